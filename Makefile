@@ -1,0 +1,53 @@
+# Everything sets itself up in .venv on first use; Python 3.11 or newer and make are all that is needed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench lock clean
+
+help:
+	@echo "make demo    make letter bags, learn from their bag labels, show what was worked out"
+	@echo "make test    run the tests"
+	@echo "make lint    ruff and mypy"
+	@echo "make format  let ruff rewrite the layout"
+	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
+	@echo "make lock    resolve requirements.lock anew"
+	@echo "make clean   remove .venv and caches"
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bagwise needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
+	@echo "Setting up $(VENV) (once; a minute or two) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup
+	@$(BIN)/bagwise demo
+
+test: setup
+	@$(BIN)/python -m pytest -n $(JOBS) -q
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: setup
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup
+	@$(BIN)/python -m benchmarks
+
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	    --extra all --group dev pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

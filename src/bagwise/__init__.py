@@ -1,0 +1,48 @@
+"""bagwise: learning from bags of instances.
+
+Public names are imported when they are first used, so that ``import bagwise`` and the command line start at once.
+"""
+
+import importlib
+from typing import Any
+
+from bagwise._version import __version__
+
+_NAMES = {
+    "Bags": "bagwise.bags",
+    "BagDataset": "bagwise.bags",
+    "ORedLogisticRegression": "bagwise.annotation",
+    "make_pipeline": "bagwise.pipeline",
+    "save": "bagwise.io",
+    "load": "bagwise.io",
+}
+_MODULES = (
+    "annotation",
+    "catalog",
+    "datasets",
+    "exceptions",
+    "io",
+    "kernels",
+    "metrics",
+    "model_selection",
+    "pipeline",
+    "preprocessing",
+    "report",
+)
+
+__all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"bagwise.{name}")
+    else:
+        raise AttributeError(f"module 'bagwise' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_NAMES, *_MODULES])

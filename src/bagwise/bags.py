@@ -1,0 +1,395 @@
+"""`Bags`, the one ragged container, and `BagDataset`, bags with what is known about them.
+
+Every input form becomes a `Bags` here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.exceptions import InputError
+
+
+class Bags:
+    """A sequence of bags; bag ``i`` is the block ``offsets[i]:offsets[i + 1]`` of `instances`.
+
+    Parameters
+    ----------
+    instances : (m, d) array or CSR matrix, or (m,) array
+        All instances, bag after bag. Dense features are kept as float32 or float64 (anything else becomes
+        float64); a one-dimensional array holds one value an instance, such as instance labels.
+    offsets : (n + 1,) array of int
+        Starts at 0, ends at m and is strictly increasing: a bag holds at least one instance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise import Bags
+    >>> bags = Bags.from_list([np.ones((2, 3)), np.zeros((4, 3))])
+    >>> len(bags), bags.n_features, bags.sizes.tolist()
+    (2, 3, [2, 4])
+    >>> bags[1].shape
+    (4, 3)
+    """
+
+    def __init__(self, instances: Any, offsets: Any):
+        self.instances = _as_instances(instances)
+        self.offsets = _as_offsets(offsets, self.instances.shape[0])
+
+    @classmethod
+    def from_list(cls, arrays: Iterable[Any]) -> Bags:
+        """Bags from a list of (n_i, d) arrays (all dense or all sparse), or of (n_i,) arrays of values."""
+        arrays = [a if sp.issparse(a) else np.asarray(a) for a in arrays]
+        if not arrays:
+            raise InputError("There are no bags: the list is empty; pass at least one (n_i, d) array.")
+        for i, a in enumerate(arrays):
+            if a.ndim != arrays[0].ndim or a.ndim not in (1, 2):
+                raise InputError(
+                    f"Bag {i} has shape {a.shape} but bag 0 has shape {arrays[0].shape}; "
+                    "every bag must be a 2-d array of shape (n_instances, n_features)."
+                )
+            if a.shape[0] == 0:
+                raise InputError(f"Bag {i} is empty; remove it, a bag must hold at least one instance.")
+            if a.ndim == 2 and a.shape[1] != arrays[0].shape[1]:
+                raise InputError(
+                    f"Bag {i} has {a.shape[1]} features but bag 0 has {arrays[0].shape[1]}; "
+                    "all instances must have the same features."
+                )
+        offsets = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
+        if any(sp.issparse(a) for a in arrays):
+            return cls(sp.vstack(arrays, format="csr"), offsets)
+        return cls(np.concatenate(arrays), offsets)
+
+    @classmethod
+    def from_groups(cls, X: Any, groups: Any) -> Bags:
+        """Bags from the long form: row ``i`` of `X` belongs to the bag named ``groups[i]``.
+
+        Bags come in the order in which their names first appear; rows keep their order within a bag.
+        """
+        order, offsets, _ = group_rows(groups)
+        X = X if sp.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+        if X.shape[0] != len(order):
+            raise InputError(f"groups has {len(order)} entries but X has {X.shape[0]} rows; give one for each row.")
+        rows = X.iloc[order].to_numpy() if hasattr(X, "iloc") else (X.tocsr() if sp.issparse(X) else X)[order]
+        return cls(rows, offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (len(self),)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of an instance (1 where the bags hold one value an instance)."""
+        return self.instances.shape[1] if self.instances.ndim == 2 else 1
+
+    @property
+    def n_instances(self) -> int:
+        return self.instances.shape[0]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(n,) number of instances in each bag."""
+        return np.diff(self.offsets)
+
+    @property
+    def bag_index(self) -> np.ndarray:
+        """(m,) index of the bag that holds each instance."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def __iter__(self) -> Iterator[Any]:
+        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield self.instances[start:stop]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):  # scikit-learn indexes rows as X[rows, ...]
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError(f"Bags take one index, or (index, ...), not {key!r}.")
+            key = key[0]
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            i = range(len(self))[int(key)]
+            return self.instances[self.offsets[i] : self.offsets[i + 1]]
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1 and stop > start:  # a view, no copy
+                first = self.offsets[start]
+                return Bags(self.instances[first : self.offsets[stop]], self.offsets[start : stop + 1] - first)
+            return self._take(np.arange(start, stop, step))
+        return self._take(_as_indices(key, len(self)))
+
+    def _take(self, index: np.ndarray) -> Bags:
+        if len(index) == 0:
+            raise InputError("The selection holds no bags; bags cannot be empty, select at least one.")
+        sizes = self.sizes[index]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[index] - offsets[:-1], sizes)
+        return Bags(self.instances[rows], offsets)
+
+    def split(self, values: Any) -> list[np.ndarray]:
+        """Cut a flat per-instance array into one piece a bag."""
+        values = np.asarray(values)
+        if len(values) != self.n_instances:
+            raise InputError(
+                f"There are {len(values)} values but {self.n_instances} instances; pass one for each instance."
+            )
+        return np.split(values, self.offsets[1:-1])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """One object a bag, so that numpy and scikit-learn see n samples and never a flattened mass of rows."""
+        out = np.empty(len(self), dtype=object)
+        out[:] = list(self)
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bags):
+            return NotImplemented
+        if self.instances.shape != other.instances.shape or not np.array_equal(self.offsets, other.offsets):
+            return False
+        if sp.issparse(self.instances) or sp.issparse(other.instances):
+            return bool(abs(sp.csr_matrix(self.instances) - sp.csr_matrix(other.instances)).nnz == 0)
+        return bool(np.array_equal(self.instances, other.instances))
+
+    __hash__ = None  # type: ignore[assignment]  # mutable arrays inside
+
+    def __repr__(self) -> str:
+        kind = "sparse " if sp.issparse(self.instances) else ""
+        width = f", {self.n_features} features" if self.instances.ndim == 2 else ""
+        return f"<Bags: {len(self)} bags, {self.n_instances} instances{width}, {kind}{self.instances.dtype}>"
+
+
+def as_bags(X: Any) -> Bags:
+    """Any of the four input forms as `Bags`.
+
+    `Bags` as they are; a list of 2-d arrays; a 3-d array (bag, instance, feature); a 2-d array, each row a bag of
+    one instance.
+    """
+    if isinstance(X, Bags):
+        return X
+    if sp.issparse(X):
+        return Bags(X, np.arange(X.shape[0] + 1))
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and X.size:
+        X = list(X)
+    if isinstance(X, (list, tuple)) and X and (sp.issparse(X[0]) or np.ndim(X[0]) == 2):
+        return Bags.from_list(X)
+    X = np.asarray(X)
+    if X.ndim == 3:
+        n_bags, size, n_features = X.shape
+        if n_bags == 0 or size == 0:
+            raise InputError(f"X has shape {X.shape}; there must be at least one bag and one instance in each.")
+        return Bags(X.reshape(n_bags * size, n_features), np.arange(n_bags + 1) * size)
+    if X.ndim == 2:
+        return Bags(X, np.arange(X.shape[0] + 1))
+    raise InputError(
+        f"X has shape {X.shape}; expected Bags, a list of (n_i, d) arrays, a 3-d array (bag, instance, feature) or a "
+        "2-d array with one instance a bag. Reshape your data."
+    )
+
+
+@dataclass(frozen=True)
+class BagDataset:
+    """Bags, their labels and everything else that is known about them.
+
+    Attributes
+    ----------
+    bags : Bags
+    Y : (n, c) uint8 array or None
+        Indicator of the labels of each bag; None where nobody labelled.
+    class_names : list of length c
+        Any hashable values.
+    instance_labels : Bags of int or None
+        Index of the class of each instance, -1 where unknown.
+    bag_names, feature_names : list or None
+    locations : list of dict or None
+        Where each instance was found: file, seconds and hertz; file and polygon; file and characters.
+    name : str
+    """
+
+    bags: Bags
+    Y: np.ndarray | None = None
+    class_names: list[Any] = field(default_factory=list)
+    instance_labels: Bags | None = None
+    bag_names: list[Any] | None = None
+    feature_names: list[str] | None = None
+    locations: list[dict[str, Any]] | None = None
+    name: str = "unnamed"
+
+    def __post_init__(self) -> None:
+        n_bags, n_instances = len(self.bags), self.bags.n_instances
+        if self.Y is not None:
+            Y = as_indicator(self.Y)
+            object.__setattr__(self, "Y", Y)
+            if len(Y) != n_bags:
+                raise InputError(f"Y has {len(Y)} rows but there are {n_bags} bags; pass one row per bag.")
+            names = list(self.class_names) if len(self.class_names) else list(range(Y.shape[1]))
+            object.__setattr__(self, "class_names", names)
+            if len(names) != Y.shape[1] or len(set(names)) != len(names):
+                raise InputError(
+                    f"There are {len(names)} class names ({len(set(names))} different) but Y has {Y.shape[1]} columns; "
+                    "pass one distinct name per column."
+                )
+        if self.instance_labels is not None:
+            labels = self.instance_labels.instances
+            if not np.array_equal(self.instance_labels.offsets, self.bags.offsets):
+                raise InputError("instance_labels and bags differ in their offsets; build both from the same bags.")
+            if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+                raise InputError("instance_labels must hold one integer class index an instance, -1 where unknown.")
+            if labels.min() < -1 or labels.max() >= max(len(self.class_names), 1):
+                raise InputError(
+                    f"instance_labels range from {labels.min()} to {labels.max()} but there are "
+                    f"{len(self.class_names)} classes; use 0 to {len(self.class_names) - 1}, and -1 for unknown."
+                )
+        for what, values, length in (
+            ("bag_names", self.bag_names, n_bags),
+            ("locations", self.locations, n_instances),
+            ("feature_names", self.feature_names, self.bags.n_features),
+        ):
+            if values is not None and len(values) != length:
+                raise InputError(f"{what} has {len(values)} entries, expected {length}.")
+
+    def __len__(self) -> int:
+        return len(self.bags)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def label_sets(self) -> list[set[Any]]:
+        """The labels of each bag as a set of class names."""
+        if self.Y is None:
+            raise InputError(f"Data set {self.name!r} carries no bag labels.")
+        return [{self.class_names[c] for c in np.flatnonzero(row)} for row in self.Y]
+
+    def __getitem__(self, key: Any) -> BagDataset:
+        """The data set of some of the bags; an integer gives a data set of one bag."""
+        index = np.array([key]) if isinstance(key, (int, np.integer)) else np.arange(len(self))[key]
+        rows = None
+        if self.locations is not None:
+            positions = Bags(np.arange(self.bags.n_instances), self.bags.offsets)[index].instances
+            rows = [self.locations[i] for i in positions]
+        return replace(
+            self,
+            bags=self.bags[index],
+            Y=None if self.Y is None else self.Y[index],
+            instance_labels=None if self.instance_labels is None else self.instance_labels[index],
+            bag_names=None if self.bag_names is None else [self.bag_names[i] for i in index],
+            locations=rows,
+        )
+
+
+def as_indicator(Y: Any) -> np.ndarray:
+    """An (n, c) 0/1 matrix, dense or sparse, as uint8; anything else is an error that names the first bad cell."""
+    Y = Y.toarray() if sp.issparse(Y) else np.asarray(Y)
+    if Y.ndim != 2:
+        raise InputError(f"The label matrix has shape {Y.shape}; expected (n_bags, n_classes).")
+    if Y.dtype == bool or Y.dtype == np.uint8 and (Y.size == 0 or Y.max() <= 1):
+        return Y.astype(np.uint8, copy=False)
+    if not np.issubdtype(Y.dtype, np.number):
+        raise InputError(f"The label matrix has dtype {Y.dtype}; expected zeros and ones.")
+    bad = np.argwhere((Y != 0) & (Y != 1))
+    if len(bad):
+        i, c = bad[0]
+        raise InputError(
+            f"The label matrix holds {Y[i, c]} at bag {i}, class {c}; expected only 0 and 1 "
+            "(1 where the bag carries the label)."
+        )
+    return Y.astype(np.uint8)
+
+
+def group_rows(groups: Any) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """Row order, bag offsets and bag names, in order of first appearance, of the rows' bag names."""
+    groups = np.asarray(groups)
+    if groups.ndim != 1 or not len(groups):
+        raise InputError(f"groups has shape {groups.shape}; expected one bag name for each row, and at least one row.")
+    names, first, code = np.unique(groups, return_index=True, return_inverse=True)
+    appearance = np.argsort(first, kind="stable")
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[appearance] = np.arange(len(names))
+    bag = rank[code]
+    order = np.argsort(bag, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(bag))])
+    return order, offsets, names[appearance].tolist()
+
+
+def _as_instances(instances: Any) -> Any:
+    if sp.issparse(instances):
+        instances = instances.tocsr()
+        if instances.dtype not in (np.float32, np.float64):
+            instances = instances.astype(np.float64)
+        return instances
+    instances = np.asarray(instances)
+    if instances.ndim not in (1, 2):
+        raise InputError(f"instances have shape {instances.shape}; expected (n_instances, n_features).")
+    if instances.ndim == 2 and instances.dtype not in (np.float32, np.float64):
+        if np.iscomplexobj(instances):
+            raise InputError("Complex data not supported: the features are complex; pass real numbers.")
+        try:
+            instances = instances.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"The features must be numbers, but they could not be read as such: {error}.") from error
+    return instances
+
+
+def _as_offsets(offsets: Any, n_instances: int) -> np.ndarray:
+    raw = np.asarray(offsets)
+    if raw.ndim != 1 or len(raw) < 2 or not (np.issubdtype(raw.dtype, np.integer) or np.all(raw == np.floor(raw))):
+        raise InputError(f"offsets must be a 1-d array of at least two whole numbers, got shape {raw.shape}.")
+    out = np.ascontiguousarray(raw, dtype=np.int64)
+    empty = np.flatnonzero(np.diff(out) == 0)
+    if len(empty):
+        raise InputError(f"Bag {empty[0]} is empty; remove it, a bag must hold at least one instance.")
+    if out[0] != 0 or out[-1] != n_instances or np.any(np.diff(out) < 0):
+        raise InputError(
+            f"offsets run from {out[0]} to {out[-1]}; they must start at 0, rise strictly and end at the number of "
+            f"instances, {n_instances}."
+        )
+    return out
+
+
+def _as_indices(key: Any, n_bags: int) -> np.ndarray:
+    index = np.asarray(key)
+    if index.dtype == bool:
+        if index.shape != (n_bags,):
+            raise IndexError(f"The mask has shape {index.shape} but there are {n_bags} bags.")
+        return np.flatnonzero(index)
+    if index.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer):
+        raise IndexError(f"Bags are indexed by integers, a slice, an integer array or a boolean mask, not {key!r}.")
+    if index.min() < -n_bags or index.max() >= n_bags:
+        raise IndexError(f"Index {index.min() if index.min() < -n_bags else index.max()} is out of {n_bags} bags.")
+    return index % n_bags
+
+
+def known_labels(instance_labels: Bags | None, offsets: np.ndarray, n_classes: int) -> np.ndarray | None:
+    """The flat (m,) class indices of `instance_labels`, -1 where unknown, checked against the bags."""
+    if instance_labels is None:
+        return None
+    bags = instance_labels if isinstance(instance_labels, Bags) else Bags.from_list(instance_labels)
+    if not np.array_equal(bags.offsets, offsets):
+        raise InputError(
+            f"instance_labels have {len(bags)} bags and {bags.n_instances} instances, arranged otherwise than X "
+            f"({len(offsets) - 1} bags, {offsets[-1]} instances); build both from the same bags."
+        )
+    labels = bags.instances
+    if labels.ndim != 1 or np.any(labels != np.floor(labels)):
+        raise InputError("instance_labels must hold one class index an instance, -1 where unknown.")
+    labels = labels.astype(np.int64)
+    if labels.min() < -1 or labels.max() >= n_classes:
+        raise InputError(
+            f"instance_labels range from {labels.min()} to {labels.max()}; expected 0 to {n_classes - 1}, "
+            "or -1 for unknown."
+        )
+    return labels
+
+
+def offsets_of(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Bag offsets from bag sizes."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

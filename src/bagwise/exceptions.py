@@ -1,0 +1,25 @@
+"""The errors and warnings that bagwise raises on purpose."""
+
+
+class BagwiseError(Exception):
+    """Root of every error that bagwise raises on purpose."""
+
+
+class InputError(BagwiseError, ValueError):
+    """Data or a parameter that cannot be used; the message says what came, what was expected and the cure."""
+
+
+class FormatError(InputError):
+    """A file that is truncated, foreign or inconsistent; the message names the file."""
+
+
+class MemoryLimitError(BagwiseError, MemoryError):
+    """A request whose arrays would not fit; raised before anything is allocated."""
+
+
+class ApproximationWarning(UserWarning):
+    """An exact computation was replaced by an approximation because its cost would explode."""
+
+
+class InfeasibleBagWarning(UserWarning):
+    """Bags whose label set no assignment of labels to instances can produce."""
