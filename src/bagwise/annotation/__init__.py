@@ -1,0 +1,5 @@
+"""Instance annotators."""
+
+from bagwise.annotation.ored import ORedLogisticRegression
+
+__all__ = ["ORedLogisticRegression"]

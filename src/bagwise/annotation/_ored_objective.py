@@ -1,0 +1,171 @@
+"""The objective that ORed logistic regression maximises, and its E-step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
+from bagwise.kernels.union import UnionProblem
+
+THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
+
+
+def affine_scores(X: Any, weights: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """(m, c) float64 scores X w_c + b_c; `weights` is (c, d + 1), the intercept last."""
+    coef, intercept = weights[:, :-1], weights[:, -1]
+    if sp.issparse(X) or X.dtype != np.float64:
+        scores = np.ascontiguousarray(X @ coef.T.astype(X.dtype), dtype=np.float64)
+    else:
+        scores = np.matmul(X, coef.T, out=out)
+    scores += intercept
+    return scores
+
+
+def affine_gradient(X: Any, residual: np.ndarray) -> np.ndarray:
+    """(c, d + 1) sum over instances of residual_ic times (x_i, 1)."""
+    gradient = np.empty((residual.shape[1], X.shape[1] + 1))
+    gradient[:, -1] = residual.sum(axis=0)
+    if sp.issparse(X):
+        gradient[:, :-1] = (X.T @ residual.astype(X.dtype, copy=False)).T
+    else:
+        gradient[:, :-1] = residual.T.astype(X.dtype, copy=False) @ X
+    return gradient
+
+
+def inference_threads(n_entries: int) -> int:
+    """Threads for a score matrix of that many entries: the processors at hand, less where OMP_NUM_THREADS says so."""
+    if n_entries < THREADING_FROM:
+        return 1
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
+
+
+class ORedObjective:
+    """Penalised log-likelihood of weights (c, d + 1), the intercept last.
+
+        L(W) = scale * (sum_b log P(Y_b | X_b, W)  [+ background term]) - l2 / 2 ||W without intercepts||^2
+
+    `scale` is 1, or more where the bags are a sample that stands for all of them.
+
+    Its gradient is X^T (q - p): posterior minus prior probabilities, which one E-step gives.
+
+    With `background_share` rho, mean background probability s and m instances, the background term
+    strength * m * (rho log s + (1 - rho) log(1 - s)) pulls the expected share of the background towards rho.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        problem: UnionProblem,
+        *,
+        l2: float,
+        scale: float = 1.0,
+        method: str,
+        max_exact_labels: int,
+        background_share: float | None = None,
+        background_strength: float = 0.0,
+    ):
+        self.X = X
+        self.problem = problem
+        self.l2 = l2
+        self.scale = scale
+        self.method = method
+        self.max_exact_labels = max_exact_labels
+        self.background_share = background_share
+        self.background_strength = background_strength if background_share is not None else 0.0
+        self._scores: np.ndarray | None = None  # one (m, c) array, used again at every evaluation
+
+    @property
+    def n_instances(self) -> int:
+        return self.X.shape[0]
+
+    def residual(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log-likelihood with the background term, and posterior minus prior probabilities (overwritten next time)."""
+        if self._scores is None or self._scores.shape[1] != len(weights):
+            self._scores = np.empty((self.n_instances, len(weights)))
+        scores = affine_scores(self.X, weights, self._scores)
+        proba = None
+        if self.background_strength > 0.0:
+            proba = scores.copy()
+            softmax_in_place(proba)
+        log_likelihood = self.problem.infer_in_place(
+            scores,
+            softmax=True,
+            residual=True,
+            method=self.method,
+            max_exact_labels=self.max_exact_labels,
+            n_threads=inference_threads(scores.size),
+        )
+        value = float(log_likelihood.sum())
+        if proba is not None:
+            value += self._add_background_term(proba, scores)
+        return value, scores
+
+    def _add_background_term(self, proba: np.ndarray, residual: np.ndarray) -> float:
+        column, rho, m = self.problem.background, self.background_share, len(proba)
+        assert rho is not None
+        share = proba[:, column].mean()
+        slope = self.background_strength * (rho / share - (1.0 - rho) / (1.0 - share))
+        pull = slope * proba[:, column]
+        residual[:, column] += pull
+        proba *= pull[:, None]
+        residual -= proba
+        return self.background_strength * m * (rho * np.log(share) + (1.0 - rho) * np.log1p(-share))
+
+    def penalty(self, weights: np.ndarray) -> float:
+        return 0.5 * self.l2 * float(np.vdot(weights[:, :-1], weights[:, :-1]))
+
+    def value_and_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """L(W) and its gradient."""
+        value, residual = self.residual(weights)
+        gradient = self.scale * affine_gradient(self.X, residual)
+        gradient[:, :-1] -= self.l2 * weights[:, :-1]
+        return self.scale * value - self.penalty(weights), gradient
+
+    def negative_mean(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """-L(W) / m and its gradient: what the minimiser sees, so that its tolerance does not depend on m."""
+        value, gradient = self.value_and_gradient(weights)
+        return -value / self.n_instances, -gradient / self.n_instances
+
+    def expectation(self, weights: np.ndarray) -> ORedExpectation:
+        """The E-step of generalised EM."""
+        return ORedExpectation(self, weights)
+
+
+class ORedExpectation:
+    """E-step at some weights: objective, gradient, and the surrogate of equation 10 along a direction."""
+
+    def __init__(self, objective: ORedObjective, weights: np.ndarray):
+        self._objective = objective
+        self._weights = weights
+        self.objective, self.gradient = objective.value_and_gradient(weights)
+
+    def surrogate_change(self, direction: np.ndarray) -> Callable[[float], float]:
+        """g(W + t D, W) - g(W, W), penalty included, as a function of t.
+
+        The surrogate is linear in the scores but for the log-partition function, and its slope at t = 0 is that of
+        the objective, <gradient, D>; so the posterior itself need not be kept:
+        g(t) - g(0) = t <gradient, D> - (A(t) - A(0) - t <p, XD>) - l2 / 2 t^2 ||D||^2, A the summed log-partition function.
+        """
+        objective, weights = self._objective, self._weights
+        scores = affine_scores(objective.X, weights)
+        along = affine_scores(objective.X, direction)
+        base = sum_log_partition(scores, along, 0.0)
+        proba = scores.copy()
+        softmax_in_place(proba)
+        tangent = float(np.vdot(proba, along))
+        del proba
+        slope = float(np.vdot(self.gradient, direction))
+        curvature = objective.l2 * float(np.vdot(direction[:, :-1], direction[:, :-1]))
+
+        def change(step: float) -> float:
+            bend = objective.scale * (sum_log_partition(scores, along, step) - base - step * tangent)
+            return step * slope - bend - 0.5 * step * step * curvature
+
+        return change

@@ -1,0 +1,461 @@
+"""ORed logistic regression with exact union inference."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from bagwise.annotation._ored_objective import ORedObjective, affine_scores
+from bagwise.bags import Bags, known_labels
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, encode_labels, name_bags
+from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.kernels.softmax import softmax_in_place
+from bagwise.kernels.union import METHODS, UnionProblem, clean_approximation, warn_approximation
+from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
+from bagwise.solvers.result import Callback
+
+ITERATIONS = {"lbfgs": 500, "em": 50}  # 50: the paper's stopping rule
+ON_INFEASIBLE = ("drop", "error", "relax")
+
+
+class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
+
+    p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
+    marginal likelihood of the label sets,
+
+        L(W) = sum_b log sum over {y : union(y) = Y_b} prod_i p(y_i | x_i, W)  -  l2 / 2 ||W||^2,
+
+    is computed exactly (`bagwise.kernels.union_posterior`) and maximised.
+
+    Parameters
+    ----------
+    l2 : float, default=1.0
+        Strength of the penalty on the weights (not on the intercepts). The paper uses 0 and stops early.
+    solver : {"lbfgs", "em"}, default="lbfgs"
+        "lbfgs" climbs L itself, whose gradient is X^T (posterior - prior); "em" is the paper's generalised EM, one
+        backtracked gradient step after each E-step.
+    max_iter : int or None
+        Most iterations; by default 500 for "lbfgs" and the paper's 50 for "em".
+    tol : float, default=1e-4
+        "lbfgs" stops when no entry of the gradient of L / m is larger; "em" when L rises by less than 1e-4 times
+        `tol` of its size (0: run all iterations).
+    inference : str, default="auto"
+        Method of `union_posterior`.
+    background : bool, default=False
+        Add a class that any bag may hold without listing it: noise, clutter, what nobody labelled. Bags with no
+        label become ordinary: all of their instances are background.
+    background_share : float or None, default=None
+        Expected share of background instances. None lets the likelihood decide.
+    background_strength : float, default=1.0
+        How hard the background's mean probability is pulled towards `background_share`.
+    prune : float, default=0.0
+        Share of the bags, those with the largest n |Y| 2^|Y|, to leave out of training (section 6.6.1).
+    batch_fraction : float, default=1.0
+        Share of the bags drawn anew for each EM iteration (section 6.6.2); needs solver="em".
+    max_exact_labels : int, default=16
+        Bags with more labels use the factorised approximation, with an `ApproximationWarning`.
+    on_infeasible : {"drop", "error", "relax"}, default="drop"
+        What to do with a bag that has more labels than instances (or none, without background): leave it out with a
+        warning that names it, raise an error, or only require that its instances carry labels of the set.
+    warm_start : bool, default=False
+        Start from the weights of the last fit.
+    random_state : int, RandomState or None
+        Draws the bags of each iteration where batch_fraction < 1.
+
+    Attributes
+    ----------
+    classes_ : (c,) array
+    coef_, intercept_ : (c, d) and (c,) arrays
+    background_coef_, background_intercept_ : (d,) and () arrays, with background=True
+    background_label_ : -1 for integer classes, else None
+        What `annotate` gives in a bag without labels.
+    log_likelihood_history_ : (n_iter_ + 1,) array
+        L(W) at the start and after every iteration; with batch_fraction < 1 an estimate from the bags drawn.
+    n_iter_ : int
+
+    References
+    ----------
+    Pham, Raich and Fern, Dynamic programming for instance annotation in multi-instance multi-label learning;
+    equations 1 to 5 (model), 10 and 22 (EM), 26 to 28 (prediction).
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = ORedLogisticRegression().fit(data.bags, data.Y)
+    >>> model.annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
+    True
+    """
+
+    def __init__(
+        self,
+        l2: float = 1.0,
+        *,
+        solver: str = "lbfgs",
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        inference: str = "auto",
+        background: bool = False,
+        background_share: float | None = None,
+        background_strength: float = 1.0,
+        prune: float = 0.0,
+        batch_fraction: float = 1.0,
+        max_exact_labels: int = 16,
+        on_infeasible: str = "drop",
+        warm_start: bool = False,
+        random_state: Any = None,
+    ):
+        self.l2 = l2
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inference = inference
+        self.background = background
+        self.background_share = background_share
+        self.background_strength = background_strength
+        self.prune = prune
+        self.batch_fraction = batch_fraction
+        self.max_exact_labels = max_exact_labels
+        self.on_infeasible = on_infeasible
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    # -- fit ----------------------------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, Y: Any, instance_labels: Bags | None = None, callback: Callback | None = None
+    ) -> ORedLogisticRegression:
+        """Learn from bags and their labels.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        instance_labels : Bags of int or None
+            Index into ``classes_`` of the instances whose label is known, -1 elsewhere: mixed granularity.
+        callback : callable or None
+            Called after every iteration with its number and the objective.
+        """
+        self._check_parameters()
+        old = self._weights() if self.warm_start and hasattr(self, "coef_") else None
+        bags, indicator = self._start_fit(X, Y)
+        known = known_labels(instance_labels, bags.offsets, len(self.classes_))
+        bags, indicator, known, relaxed = self._select_bags(bags, indicator, known)
+        self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
+        problem = self._problem(bags, indicator, known, relaxed)
+        warn_approximation(problem, self.max_exact_labels)
+        weights = np.zeros((len(self.classes_) + self.background, bags.n_features + 1))
+        if old is not None and old.shape == weights.shape:
+            weights = old
+        result = self._solve(bags, problem, indicator, known, relaxed, weights, callback)
+        self._set_weights(result.weights)
+        self.n_iter_ = max(result.n_iter, 1)
+        self.log_likelihood_history_ = result.history
+        if self.solver == "lbfgs" and not result.converged:
+            warnings.warn(
+                f"L-BFGS stopped after {result.n_iter} iterations before its gradient fell below tol={self.tol}; "
+                "raise max_iter, scale the features (PerInstance(StandardScaler())) or raise l2.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _solve(
+        self,
+        bags: Bags,
+        problem: UnionProblem,
+        indicator: np.ndarray,
+        known: np.ndarray | None,
+        relaxed: np.ndarray | None,
+        weights: np.ndarray,
+        callback: Callback | None,
+    ) -> SolveResult:
+        max_iter = ITERATIONS[self.solver] if self.max_iter is None else self.max_iter
+        objective = self._objective(bags, problem)
+        if self.solver == "lbfgs":
+            m = bags.n_instances
+            report = None if callback is None else (lambda i, value: callback(i, -m * value))
+            result = minimize_lbfgs(objective.negative_mean, weights, max_iter=max_iter, tol=self.tol, callback=report)
+            return SolveResult(
+                result.weights, -m * result.objective, result.n_iter, result.converged, -m * result.history
+            )
+        expectation = objective.expectation
+        if self.batch_fraction < 1.0:
+            expectation = self._sampled_expectation(bags, indicator, known, relaxed)
+        return generalized_em(
+            expectation,
+            weights,
+            max_iter=max_iter,
+            tol=1e-4 * self.tol if self.batch_fraction == 1.0 else 0.0,
+            first_step=1.0 / bags.n_instances,
+            callback=callback,
+        )
+
+    def _sampled_expectation(
+        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
+    ) -> Any:
+        """An E-step on a fresh sample of the bags at each call, scaled up to all of them."""
+        rng = check_random_state(self.random_state)
+        size = max(1, round(self.batch_fraction * len(bags)))
+        values = None if known is None else Bags(known, bags.offsets)
+
+        def expectation(weights: np.ndarray) -> Any:
+            index = rng.choice(len(bags), size, replace=False)
+            sample = bags[index]
+            problem = self._problem(
+                sample,
+                indicator[index],
+                None if values is None else values[index].instances,
+                None if relaxed is None else relaxed[index],
+            )
+            return self._objective(sample, problem, scale=len(bags) / size).expectation(weights)
+
+        return expectation
+
+    def _objective(self, bags: Bags, problem: UnionProblem, scale: float = 1.0) -> ORedObjective:
+        return ORedObjective(
+            bags.instances,
+            problem,
+            l2=self.l2,
+            scale=scale,
+            method=self.inference,
+            max_exact_labels=self.max_exact_labels,
+            background_share=self.background_share if self.background else None,
+            background_strength=self.background_strength,
+        )
+
+    def _problem(
+        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None = None, relaxed: np.ndarray | None = None
+    ) -> UnionProblem:
+        column = len(self.classes_) if self.background else None
+        if self.background:
+            indicator = np.hstack([indicator, np.zeros((len(indicator), 1), indicator.dtype)])
+        problem = UnionProblem.build(bags.offsets, indicator, column, known, relaxed)
+        problem.check_memory(self.max_exact_labels)
+        return problem
+
+    def _select_bags(
+        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+    ) -> tuple[Bags, np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Leave out pruned bags and, unless they are relaxed, those that no assignment explains."""
+        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self.background)
+        keep, relaxed = np.ones(len(bags), dtype=bool), None
+        if impossible.any():
+            message = f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: {reason}"
+            if self.on_infeasible == "error":
+                raise InputError(f"{message} Mend their labels, or pass on_infeasible='drop' or 'relax'.")
+            if self.on_infeasible == "relax":
+                relaxed = impossible & indicator.any(axis=1)
+            keep = ~impossible if relaxed is None else ~impossible | relaxed
+            if not keep.all():
+                warnings.warn(
+                    f"{message} They are left out of the likelihood; pass on_infeasible='error' to stop instead, "
+                    "'relax' to use them all the same.",
+                    InfeasibleBagWarning,
+                    stacklevel=3,
+                )
+        if self.prune > 0.0:
+            n_labels = indicator.sum(axis=1).astype(float)
+            cost = np.where(keep, bags.sizes * n_labels * 2.0**n_labels, -1.0)
+            keep[np.argsort(-cost, kind="stable")[: int(self.prune * keep.sum())]] = False
+        if not keep.any():
+            raise InputError("No bag is left to learn from: all of them are infeasible or pruned.")
+        if keep.all():
+            return bags, indicator, known, relaxed
+        if known is not None:
+            known = Bags(known, bags.offsets)[keep].instances
+        return bags[keep], indicator[keep], known, None if relaxed is None else relaxed[keep]
+
+    def _check_parameters(self) -> None:
+        for name, value, allowed in (
+            ("solver", self.solver, tuple(ITERATIONS)),
+            ("inference", self.inference, tuple(METHODS)),
+            ("on_infeasible", self.on_infeasible, ON_INFEASIBLE),
+        ):
+            if value not in allowed:
+                raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}.")
+        for name, value, ok, expected in (
+            ("l2", self.l2, self.l2 >= 0, "zero or more"),
+            ("tol", self.tol, self.tol >= 0, "zero or more"),
+            ("max_iter", self.max_iter, self.max_iter is None or self.max_iter >= 1, "None or at least 1"),
+            ("prune", self.prune, 0 <= self.prune < 1, "in [0, 1)"),
+            ("batch_fraction", self.batch_fraction, 0 < self.batch_fraction <= 1, "in (0, 1]"),
+            ("max_exact_labels", self.max_exact_labels, 1 <= self.max_exact_labels <= 30, "from 1 to 30"),
+            ("background_strength", self.background_strength, self.background_strength >= 0, "zero or more"),
+            (
+                "background_share",
+                self.background_share,
+                self.background_share is None or 0 < self.background_share < 1,
+                "None or in (0, 1)",
+            ),
+        ):
+            if not ok:
+                raise InputError(f"The {name!r} parameter of ORedLogisticRegression must be {expected}. Got {value!r}.")
+        if self.batch_fraction < 1.0 and self.solver != "em":
+            raise InputError(
+                f"batch_fraction={self.batch_fraction} draws other bags at every step, which solver='lbfgs' cannot "
+                "follow; use solver='em'."
+            )
+
+    # -- weights ------------------------------------------------------------------------------------------------------
+
+    def _weights(self) -> np.ndarray:
+        weights = np.hstack([self.coef_, self.intercept_[:, None]])
+        if hasattr(self, "background_coef_"):
+            weights = np.vstack([weights, np.append(self.background_coef_, self.background_intercept_)])
+        return weights
+
+    def _set_weights(self, weights: np.ndarray) -> None:
+        n_classes = len(self.classes_)
+        self.coef_, self.intercept_ = weights[:n_classes, :-1].copy(), weights[:n_classes, -1].copy()
+        if self.background:
+            self.background_coef_, self.background_intercept_ = weights[-1, :-1].copy(), float(weights[-1, -1])
+        elif hasattr(self, "background_coef_"):
+            del self.background_coef_, self.background_intercept_
+
+    # -- predict ------------------------------------------------------------------------------------------------------
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return affine_scores(bags.instances, np.hstack([self.coef_, self.intercept_[:, None]]))
+
+    def _probabilities(self, bags: Bags) -> np.ndarray:
+        """(m, c) or, with background, (m, c + 1) prior probabilities."""
+        scores = affine_scores(bags.instances, self._weights())
+        softmax_in_place(scores)
+        return scores
+
+    def _posterior(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior of all instances, background last if there is one, and the labels as an indicator."""
+        bags = self._start_predict(X)
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        impossible, reason = infeasible_bags(bags.offsets, indicator, None, self.background)
+        if np.any(impossible & ~indicator.any(axis=1)):
+            empty = np.flatnonzero(~indicator.any(axis=1))
+            raise InputError(
+                f"{len(empty)} bag(s) carry no label, {name_bags(empty)}; an instance can only be given a label of its "
+                "bag. Leave these bags out, use predict_instances, or fit with background=True."
+            )
+        if impossible.any():
+            warnings.warn(
+                f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
+                f"{reason} Their instances are given labels of the set, not all of which then occur.",
+                InfeasibleBagWarning,
+                stacklevel=4,
+            )
+        problem = self._problem(bags, indicator, relaxed=impossible if impossible.any() else None)
+        warn_approximation(problem, self.max_exact_labels)
+        posterior = affine_scores(bags.instances, self._weights())
+        problem.infer_in_place(
+            posterior,
+            softmax=True,
+            residual=False,
+            method=self.inference,
+            max_exact_labels=self.max_exact_labels,
+        )
+        if np.any(problem.n_labels > self.max_exact_labels):
+            clean_approximation(posterior)
+        return posterior, np.repeat(indicator, bags.sizes, axis=0)
+
+    def annotate(self, X: Any, Y: Any) -> np.ndarray:
+        """(m,) most probable label of every instance among those of its bag (equation 27).
+
+        With background, still the most probable listed label (see `background_proba` for the rest); in a bag without
+        labels, ``background_label_``.
+        """
+        posterior, listed = self._posterior(X, Y)
+        masked = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0)
+        labels = self.classes_[masked.argmax(axis=1)]
+        unlabelled = ~listed.any(axis=1)
+        if unlabelled.any():
+            if self.background_label_ is None:
+                labels = labels.astype(object)
+            labels[unlabelled] = self.background_label_
+        return labels
+
+    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
+        """(m, c) posterior of every instance given the labels of its bag; rows sum to 1, less the background's part."""
+        return self._posterior(X, Y)[0][:, : len(self.classes_)]
+
+    def predict_instances_proba(self, X: Any) -> np.ndarray:
+        """(m, c) probabilities when the bag's labels are not known; rows sum to 1, less the background's part."""
+        return self._probabilities(self._start_predict(X))[:, : len(self.classes_)]
+
+    def background_proba(self, X: Any, Y: Any = None) -> np.ndarray:
+        """(m,) probability that an instance is background, given its bag's labels where `Y` is passed."""
+        bags = self._start_predict(X)
+        if not hasattr(self, "background_coef_"):
+            raise InputError("This model has no background class; fit it with background=True.")
+        if Y is None:
+            return self._probabilities(bags)[:, -1]
+        return self._posterior(X, Y)[0][:, -1]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, c) probability that each label is among the bag's, 1 - prod_i (1 - p_ic).
+
+        After a fit on (n,) values, where each bag has exactly one label, the (n, c) probabilities of that label:
+        proportional to prod_i p_ic.
+        """
+        bags = self._start_predict(X)
+        if self.single_label_:
+            scores = self._bag_scores(bags)
+            softmax_in_place(scores)
+            return scores
+        proba = self._probabilities(bags)[:, : len(self.classes_)]
+        with np.errstate(divide="ignore"):
+            log_absent = np.log1p(-np.minimum(proba, 1.0))
+        return -np.expm1(np.add.reduceat(log_absent, bags.offsets[:-1], axis=0))
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """The largest probability in the bag (section 6.4); where bags have one label each, sum_i log p_ic."""
+        proba = self._probabilities(bags)[:, : len(self.classes_)]
+        if self.single_label_:
+            with np.errstate(divide="ignore"):
+                return np.add.reduceat(np.maximum(np.log(proba), -1e300), bags.offsets[:-1], axis=0)
+        return np.maximum.reduceat(proba, bags.offsets[:-1], axis=0)
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        """The union of the instances' most probable labels (equation 28), the background left out."""
+        best = self._probabilities(bags).argmax(axis=1)
+        indicator = np.zeros((len(bags), len(self.classes_) + 1), dtype=np.uint8)
+        indicator[bags.bag_index, best] = 1
+        return indicator[:, : len(self.classes_)]
+
+
+def infeasible_bags(
+    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, background: bool
+) -> tuple[np.ndarray, str]:
+    """(n,) mask of the bags whose label set no assignment gives, and what is wrong with the first of them."""
+    sizes = np.diff(offsets)
+    n_labels = indicator.sum(axis=1).astype(np.int64)
+    needed, free = n_labels, sizes
+    if known is not None:
+        bag = np.repeat(np.arange(len(sizes)), sizes)
+        rows = np.flatnonzero(known >= 0)
+        outside = rows[indicator[bag[rows], known[rows]] == 0]
+        if len(outside):
+            i = outside[0]
+            raise InputError(
+                f"Instance {i - offsets[bag[i]]} of bag {bag[i]} is known to be of class {known[i]}, which its bag does "
+                f"not carry ({len(outside)} such instance(s)); add the label to the bag or set the instance to -1."
+            )
+        covered = np.zeros_like(indicator)
+        covered[bag[rows], known[rows]] = 1
+        needed = n_labels - covered.sum(axis=1)
+        free = sizes - np.bincount(bag[rows], minlength=len(sizes))
+    impossible = needed > free
+    if not background:
+        impossible |= n_labels == 0
+    if not impossible.any():
+        return impossible, ""
+    b = int(np.flatnonzero(impossible)[0])
+    if n_labels[b] == 0:
+        reason = f"bag {b} carries no label (background=True allows that)."
+    else:
+        reason = f"bag {b} carries {n_labels[b]} labels but has {sizes[b]} instance(s)."
+    return impossible, reason

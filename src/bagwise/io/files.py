@@ -1,0 +1,202 @@
+"""Files that are whole or absent, and the archive of JSON and arrays that the model file is."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from bagwise.exceptions import FormatError, InputError
+
+DOCUMENT = "model.json"
+ARRAY_NAME = re.compile(r"arrays/(0|[1-9][0-9]{0,8})\.npy")
+ARRAY_KINDS = "biufcmMSU"  # numbers, truth values, times and text; never objects or records
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date, so that the same model gives the same bytes
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+# ------------------------------------------------------------------------------------------------------------
+# Writing safely
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a file that appears at `path` only when it is complete.
+
+    The data goes to a temporary file beside `path`, reaches the disk, and takes the place of `path` in one
+    step. If anything goes wrong before, an interrupt or a full disk too, the temporary file is removed and
+    what was at `path` stays as it was. A link is followed; the permissions of an existing file are kept.
+
+    Parameters
+    ----------
+    path : str or path
+    mode : {"wb", "w"}
+        Binary, or text in UTF-8 whose line ends are written as they are.
+
+    Yields
+    ------
+    The open file.
+
+    Raises
+    ------
+    InputError
+        If the folder is missing or not writable, or `path` is a folder or a device.
+    OSError
+        If the disk is full or fails.
+    """
+    if mode not in ("wb", "w"):
+        raise InputError(f"mode={mode!r} is not known; use 'wb' or 'w'.")
+    target = Path(os.path.realpath(path))
+    handle, temporary = _open_beside(target, mode)
+    try:
+        yield handle
+        handle.flush()
+        os.fsync(handle.fileno())
+        handle.close()
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(OSError):  # closing flushes, and the disk may still be full
+            handle.close()
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            text = f"The disk is full: {target} was not written, and what was there before is untouched"
+            raise OSError(error.errno, text) from error
+        raise
+    _sync_folder(target.parent)
+
+
+def _open_beside(target: Path, mode: str) -> tuple[IO[Any], Path]:
+    if not target.parent.is_dir():
+        raise InputError(f"Cannot write {target}: there is no folder {target.parent}; create it first.")
+    if target.is_dir():
+        raise InputError(f"Cannot write {target}: it is a folder; give the name of a file.")
+    if target.exists() and not target.is_file():
+        raise InputError(f"Cannot write {target}: it is a device or a pipe; give the name of a file.")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        if mode == "wb":
+            return open(temporary, "xb"), temporary
+        return open(temporary, "x", encoding="utf-8", newline=""), temporary
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise InputError(
+                f"Cannot write {target}: the folder {target.parent} is not writable ({error.strerror}); "
+                "choose another or change its permissions."
+            ) from error
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself durable, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The archive
+
+
+def is_storable(dtype: np.dtype) -> bool:
+    """Whether arrays of this type can be kept as plain bytes."""
+    return dtype.kind in ARRAY_KINDS and dtype.itemsize > 0
+
+
+def write_archive(handle: IO[bytes], document: Any, arrays: Sequence[np.ndarray]) -> None:
+    """Write an uncompressed zip of `document` as JSON and of `arrays` as ``arrays/0.npy`` and so on."""
+    with zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
+        text = json.dumps(document, allow_nan=False, indent=1)
+        archive.writestr(zipfile.ZipInfo(DOCUMENT, _EPOCH), text)
+        for i, array in enumerate(arrays):
+            member = zipfile.ZipInfo(f"arrays/{i}.npy", _EPOCH)
+            with archive.open(member, "w", force_zip64=array.nbytes > 2**30) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def read_archive(handle: IO[bytes]) -> tuple[Any, dict[int, np.ndarray]]:
+    """Document and arrays of a zip that `write_archive` made, or that somebody made to look so.
+
+    Nothing is extracted, decompressed or unpickled, and no array is larger than the file. Damage shows as
+    `FormatError` or as one of the exceptions of the zip, JSON and npy readers; the caller makes them one.
+    """
+    size = handle.seek(0, os.SEEK_END)
+    if not zipfile.is_zipfile(handle):
+        raise FormatError("it is not a zip file, or it is cut off.")
+    with zipfile.ZipFile(handle) as archive:
+        members = archive.infolist()
+        _check_members(members, size)
+        document = json.loads(archive.read(DOCUMENT).decode("utf-8"), parse_constant=_refuse_constant)
+        arrays = {}
+        for member in members:
+            match = ARRAY_NAME.fullmatch(member.filename)
+            if match:
+                arrays[int(match[1])] = parse_array(archive.read(member), member.filename)
+    return document, arrays
+
+
+def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    names = [member.filename for member in members]
+    if DOCUMENT not in names:
+        raise FormatError(f"it holds no {DOCUMENT}, so it is not a bagwise model.")
+    if len(set(names)) < len(names):
+        raise FormatError("two of its members have the same name.")
+    for member in members:
+        name = member.orig_filename
+        if name != DOCUMENT and not ARRAY_NAME.fullmatch(name):
+            raise FormatError(f"it holds {name!r}, which is no part of a bagwise model.")
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+            raise FormatError(f"its member {name!r} is compressed or encrypted; model files are neither.")
+        if member.file_size != member.compress_size:
+            raise FormatError(f"the two sizes of its member {name!r} differ.")
+    if sum(member.file_size for member in members) > size:
+        raise FormatError("its members claim to be larger than the file.")
+
+
+def parse_array(raw: bytes, name: str) -> np.ndarray:
+    """The array of one ``.npy`` file; what its header claims must be exactly what follows the header."""
+    stream = io.BytesIO(raw)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy mends headers of old with a warning; ours need no mending
+            shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
+    except Exception as error:  # numpy parses the header as Python literals, which fail in many ways
+        raise FormatError(f"the header of its array {name!r} cannot be read ({error!r}).") from error
+    if not is_storable(dtype):
+        raise FormatError(f"its array {name!r} has dtype {dtype}, which is not read.")
+    offset = stream.tell()
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(raw) - offset:
+        raise FormatError(
+            f"its array {name!r} claims the shape {shape}, but {len(raw) - offset} bytes follow."
+        )
+    if dtype.kind == "b" and np.frombuffer(raw, np.uint8, offset=offset).max(initial=0) > 1:
+        raise FormatError(f"its array {name!r} holds truth values that are neither 0 nor 1.")
+    if dtype.kind == "U":
+        code_points = np.frombuffer(raw, np.dtype(np.uint32).newbyteorder(dtype.byteorder), offset=offset)
+        if code_points.max(initial=0) > 0x10FFFF:
+            raise FormatError(f"its array {name!r} holds characters that do not exist.")
+    return np.ndarray(shape, dtype, raw, offset, order="F" if is_fortran else "C").copy(order="K")
+
+
+def _refuse_constant(text: str) -> None:
+    raise FormatError(f"its {DOCUMENT} holds {text}, which is not JSON.")

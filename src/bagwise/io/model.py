@@ -1,0 +1,262 @@
+"""The model file: an estimator with all that it learned, as plain data.
+
+A model file is an uncompressed zip of ``model.json`` and of arrays in numpy's ``.npy`` form. It holds data,
+never code: reading one runs nothing that the file brings. The class of an estimator is looked up by name in
+the literal `REGISTRY` below, so a file cannot name a module; a file that does not fit is a `FormatError`.
+
+``model.json`` is an object with the members ``format`` ("bagwise-model"), ``version`` (1), ``written_by``
+(the versions of the libraries) and ``estimator``: an object of the kind "estimator" with the members
+``class`` (a name of the registry), ``params`` and ``state`` (objects, name to value). How values are written
+stands in `bagwise.io.values`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import keyword
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+from bagwise._version import __version__
+from bagwise.exceptions import FormatError, InputError
+from bagwise.io.files import atomic_write, read_archive, write_archive
+from bagwise.io.values import Decoder, Encoder, Node, member
+
+FORMAT = "bagwise-model"
+VERSION = 1
+
+# Only classes whose prediction is plain numpy: a C library that trusts its arrays (libsvm, trees) would let a
+# forged file corrupt memory.
+REGISTRY = {
+    "ORedLogisticRegression": "bagwise.annotation:ORedLogisticRegression",
+    "SupervisedAnnotator": "bagwise.annotation:SupervisedAnnotator",
+    "MostFrequentAnnotator": "bagwise.annotation:MostFrequentAnnotator",
+    "BagPipeline": "bagwise.pipeline:BagPipeline",
+    "PerInstance": "bagwise.preprocessing:PerInstance",
+    "CLPLScaler": "bagwise.preprocessing:CLPLScaler",
+    "RandomFourierFeatures": "bagwise.preprocessing:RandomFourierFeatures",
+    "RBFDictionary": "bagwise.preprocessing:RBFDictionary",
+    "sklearn.Pipeline": "sklearn.pipeline:Pipeline",
+    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
+    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
+    "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",
+    "sklearn.RobustScaler": "sklearn.preprocessing:RobustScaler",
+    "sklearn.Normalizer": "sklearn.preprocessing:Normalizer",
+    "sklearn.PCA": "sklearn.decomposition:PCA",
+    "sklearn.TruncatedSVD": "sklearn.decomposition:TruncatedSVD",
+    "sklearn.VarianceThreshold": "sklearn.feature_selection:VarianceThreshold",
+    "sklearn.LogisticRegression": "sklearn.linear_model:LogisticRegression",
+    "sklearn.RidgeClassifier": "sklearn.linear_model:RidgeClassifier",
+    "sklearn.LabelBinarizer": "sklearn.preprocessing:LabelBinarizer",  # a part of RidgeClassifier
+    "sklearn.LinearSVC": "sklearn.svm:LinearSVC",
+}
+
+
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write an estimator, its parameters and what it learned, to a model file.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of bagwise, or one of the scikit-learn classes in `REGISTRY`, as are the estimators inside it.
+    path : str or path
+        The file appears complete or not at all; an old one is replaced.
+
+    Raises
+    ------
+    InputError
+        If a class, or a value of a parameter or attribute, cannot be saved; the message says where it sits.
+
+    Examples
+    --------
+    >>> import tempfile, os, bagwise
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> path = os.path.join(tempfile.mkdtemp(), "scaler.bagwise")
+    >>> bagwise.save(StandardScaler().fit([[0.0], [2.0]]), path)
+    >>> bagwise.load(path).transform([[3.0]]).tolist()
+    [[2.0]]
+    """
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise InputError(f"Only an estimator can be saved, not {estimator!r}; pass a fitted one.")
+    encoder = Encoder(_encode_estimator)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": _versions(),
+        "estimator": encoder.encode(estimator, type(estimator).__name__),
+    }
+    with atomic_write(path) as handle:
+        write_archive(handle, document, encoder.arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator from a model file.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    estimator
+        As it was saved.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, foreign or of a later format. Whatever it holds, nothing from it is run.
+    OSError
+        If the file cannot be opened.
+
+    Warns
+    -----
+    UserWarning
+        If a scikit-learn estimator inside was saved by another version of scikit-learn.
+    """
+    name = os.fspath(path)
+    with open(path, "rb") as handle:
+        try:
+            document, arrays = read_archive(handle)
+            written_by = _check_document(document)
+            rebuild = _Rebuild(written_by)
+            estimator = Decoder(arrays, rebuild).decode(document["estimator"])
+            if arrays:
+                raise FormatError(f"it holds {len(arrays)} array(s) that belong nowhere.")
+        except FormatError as error:
+            raise FormatError(f"Cannot load {name!r}: {error}") from error
+        except Exception as error:  # whatever else damage brings up in zip, JSON, numpy or a constructor
+            reason = f"it is damaged or no bagwise model ({type(error).__name__}: {error})"
+            raise FormatError(f"Cannot load {name!r}: {reason}.") from error
+    writer = written_by.get("scikit-learn")
+    if rebuild.met_sklearn and writer != sklearn.__version__:
+        text = f"{name!r} holds estimators of scikit-learn {writer}, and this is {sklearn.__version__}"
+        warnings.warn(f"{text}; check their predictions, or save anew.", UserWarning, stacklevel=2)
+    return estimator
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "bagwise": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def _check_document(document: Any) -> dict[str, str]:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FormatError(f"it does not say that its format is {FORMAT!r}.")
+    version, written_by = document.get("version"), document.get("written_by")
+    if type(version) is not int or version < 1:
+        raise FormatError(f"its format version is {version!r}, which was never used.")
+    if version > VERSION:
+        raise FormatError(
+            f"it has version {version} of the format, and bagwise {__version__} reads up to {VERSION}; "
+            "upgrade bagwise."
+        )
+    if not isinstance(written_by, dict) or not all(isinstance(value, str) for value in written_by.values()):
+        raise FormatError("it does not say which versions wrote it.")
+    estimator = document.get("estimator")
+    if not isinstance(estimator, dict) or estimator.get("kind") != "estimator":
+        raise FormatError("it holds no estimator.")
+    return written_by
+
+
+def _resolve(name: str) -> type:
+    module, _, attribute = REGISTRY[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Estimators
+
+
+def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], Any]) -> Node:
+    cls = type(estimator)
+    targets = {name: target.partition(":")[2] for name, target in REGISTRY.items()}
+    names = [name for name, attribute in targets.items() if attribute == cls.__name__]
+    name = next((name for name in names if _resolve(name) is cls), None)
+    if name is None:
+        raise InputError(
+            f"{where} is a {cls.__module__}.{cls.__name__}, which the model file does not take; it takes "
+            f"{', '.join(sorted(set(targets.values())))}."
+        )
+    params = estimator.get_params(deep=False)
+    state = {key: value for key, value in vars(estimator).items() if key not in params}
+    problem = _problem(cls, params, state)
+    if problem:  # what load would refuse
+        raise InputError(f"{where} cannot be saved: {problem}.")
+    return {
+        "kind": "estimator",
+        "class": name,
+        "params": {key: inner(value, f".{key}") for key, value in params.items()},
+        "state": {key: inner(value, f".{key}") for key, value in state.items()},
+    }
+
+
+class _Rebuild:
+    """Makes estimators from their nodes, and notes whether one of scikit-learn was among them."""
+
+    def __init__(self, written_by: dict[str, str]):
+        self.written_by = written_by
+        self.met_sklearn = False
+
+    def __call__(self, decoder: Decoder, node: Node, depth: int) -> Any:
+        name = member(node, "class", str)
+        if name not in REGISTRY:
+            writer = self.written_by.get("bagwise")
+            raise FormatError(
+                f"it names the class {name!r}, which bagwise {__version__} does not read; {writer} wrote it."
+            )
+        try:
+            cls = _resolve(name)
+        except (ImportError, AttributeError) as error:
+            raise FormatError(f"the class {name!r} cannot be imported: {error}.") from error
+        self.met_sklearn |= REGISTRY[name].startswith("sklearn.")
+        params = decoder.decode_named(node, "params", depth)
+        state = decoder.decode_named(node, "state", depth)
+        problem = _problem(cls, params, state)
+        if problem:
+            raise FormatError(f"{problem} (it was written by {self.written_by}).")
+        estimator = cls(**params)
+        vars(estimator).update(state)  # not setattr: no setter of the class runs
+        return estimator
+
+
+def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | None:
+    """What makes these parameters and attributes impossible for the class, if anything."""
+    allowed = {
+        p.name
+        for p in inspect.signature(cls).parameters.values()
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    for key in params:
+        if key not in allowed:
+            return f"{cls.__name__} has no parameter {key!r}"
+    if cls.__name__.endswith("Pipeline") and params.get("memory") is not None:
+        return (
+            f"{cls.__name__}(memory=...) names a cache folder, whose content would be trusted; set it to None"
+        )
+    for key in state:
+        is_name = key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
+        if not is_name or key in allowed or callable(getattr(cls, key, None)):
+            return f"{cls.__name__} cannot have an attribute {key!r}"
+    return _shape_problem(cls, state)
+
+
+def _shape_problem(cls: type, state: dict[str, Any]) -> str | None:
+    """Weights must fit classes and features; a row may be missing (two classes) or added (background)."""
+    weights, classes, n_features = (state.get(key) for key in ("coef_", "classes_", "n_features_in_"))
+    if not isinstance(weights, np.ndarray) or not isinstance(classes, np.ndarray) or weights.ndim != 2:
+        return None
+    if abs(weights.shape[0] - len(classes)) <= 1 and weights.shape[1] == n_features:
+        return None
+    shape = f"{weights.shape} for {len(classes)} classes and {n_features} features"
+    return f"{cls.__name__} has weights of shape {shape}"

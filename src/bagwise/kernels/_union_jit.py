@@ -1,0 +1,567 @@
+"""Compiled union inference.
+
+Everything here works on one bag reduced to its core (the "local problem"): ``A[i, j]`` is the probability that
+unknown instance i carries required label j, ``free[i]`` the probability that it carries something that need not
+appear (the background class, or a label that a known instance carries already); each row sums to 1. A solver writes
+the posterior over `A` and `free` in place and returns the log-probability that the required labels all appear.
+
+Subsets of the k required labels are the integers 0 .. 2^k - 1, bit j for label j. Arrays over subsets are built and
+summed by doubling and halving, so that the inner loops run over contiguous memory and rounding errors grow with k,
+not with 2^k. Offsets into them are unsigned: a signed index may be negative (counted from the end), and the check for
+that keeps a loop from being vectorised.
+"""
+
+import numpy as np
+from numba import njit
+
+INCLUSION_EXCLUSION, FORWARD_BACKWARD, FORWARD, SUBSTITUTION = 0, 1, 2, 3
+
+ERROR_BOUND = 1e-10  # inclusion-exclusion is kept where its certified error is below this
+UNDERFLOW = 1e-250  # rescaled probabilities below this have lost digits: go to logarithms
+TINY = 1e-150  # inclusion-exclusion divides by the mass of single labels: below this it is not tried
+UNIT_ROUNDOFF = 2.0**-53
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subset_sums(A, i, k, base, sums):
+    """sums[L] = base + sum of A[i, j] over j in L."""
+    sums[0] = base
+    for j in range(k):
+        half, value = np.uint64(1 << j), A[i, j]
+        for t in range(half):
+            sums[half + t] = sums[t] + value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fold(values, start, size):
+    """Sum of values[start : start + size] (size a power of two) by halving; destroys them."""
+    while size > 4:
+        size >>= np.uint64(1)
+        for t in range(size):
+            values[start + t] += values[start + size + t]
+    if size == 4:
+        one, two, three = start + np.uint64(1), start + np.uint64(2), start + np.uint64(3)
+        return (values[start] + values[two]) + (values[one] + values[three])
+    if size == 2:
+        return values[start] + values[start + np.uint64(1)]
+    return values[start]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _normalize_rows(A, free, n, k):
+    for i in range(n):
+        total = free[i]
+        for j in range(k):
+            A[i, j] = max(A[i, j], 0.0)
+            total += A[i, j]
+        inverse = 1.0 / total
+        for j in range(k):
+            A[i, j] *= inverse
+        free[i] *= inverse
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _inclusion_exclusion(A, free, n, k, signed, sums, ratio, bound):
+    """P = sum over L of (-1)^(k - |L|) prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
+
+    Certificate: s_i(L) carries at most k roundings, the product over n instances n (k + 1), the division by s_i(L)
+    k + 1 and the halving sums k. Since A[i, j] / s_i(L) <= 1 for j in L, every numerator is wrong by at most
+    (n (k + 1) + 2 k + 4) u sum|F|, and so is P; a posterior by at most twice that over P.
+    """
+    size = 1 << k
+    smallest = 1.0
+    for i in range(n):
+        for j in range(k):
+            smallest = min(smallest, A[i, j] + free[i])
+    if smallest < TINY:
+        return 0.0, False
+    signed[0] = 1.0 if k % 2 == 0 else -1.0
+    for j in range(k):
+        half = np.uint64(1 << j)
+        for t in range(half):
+            signed[half + t] = -signed[t]
+    for i in range(n):
+        _subset_sums(A, i, k, free[i], sums)
+        for t in range(size):
+            signed[t] *= sums[t]
+    for t in range(size):
+        ratio[t] = signed[t]
+        sums[t] = abs(signed[t])
+    probability = _fold(ratio, np.uint64(0), np.uint64(size))
+    total = _fold(sums, np.uint64(0), np.uint64(size))
+    if not 2.0 * (n * (k + 1) + 2 * k + 4) * UNIT_ROUNDOFF * total <= bound * probability:
+        return 0.0, False
+    for i in range(n):
+        _subset_sums(A, i, k, free[i], sums)
+        if sums[0] == 0.0:
+            sums[0] = np.inf  # without free mass the empty subset has no part in any posterior
+        for t in range(size):
+            ratio[t] = signed[t] / sums[t]
+        for j in range(k - 1, 0, -1):
+            half = np.uint64(1 << j)
+            for t in range(half):
+                ratio[t] += ratio[half + t]
+            A[i, j] *= _fold(ratio, half, half)
+        A[i, 0] *= ratio[1]
+        free[i] *= ratio[0] + ratio[1]
+    _normalize_rows(A, free, n, k)
+    return np.log(probability), True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward_step(old, new, A, i, k, sums):
+    """new[L] = old[L] s_i(L) + sum over j in L of A[i, j] old[L without j] (Proposition 1 of the paper)."""
+    size = np.uint64(1 << k)
+    for t in range(size):
+        new[t] = old[t] * sums[t]
+    for j in range(k):
+        bit, value = np.uint64(1 << j), A[i, j]
+        for block in range(np.uint64(0), size, bit + bit):
+            for t in range(block, block + bit):
+                new[t + bit] += value * old[t]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _backward_step(old, new, A, i, k, sums):
+    """new[L] = old[L] s_i(L) + sum over j not in L of A[i, j] old[L with j]."""
+    size = np.uint64(1 << k)
+    for t in range(size):
+        new[t] = old[t] * sums[t]
+    for j in range(k):
+        bit, value = np.uint64(1 << j), A[i, j]
+        for block in range(np.uint64(0), size, bit + bit):
+            for t in range(block, block + bit):
+                new[t] += value * old[t + bit]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _rescale(values, size):
+    largest = 0.0
+    for t in range(size):
+        largest = max(largest, values[t])
+    if largest > 0.0:
+        for t in range(size):
+            values[t] /= largest
+    return largest
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _combine(alpha, beta, A, free, i, k):
+    """Posterior numerators of instance i; returns their sum. Only positive terms, so any order of sums is safe."""
+    together = 0.0
+    for t in range(1 << k):
+        together += alpha[t] * beta[t]
+    free[i] *= together
+    total = free[i]
+    for j in range(k):
+        bit = np.uint64(1 << j)
+        mass = 0.0
+        for block in range(np.uint64(0), np.uint64(1 << k), bit + bit):
+            for t in range(block, block + bit):
+                mass += (alpha[t] + alpha[t + bit]) * beta[t + bit]
+        A[i, j] *= mass
+        total += A[i, j]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward_backward(A, free, n, k, sums):
+    """O(n k 2^k), positive terms only, rescaled at every instance; (log P, digits kept)."""
+    size = 1 << k
+    alpha = np.zeros((n + 1, size))
+    alpha[0, 0] = 1.0
+    scale = 0.0
+    for i in range(n):
+        _subset_sums(A, i, k, free[i], sums)
+        _forward_step(alpha[i], alpha[i + 1], A, i, k, sums)
+        largest = _rescale(alpha[i + 1], size)
+        if largest == 0.0:
+            return -np.inf, False
+        scale += np.log(largest)
+    if alpha[n, size - 1] < UNDERFLOW:
+        return -np.inf, False
+    scale += np.log(alpha[n, size - 1])
+    beta = np.zeros((2, size))
+    beta[0, size - 1] = 1.0
+    original = A[:n].copy()
+    original_free = free[:n].copy()
+    for i in range(n - 1, -1, -1):
+        old, new = beta[0], beta[1]
+        if (n - 1 - i) % 2 == 1:
+            old, new = beta[1], beta[0]
+        _subset_sums(A, i, k, free[i], sums)
+        _backward_step(old, new, A, i, k, sums)
+        if _combine(alpha[i], old, A, free, i, k) < UNDERFLOW:
+            A[:n] = original
+            free[:n] = original_free
+            return -np.inf, False
+        _rescale(new, size)
+    _normalize_rows(A, free, n, k)
+    return scale, True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_add(a, b):
+    if a == -np.inf:
+        return b
+    if b == -np.inf:
+        return a
+    top = max(a, b)
+    return top + np.log1p(np.exp(min(a, b) - top))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_forward_backward(A, free, n, k):
+    """Forward-backward on logarithms `A` and `free`: the last resort where rescaled probabilities underflow.
+
+    Writes probabilities over `A` and `free`; returns log P, -inf for a bag that cannot be explained.
+    """
+    size = 1 << k
+    alpha = np.full((n + 1, size), -np.inf)
+    alpha[0, 0] = 0.0
+    for i in range(n):
+        for t in range(size):
+            if alpha[i, t] == -np.inf:
+                continue
+            alpha[i + 1, t] = _log_add(alpha[i + 1, t], alpha[i, t] + free[i])
+            for j in range(k):
+                to = t | (1 << j)
+                alpha[i + 1, to] = _log_add(alpha[i + 1, to], alpha[i, t] + A[i, j])
+    result = alpha[n, size - 1]
+    if result == -np.inf:
+        return result
+    beta = np.full(size, -np.inf)
+    beta[size - 1] = 0.0
+    for i in range(n - 1, -1, -1):
+        new = np.full(size, -np.inf)
+        mass = np.full(k + 1, -np.inf)
+        for t in range(size):
+            new[t] = beta[t] + free[i]
+            mass[k] = _log_add(mass[k], alpha[i, t] + beta[t] + free[i])
+            for j in range(k):
+                onward = A[i, j] + beta[t | (1 << j)]
+                new[t] = _log_add(new[t], onward)
+                mass[j] = _log_add(mass[j], alpha[i, t] + onward)
+        for j in range(k):
+            A[i, j] = np.exp(mass[j] - result)
+        free[i] = np.exp(mass[k] - result)
+        beta = new
+    _normalize_rows(A, free, n, k)
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _leave_one_out(alpha, A, i, free_mass, k, sums, rest):
+    """Substitution (Proposition 3): the law of the union without one instance; False where it divides by zero."""
+    _subset_sums(A, i, k, free_mass, sums)
+    for t in range(1 << k):
+        value = alpha[t]
+        for j in range(k):
+            if t & (1 << j):
+                value -= A[i, j] * rest[t ^ (1 << j)]
+        if sums[t] == 0.0:
+            if t != 0:
+                return False
+            rest[t] = 0.0  # no free mass: the union of one or more others is never empty
+        else:
+            rest[t] = value / sums[t]
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _chain(A, free, n, k, skip, sums, alpha, spare):
+    """Rescaled forward recursion over all instances but `skip`; result in `alpha`, returns the log of its scale."""
+    size = 1 << k
+    alpha[:size] = 0.0
+    alpha[0] = 1.0
+    scale = 0.0
+    for i in range(n):
+        if i == skip:
+            continue
+        _subset_sums(A, i, k, free[i], sums)
+        _forward_step(alpha, spare, A, i, k, sums)
+        largest = _rescale(spare, size)
+        if largest == 0.0:
+            return -np.inf
+        scale += np.log(largest)
+        for t in range(size):
+            alpha[t] = spare[t]
+    return scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(A, free, n, k, sums, substitute):
+    """The paper's algorithms: `substitute` false re-runs the forward recursion without each instance (Algorithm 1,
+    O(n^2 k 2^k)), true runs it once and removes each instance by substitution (Algorithm 2, O(n k 2^k))."""
+    size = 1 << k
+    alpha, spare, rest = np.empty(size), np.empty(size), np.empty(size)
+    scale = _chain(A, free, n, k, -1, sums, alpha, spare)
+    if scale == -np.inf or alpha[size - 1] <= UNDERFLOW:
+        return -np.inf, False
+    log_probability = scale + np.log(alpha[size - 1])
+    new_A, new_free = np.empty((n, k)), np.empty(n)
+    for i in range(n):
+        if n == 1:
+            rest[:] = 0.0
+            rest[0] = 1.0
+        elif substitute:
+            if not _leave_one_out(alpha, A, i, free[i], k, sums, rest):
+                return -np.inf, False
+        elif _chain(A, free, n, k, i, sums, rest, spare) == -np.inf:
+            return -np.inf, False
+        total = free[i] * rest[size - 1]
+        new_free[i] = total
+        for j in range(k):  # Proposition 2
+            new_A[i, j] = A[i, j] * (rest[size - 1] + rest[(size - 1) ^ (1 << j)])
+            total += new_A[i, j]
+        if not total > UNDERFLOW:
+            return -np.inf, False
+    A[:n, :k] = new_A
+    free[:n] = new_free
+    _normalize_rows(A, free, n, k)
+    return log_probability, True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factorized(A, free, n, k):
+    """prod_j (1 - prod_i (1 - A_ij)) as if labels appeared independently.
+
+    The weights written over `A` and `free` make X^T(q - p) the gradient of this approximation; they sum to 1 a row
+    but may be slightly negative.
+    """
+    result = 0.0
+    pull = np.empty((n, k))
+    for j in range(k):
+        log_absent, sure = 0.0, False
+        for i in range(n):
+            if A[i, j] >= 1.0:
+                sure = True
+            else:
+                log_absent += np.log1p(-A[i, j])
+        present = 1.0 if sure else -np.expm1(log_absent)
+        if present <= 0.0:
+            return -np.inf
+        result += np.log(present)
+        for i in range(n):
+            pull[i, j] = 0.0 if sure else np.exp(log_absent) / (present * (1.0 - A[i, j]))
+    for i in range(n):
+        mean = 0.0
+        for j in range(k):
+            mean += pull[i, j] * A[i, j]
+        for j in range(k):
+            A[i, j] *= 1.0 + pull[i, j] - mean
+        free[i] *= 1.0 - mean
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve(A, free, n, k, may_be_free, method, bound, work):
+    """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept)."""
+    if k == 0:
+        free[:n] = 1.0
+        return 0.0, True
+    if k > n:
+        return -np.inf, True
+    if k == 1 and not may_be_free:
+        A[:n, 0] = 1.0
+        return 0.0, True
+    if method == INCLUSION_EXCLUSION:
+        result, done = _inclusion_exclusion(A, free, n, k, work[0], work[1], work[2], bound)
+    elif method == FORWARD:
+        result, done = _forward(A, free, n, k, work[1], False)
+    elif method == SUBSTITUTION:
+        result, done = _forward(A, free, n, k, work[1], True)
+    else:
+        result, done = 0.0, False
+    if done:
+        return result, True
+    return _forward_backward(A, free, n, k, work[1])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _to_probabilities(scores, i):
+    """Softmax of row i in place; returns the log of its normaliser."""
+    top = scores[i, 0]
+    for c in range(1, scores.shape[1]):
+        top = max(top, scores[i, c])
+    total = 0.0
+    for c in range(scores.shape[1]):
+        scores[i, c] = np.exp(scores[i, c] - top)
+        total += scores[i, c]
+    inverse = 1.0 / total
+    for c in range(scores.shape[1]):
+        scores[i, c] *= inverse
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sort_labels(bag_labels, background, covered, relaxed, columns):
+    """Put the labels that an unknown instance must still carry first, those that it may carry behind them."""
+    k = 0
+    for c in bag_labels:
+        if not (relaxed or covered[c]):
+            columns[k] = c
+            k += 1
+    width = k
+    for c in bag_labels:
+        if relaxed or covered[c]:
+            columns[width] = c
+            width += 1
+    if background >= 0:
+        columns[width] = background
+        width += 1
+    return k, width
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gather(probabilities, logs, have_logs, rows, n, columns, k, width, A, free):
+    """Local problem of the bag: `A` becomes the (n, width) shares of its columns in each unknown instance's row.
+
+    Returns the log of the mass that the bag's columns have in all rows, -inf where a row has none. Behind the k
+    required columns, `A` keeps each optional column's share of the free mass.
+    """
+    mass, product = 0.0, 1.0
+    for r in range(n):
+        total = 0.0
+        for j in range(width):
+            A[r, j] = probabilities[rows[r], columns[j]]
+            total += A[r, j]
+        if total == 0.0 and not have_logs:
+            return -np.inf
+        if total < TINY and have_logs:  # softmax has underflowed: only the logarithms know the ratios
+            top = -np.inf
+            for j in range(width):
+                top = max(top, logs[r, j])
+            if top == -np.inf:
+                return -np.inf
+            total = 0.0
+            for j in range(width):
+                A[r, j] = np.exp(logs[r, j] - top)
+                total += A[r, j]
+            mass += top
+        product *= total
+        if product < TINY or product > 1.0 / TINY:
+            mass += np.log(product)
+            product = 1.0
+        loose = 0.0
+        for j in range(width):
+            A[r, j] /= total
+            if j >= k:
+                loose += A[r, j]
+        free[r] = loose
+        for j in range(k, width):
+            A[r, j] = A[r, j] / loose if loose > 0.0 else 0.0
+    return mass + np.log(product)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve_in_logs(logs, n, k, width, A, free):
+    """`_log_forward_backward` on the gathered logarithms, each row first normalised to its mass."""
+    log_A, log_free = np.empty((n, k)), np.empty(n)
+    for r in range(n):
+        total = -np.inf
+        log_free[r] = -np.inf
+        for j in range(width):
+            total = _log_add(total, logs[r, j])
+            if j >= k:
+                log_free[r] = _log_add(log_free[r], logs[r, j])
+        log_free[r] -= total
+        for j in range(k):
+            log_A[r, j] = logs[r, j] - total
+    result = _log_forward_backward(log_A, log_free, n, k)
+    if result > -np.inf:
+        A[:n, :k] = log_A
+        free[:n] = log_free
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def infer(
+    scores, softmax, offsets, label_starts, labels, background, known, relaxed, first, last,
+    method, bound, max_exact, residual, log_likelihood,
+):  # fmt: skip
+    """Union inference of the bags first .. last - 1, in place over `scores`.
+
+    scores : (m, c) probabilities, or (softmax true) any scores whose softmax is the probability
+    labels[label_starts[b] : label_starts[b + 1]] : label columns of bag b, the background column not among them
+    background : column that any bag may hold unlisted, or -1
+    known : (m,) column of an instance whose label is known, or -1; (0,) where none is
+    relaxed : (n,) true where the listed labels may occur but need not; (0,) where no bag is relaxed
+    method, bound : see `_solve`; more than `max_exact` required labels are approximated
+    residual : write posterior minus probability (the gradient's weights) rather than the posterior
+    log_likelihood : (n,) out; -inf for a bag that nothing explains (its posterior rows are NaN, residual rows 0)
+    """
+    n_classes = scores.shape[1]
+    most_rows, most_labels = 1, 1
+    for b in range(first, last):
+        most_rows = max(most_rows, offsets[b + 1] - offsets[b])
+        most_labels = max(most_labels, label_starts[b + 1] - label_starts[b])
+    A, logs, free = np.empty((most_rows, most_labels + 1)), np.empty((most_rows, most_labels + 1)), np.empty(most_rows)
+    work = np.empty((3, 1 << min(most_labels, max_exact)))
+    rows, columns = np.empty(most_rows, np.int64), np.empty(most_labels + 1, np.int64)
+    covered = np.zeros(n_classes, np.bool_)
+    some_known, some_relaxed = known.size > 0, relaxed.size > 0
+    for b in range(first, last):
+        start, stop = offsets[b], offsets[b + 1]
+        bag_labels = labels[label_starts[b] : label_starts[b + 1]]
+        n = 0
+        for i in range(start, stop):
+            if some_known and known[i] >= 0:
+                covered[known[i]] = True
+            else:
+                rows[n] = i
+                n += 1
+        k, width = _sort_labels(bag_labels, background, covered, some_relaxed and relaxed[b], columns)
+        if some_known:
+            covered[:] = False
+
+        likelihood = 0.0
+        if softmax:
+            for r in range(n):
+                for j in range(width):
+                    logs[r, j] = scores[rows[r], columns[j]]
+                normalizer = _to_probabilities(scores, rows[r])
+                for j in range(width):
+                    logs[r, j] -= normalizer
+        if some_known:
+            for i in range(start, stop):
+                if known[i] < 0:
+                    continue
+                log_known = scores[i, known[i]] if softmax else np.log(scores[i, known[i]])
+                likelihood += log_known - (_to_probabilities(scores, i) if softmax else 0.0)
+                if known[i] != background and not np.any(bag_labels == known[i]):
+                    likelihood = -np.inf
+        if likelihood > -np.inf:
+            likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
+        if likelihood > -np.inf:
+            if k > max_exact and k <= n:
+                likelihood += _factorized(A, free, n, k)
+            else:
+                result, done = _solve(A, free, n, k, width > k, method, bound, work)
+                if not done:
+                    if not softmax:
+                        for r in range(n):
+                            for j in range(width):
+                                logs[r, j] = np.log(scores[rows[r], columns[j]])
+                    result = _solve_in_logs(logs, n, k, width, A, free)
+                likelihood += result
+        log_likelihood[b] = likelihood
+
+        if likelihood == -np.inf:
+            scores[start:stop] = 0.0 if residual else np.nan
+            continue
+        if residual:
+            for i in range(start, stop):
+                for c in range(n_classes):
+                    scores[i, c] = -scores[i, c]
+        else:
+            scores[start:stop] = 0.0
+        if some_known:
+            for i in range(start, stop):
+                if known[i] >= 0:
+                    scores[i, known[i]] += 1.0
+        for r in range(n):
+            for j in range(k):
+                scores[rows[r], columns[j]] += A[r, j]
+            for j in range(k, width):
+                scores[rows[r], columns[j]] += A[r, j] * free[r]

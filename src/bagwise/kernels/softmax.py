@@ -1,0 +1,36 @@
+"""Row-wise softmax pieces, compiled so that no second (m, c) array is made."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax_in_place(scores):
+    """Turn every row of `scores` into its softmax."""
+    for i in range(scores.shape[0]):
+        top = scores[i, 0]
+        for c in range(1, scores.shape[1]):
+            top = max(top, scores[i, c])
+        total = 0.0
+        for c in range(scores.shape[1]):
+            scores[i, c] = np.exp(scores[i, c] - top)
+            total += scores[i, c]
+        for c in range(scores.shape[1]):
+            scores[i, c] /= total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_log_partition(scores, direction, step):
+    """Sum over rows of log sum_c exp(scores + step * direction)."""
+    result = 0.0
+    for i in range(scores.shape[0]):
+        top = -np.inf
+        for c in range(scores.shape[1]):
+            top = max(top, scores[i, c] + step * direction[i, c])
+        total = 0.0
+        for c in range(scores.shape[1]):
+            total += np.exp(scores[i, c] + step * direction[i, c] - top)
+        result += top + np.log(total)
+    return result

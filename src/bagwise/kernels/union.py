@@ -1,0 +1,239 @@
+"""Union inference: which instance carries which label, given that a bag's labels are the union of its instances'.
+
+The arrays-in, arrays-out front of the compiled code in `_union_jit`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import as_indicator
+from bagwise.exceptions import ApproximationWarning, InputError
+from bagwise.kernels import _union_jit as jit
+from bagwise.memory import check_allocation
+
+METHODS = {
+    "auto": jit.INCLUSION_EXCLUSION,
+    "inclusion-exclusion": jit.INCLUSION_EXCLUSION,
+    "forward-backward": jit.FORWARD_BACKWARD,
+    "forward": jit.FORWARD,
+    "forward-substitution": jit.SUBSTITUTION,
+}
+MAX_EXACT_LABELS = 16
+
+
+@dataclass(frozen=True)
+class UnionProblem:
+    """What is fixed about a set of bags while their probabilities change: sizes, labels, what is known.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+    label_starts, labels : (n + 1,) and (total,) int64
+        Label columns of every bag, in CSR fashion.
+    background : int
+        Column of the class that any bag may hold unlisted, or -1.
+    known : (m,) int64 or (0,)
+        Column of the instances whose label is known, -1 elsewhere.
+    relaxed : (n,) bool or (0,)
+        Bags whose listed labels may occur but need not.
+    """
+
+    offsets: np.ndarray
+    label_starts: np.ndarray
+    labels: np.ndarray
+    background: int
+    known: np.ndarray
+    relaxed: np.ndarray
+
+    @classmethod
+    def build(
+        cls,
+        offsets: np.ndarray,
+        indicator: np.ndarray,
+        background: int | None = None,
+        known: np.ndarray | None = None,
+        relaxed: np.ndarray | None = None,
+    ) -> UnionProblem:
+        if background is not None:
+            indicator = indicator.copy()
+            indicator[:, background] = 0
+        starts = np.concatenate([[0], np.cumsum(indicator.sum(axis=1, dtype=np.int64))])
+        return cls(
+            offsets=np.ascontiguousarray(offsets, dtype=np.int64),
+            label_starts=starts,
+            labels=np.nonzero(indicator)[1].astype(np.int64),
+            background=-1 if background is None else background,
+            known=np.empty(0, np.int64) if known is None else np.ascontiguousarray(known, dtype=np.int64),
+            relaxed=np.empty(0, bool) if relaxed is None else np.ascontiguousarray(relaxed, dtype=bool),
+        )
+
+    @property
+    def n_labels(self) -> np.ndarray:
+        """(n,) number of labels of each bag."""
+        return np.diff(self.label_starts)
+
+    def check_memory(self, max_exact_labels: int) -> None:
+        """Forward-backward keeps a number for each instance and subset of the largest bag; refuse if that is too much."""
+        exact = np.minimum(self.n_labels, max_exact_labels).astype(float)
+        most = float(np.max((np.diff(self.offsets) + 8) * 2.0**exact)) * 8
+        b = int(np.argmax((np.diff(self.offsets) + 8) * 2.0**exact))
+        check_allocation(
+            int(min(most, 2.0**62)),
+            f"Exact inference in bag {b} ({self.offsets[b + 1] - self.offsets[b]} instances, {int(exact[b])} labels)",
+            "lower max_exact_labels (the factorised approximation then takes over) or prune such bags",
+        )
+
+    def infer_in_place(
+        self,
+        scores: np.ndarray,
+        *,
+        softmax: bool,
+        residual: bool,
+        method: str = "auto",
+        max_exact_labels: int = MAX_EXACT_LABELS,
+        n_threads: int = 1,
+    ) -> np.ndarray:
+        """Overwrite `scores` by the posterior (or posterior minus probability); returns the (n,) log-likelihoods.
+
+        The bags are cut into `n_threads` pieces of about equal cost. Every bag is computed alone, so the result does
+        not depend on the number of threads.
+        """
+        n_bags = len(self.offsets) - 1
+        log_likelihood = np.empty(n_bags)
+
+        def run(first: int, last: int) -> None:
+            jit.infer(
+                scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
+                self.relaxed, first, last, METHODS[method], jit.ERROR_BOUND, max_exact_labels, residual,
+                log_likelihood,
+            )  # fmt: skip
+
+        if n_threads == 1 or n_bags < 2 * n_threads:
+            run(0, n_bags)
+        else:
+            cost = np.cumsum(np.diff(self.offsets) * (scores.shape[1] + 2.0 ** np.minimum(self.n_labels, max_exact_labels)))
+            cuts = np.searchsorted(cost, cost[-1] * np.arange(1, n_threads) / n_threads)
+            cuts = np.unique(np.concatenate([[0], cuts, [n_bags]]))
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(run, cuts[:-1], cuts[1:]))
+        return log_likelihood
+
+
+def union_posterior(
+    proba: Any,
+    offsets: Any,
+    Y: Any,
+    *,
+    background: int | None = None,
+    method: str = "auto",
+    known: Any = None,
+    max_exact_labels: int = MAX_EXACT_LABELS,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior of the instance labels of every bag, given that the bag's labels are exactly their union.
+
+    For a bag with instances 1..n, label set Y and prior probabilities p_ic,
+
+        P(Y) = sum over y in Y^n with union(y) = Y of prod_i p_{i, y_i},     q_ic = P(y_i = c | Y).
+
+    Parameters
+    ----------
+    proba : (m, c) array
+        Prior probabilities; rows need not sum to one (mass outside of a bag's labels only lowers P(Y)).
+    offsets : (n + 1,) array of int
+        Bag b holds the rows offsets[b]:offsets[b + 1].
+    Y : (n, c) 0/1 array
+        Labels of the bags.
+    background : int or None
+        Column of a class that may occur in any bag without being listed.
+    method : {"auto", "inclusion-exclusion", "forward-backward", "forward", "forward-substitution"}
+        "inclusion-exclusion" costs O(n 2^|Y|) and is used for a bag where its rounding error is certified to be below
+        1e-10, else "forward-backward", O(n |Y| 2^|Y|) and free of cancellation, takes over. "forward" and
+        "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the latter cancels (about six digits survive on
+        ordinary bags). Where rescaled probabilities still underflow, logarithms are used. "auto" is
+        "inclusion-exclusion", and above `max_exact_labels` the factorised approximation
+        prod_c (1 - prod_i (1 - p_ic / s_i)), s_i the mass of row i on Y, with an `ApproximationWarning`.
+    known : (m,) array of int or None
+        Column of the instances whose label is known, -1 elsewhere.
+    max_exact_labels : int
+        With method "auto" only; other methods are always exact.
+
+    Returns
+    -------
+    log_likelihood : (n,) array
+        log P(Y) of each bag; -inf where no assignment gives exactly Y.
+    posterior : (m, c) array
+        Rows sum to one; NaN in a bag of likelihood zero.
+
+    Examples
+    --------
+    >>> from bagwise.kernels import union_posterior
+    >>> log_likelihood, q = union_posterior([[0.9, 0.1], [0.5, 0.5]], [0, 2], [[1, 1]])
+    >>> q.round(3).tolist()
+    [[0.9, 0.1], [0.1, 0.9]]
+    """
+    proba = np.array(proba, dtype=np.float64, ndmin=2)
+    indicator = as_indicator(Y)
+    offsets = np.asarray(offsets, dtype=np.int64)
+    known = None if known is None else np.asarray(known, dtype=np.int64)
+    _check_arguments(proba, offsets, indicator, background, method, known)
+    problem = UnionProblem.build(offsets, indicator, background, known)
+    exact = max_exact_labels if method == "auto" else int(max(problem.n_labels.max(), 1))
+    problem.check_memory(exact)
+    warn_approximation(problem, exact)
+    log_likelihood = problem.infer_in_place(
+        proba, softmax=False, residual=False, method=method, max_exact_labels=exact
+    )
+    if np.any(problem.n_labels > exact):
+        clean_approximation(proba)
+    return log_likelihood, proba
+
+
+def clean_approximation(posterior: np.ndarray) -> None:
+    """Clip the factorised approximation's slightly negative weights and renormalise, in place."""
+    np.maximum(posterior, 0.0, out=posterior)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+
+
+def warn_approximation(problem: UnionProblem, max_exact_labels: int) -> None:
+    """Say which bags exceed `max_exact_labels`."""
+    large = np.flatnonzero(problem.n_labels > max_exact_labels)
+    if len(large):
+        warnings.warn(
+            f"{len(large)} bag(s) carry more than max_exact_labels={max_exact_labels} labels (the first is bag "
+            f"{large[0]} with {problem.n_labels[large[0]]}); their posterior is the factorised approximation. Raise "
+            "max_exact_labels for exact inference (cost doubles with each label) or leave such bags out.",
+            ApproximationWarning,
+            stacklevel=3,
+        )
+
+
+def _check_arguments(
+    proba: np.ndarray,
+    offsets: np.ndarray,
+    indicator: np.ndarray,
+    background: int | None,
+    method: str,
+    known: np.ndarray | None,
+) -> None:
+    m, n_classes = proba.shape
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is not known; use one of {', '.join(map(repr, METHODS))}.")
+    if not np.all(proba >= 0) or not np.all(np.isfinite(proba)):
+        raise InputError("proba holds negative, infinite or NaN entries; expected probabilities.")
+    if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != m or np.any(np.diff(offsets) < 1):
+        raise InputError(f"offsets must rise strictly from 0 to the number of rows of proba, {m}.")
+    if indicator.shape != (len(offsets) - 1, n_classes):
+        raise InputError(
+            f"Y has shape {indicator.shape} but there are {len(offsets) - 1} bags and {n_classes} classes; "
+            "pass one row per bag and one column per class."
+        )
+    if background is not None and not 0 <= background < n_classes:
+        raise InputError(f"background={background} is not a column of proba, which has {n_classes}.")
+    if known is not None and (known.shape != (m,) or known.min() < -1 or known.max() >= n_classes):
+        raise InputError(f"known must hold a column index 0..{n_classes - 1}, or -1, for each of the {m} instances.")

@@ -1,0 +1,7 @@
+"""Optimisers; each returns one `SolveResult`, never prints and never swallows an exception."""
+
+from bagwise.solvers.em import generalized_em
+from bagwise.solvers.lbfgs import minimize_lbfgs
+from bagwise.solvers.result import SolveResult
+
+__all__ = ["SolveResult", "generalized_em", "minimize_lbfgs"]

@@ -1,0 +1,66 @@
+"""Generalised EM with one backtracked gradient step an iteration (section 4.2 of Pham et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from bagwise.solvers.result import Callback, SolveResult
+
+SUFFICIENT_INCREASE = 0.5  # Armijo: half of what the gradient promises
+GROWTH, SHRINK = 2.0, 0.5
+
+
+class Expectation(Protocol):
+    """An E-step: the objective at its weights, the surrogate's gradient there, and the surrogate along a direction."""
+
+    objective: float
+    gradient: np.ndarray
+
+    def surrogate_change(self, direction: np.ndarray) -> Callable[[float], float]:
+        """Maps a step length to how much the surrogate rises along `direction`."""
+
+
+def generalized_em(
+    expectation: Callable[[np.ndarray], Expectation],
+    start: np.ndarray,
+    *,
+    max_iter: int,
+    tol: float,
+    first_step: float,
+    callback: Callback | None = None,
+) -> SolveResult:
+    """Maximise by E-steps, each followed by one gradient step on the surrogate, its length found by backtracking.
+
+    A step that raises the surrogate raises the objective (or leaves it), so the history never falls. The search
+    starts from twice the last accepted length. Stops when the objective rises by less than `tol` of its size.
+    """
+    weights, step = start, first_step
+    history: list[float] = []
+    converged = False
+    state = expectation(weights)
+    history.append(state.objective)
+    iteration = 0
+    for iteration in range(1, max_iter + 1):  # noqa: B007
+        gradient = state.gradient
+        slope = float(np.vdot(gradient, gradient))
+        change = state.surrogate_change(gradient)
+        while change(step) < SUFFICIENT_INCREASE * step * slope and step * slope > 0.0:
+            step *= SHRINK
+            if step * np.sqrt(slope) < 1e-15 * (1.0 + np.abs(weights).max()):
+                break
+        if change(step) < 0.0 or slope == 0.0:  # at the numerical optimum no step helps
+            converged = True
+            break
+        weights = weights + step * gradient
+        state = expectation(weights)
+        history.append(state.objective)
+        if callback is not None:
+            callback(iteration, state.objective)
+        if tol > 0.0 and abs(history[-1] - history[-2]) <= tol * abs(history[-1]):
+            converged = True
+            break
+        step *= GROWTH
+    return SolveResult(weights, history[-1], iteration, converged, np.asarray(history))
