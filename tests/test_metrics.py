@@ -126,18 +126,18 @@ codes = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, ma
 
 class TestAgainstTheFormulas:
     @given(truth_and_scores())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=80, deadline=None)
     def test_ranking_loss(self, case):
         assert_allclose(metrics.ranking_loss(*case), ranking_loss_literal(*case), rtol=1e-12, atol=1e-15)
 
     @given(truth_and_scores())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=80, deadline=None)
     def test_one_error(self, case):
         assume(case[0].any())
         assert_allclose(metrics.one_error(*case), one_error_literal(*case), rtol=1e-12)
 
     @given(truth_and_scores())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=80, deadline=None)
     def test_coverage(self, case):
         expected = coverage_literal(*case)
         assert_allclose(metrics.coverage(*case), expected, rtol=1e-12, atol=1e-15)
@@ -145,14 +145,14 @@ class TestAgainstTheFormulas:
         assert_allclose(normalized, expected / case[0].shape[1], rtol=1e-12, atol=1e-15)
 
     @given(truth_and_scores())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=80, deadline=None)
     def test_average_precision(self, case):
         assert_allclose(metrics.average_precision(*case), average_precision_literal(*case), rtol=1e-12)
 
     @pytest.mark.parametrize("tied", [True, False])
     def test_rank_hinge_loss(self, tied):
         @given(truth_and_scores(tied=tied, max_classes=9))
-        @settings(max_examples=150, deadline=None)
+        @settings(max_examples=80, deadline=None)
         def check(case):
             Y, F = case
             assume(np.any((Y.sum(axis=1) > 0) & (Y.sum(axis=1) < Y.shape[1])))
@@ -175,7 +175,7 @@ class TestAgainstTheFormulas:
             assert metrics.rank_hinge_loss(Y, F) >= metrics.ranking_loss(Y, F)
 
     @given(truth_and_scores())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=60, deadline=None)
     def test_neither_the_order_of_bags_nor_of_classes_matters(self, case):
         Y, F = case
         assume(np.any((Y.sum(axis=1) > 0) & (Y.sum(axis=1) < Y.shape[1])))
@@ -368,7 +368,7 @@ class TestInstanceAccuracy:
         assert metrics.instance_accuracy(truth, np.array([0, 0, 0])) == 1 / 2
 
     @given(st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 3)), min_size=1, max_size=30))
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=60, deadline=None)
     def test_against_the_loop(self, pairs):
         known = [(a, b) for a, b in pairs if a != -1]
         assume(known)
@@ -426,13 +426,13 @@ class TestClustering:
         assert_allclose(value, 1, rtol=1e-12)
 
     @given(codes)
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=60, deadline=None)
     def test_accuracy_against_all_matches(self, pairs):
         y, labels = zip(*pairs, strict=True)
         assert_allclose(metrics.clustering_accuracy(y, labels), clustering_accuracy_literal(y, labels))
 
     @given(codes)
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=60, deadline=None)
     def test_nmi_against_the_formula(self, pairs):
         y, labels = zip(*pairs, strict=True)
         assume(len(set(y)) > 1 and len(set(labels)) > 1)

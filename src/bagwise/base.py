@@ -314,6 +314,13 @@ def restrict_to_labels(scores: np.ndarray, bags: Bags, indicator: np.ndarray) ->
     return np.where(np.repeat(indicator, bags.sizes, axis=0) == 1, scores, -np.inf)
 
 
+def union_of_best(scores: np.ndarray, bags: Bags) -> np.ndarray:
+    """(n, c) indicator of the labels that are the best of some instance of the bag."""
+    indicator = np.zeros((len(bags), scores.shape[1]), dtype=np.uint8)
+    indicator[bags.bag_index, scores.argmax(axis=1)] = 1
+    return indicator
+
+
 def check_no_empty_sets(indicator: np.ndarray) -> None:
     """Annotation needs something to choose from."""
     empty = np.flatnonzero(~indicator.any(axis=1))

@@ -1,5 +1,7 @@
 """Instance annotators."""
 
+from bagwise.annotation.dummy import MostFrequentAnnotator
 from bagwise.annotation.ored import ORedLogisticRegression
+from bagwise.annotation.supervised import SupervisedAnnotator
 
-__all__ = ["ORedLogisticRegression"]
+__all__ = ["MostFrequentAnnotator", "ORedLogisticRegression", "SupervisedAnnotator"]

@@ -49,14 +49,11 @@ def inference_threads(n_entries: int) -> int:
 class ORedObjective:
     """Penalised log-likelihood of weights (c, d + 1), the intercept last.
 
-        L(W) = scale * (sum_b log P(Y_b | X_b, W)  [+ background term]) - l2 / 2 ||W without intercepts||^2
+        L(W) = scale * sum_b log P(Y_b | X_b, W) - l2 / 2 ||W without intercepts||^2
 
     `scale` is 1, or more where the bags are a sample that stands for all of them.
 
     Its gradient is X^T (q - p): posterior minus prior probabilities, which one E-step gives.
-
-    With `background_share` rho, mean background probability s and m instances, the background term
-    strength * m * (rho log s + (1 - rho) log(1 - s)) pulls the expected share of the background towards rho.
     """
 
     def __init__(
@@ -68,8 +65,6 @@ class ORedObjective:
         scale: float = 1.0,
         method: str,
         max_exact_labels: int,
-        background_share: float | None = None,
-        background_strength: float = 0.0,
     ):
         self.X = X
         self.problem = problem
@@ -77,8 +72,6 @@ class ORedObjective:
         self.scale = scale
         self.method = method
         self.max_exact_labels = max_exact_labels
-        self.background_share = background_share
-        self.background_strength = background_strength if background_share is not None else 0.0
         self._scores: np.ndarray | None = None  # one (m, c) array, used again at every evaluation
 
     @property
@@ -86,37 +79,19 @@ class ORedObjective:
         return self.X.shape[0]
 
     def residual(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log-likelihood with the background term, and posterior minus prior probabilities (overwritten next time)."""
-        if self._scores is None or self._scores.shape[1] != len(weights):
+        """Log-likelihood, and posterior minus prior probabilities (overwritten by the next call)."""
+        if self._scores is None:
             self._scores = np.empty((self.n_instances, len(weights)))
-        scores = affine_scores(self.X, weights, self._scores)
-        proba = None
-        if self.background_strength > 0.0:
-            proba = scores.copy()
-            softmax_in_place(proba)
+        residual = affine_scores(self.X, weights, self._scores)
         log_likelihood = self.problem.infer_in_place(
-            scores,
+            residual,
             softmax=True,
             residual=True,
             method=self.method,
             max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(scores.size),
+            n_threads=inference_threads(residual.size),
         )
-        value = float(log_likelihood.sum())
-        if proba is not None:
-            value += self._add_background_term(proba, scores)
-        return value, scores
-
-    def _add_background_term(self, proba: np.ndarray, residual: np.ndarray) -> float:
-        column, rho, m = self.problem.background, self.background_share, len(proba)
-        assert rho is not None
-        share = proba[:, column].mean()
-        slope = self.background_strength * (rho / share - (1.0 - rho) / (1.0 - share))
-        pull = slope * proba[:, column]
-        residual[:, column] += pull
-        proba *= pull[:, None]
-        residual -= proba
-        return self.background_strength * m * (rho * np.log(share) + (1.0 - rho) * np.log1p(-share))
+        return float(log_likelihood.sum()), residual
 
     def penalty(self, weights: np.ndarray) -> float:
         return 0.5 * self.l2 * float(np.vdot(weights[:, :-1], weights[:, :-1]))

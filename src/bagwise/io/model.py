@@ -248,15 +248,19 @@ def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | 
         is_name = key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
         if not is_name or key in allowed or callable(getattr(cls, key, None)):
             return f"{cls.__name__} cannot have an attribute {key!r}"
-    return _shape_problem(cls, state)
+    return _weights_problem(cls, params, state)
 
 
-def _shape_problem(cls: type, state: dict[str, Any]) -> str | None:
-    """Weights must fit classes and features; a row may be missing (two classes) or added (background)."""
-    weights, classes, n_features = (state.get(key) for key in ("coef_", "classes_", "n_features_in_"))
-    if not isinstance(weights, np.ndarray) or not isinstance(classes, np.ndarray) or weights.ndim != 2:
+def _weights_problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | None:
+    """Our weights are one row a class and one column a feature, and our compiled kernels trust that."""
+    if not cls.__module__.startswith("bagwise.") or not {"coef_", "classes_"} <= state.keys():
         return None
-    if abs(weights.shape[0] - len(classes)) <= 1 and weights.shape[1] == n_features:
-        return None
-    shape = f"{weights.shape} for {len(classes)} classes and {n_features} features"
-    return f"{cls.__name__} has weights of shape {shape}"
+    classes, shape, n_features = state["classes_"], np.shape(state["coef_"]), state.get("n_features_in_")
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1:
+        return f"{cls.__name__} has classes that are no list"
+    if shape != (len(classes), n_features):
+        size = f"{len(classes)} classes and {n_features} features"
+        return f"{cls.__name__} has weights of shape {shape} for {size}"
+    if params.get("background") and "background_coef_" not in state:
+        return f"{cls.__name__} has a background but no weights for it; fit it again"
+    return None

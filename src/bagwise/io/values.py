@@ -112,8 +112,6 @@ class Encoder:
             raise InputError(
                 f"{where} is an array of dtype {value.dtype}, which cannot be saved; use numbers."
             )
-        if not value.flags.forc:  # a slice keeps its order of axes, on which the last bits of BLAS depend
-            value = value.copy(order="K")
         self.arrays.append(np.asarray(value))
         return {"kind": "array", "index": len(self.arrays) - 1}
 

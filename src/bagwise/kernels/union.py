@@ -105,6 +105,11 @@ class UnionProblem:
         not depend on the number of threads.
         """
         n_bags = len(self.offsets) - 1
+        highest = max(self.background, int(self.labels.max(initial=-1)), int(self.known.max(initial=-1)))
+        if scores.ndim != 2 or scores.shape[0] != self.offsets[-1] or scores.shape[1] <= highest:
+            raise InputError(
+                f"The scores have shape {scores.shape}; expected {self.offsets[-1]} rows and at least {highest + 1} columns."
+            )
         log_likelihood = np.empty(n_bags)
 
         def run(first: int, last: int) -> None:

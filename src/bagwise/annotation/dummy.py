@@ -1,0 +1,43 @@
+"""The reference from below: what label counts alone give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+
+
+class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """Looks at no feature: every score is the share of training bags that carry the label.
+
+    The dummy of Pham et al. `predict_instances` gives the most common label of the training bags, `annotate` the most
+    common one of the bag's own set, `decision_function` the shares (best for the ranking measures among constant
+    scores), `predict` the labels of more than half of the bags (best for the Hamming loss).
+
+    Attributes
+    ----------
+    share_ : (c,) array
+    """
+
+    def fit(self, X: Any, Y: Any) -> MostFrequentAnnotator:
+        """Count."""
+        _, indicator = self._start_fit(X, Y)
+        self.share_ = indicator.mean(axis=0)
+        return self
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return np.tile(self.share_, (bags.n_instances, 1))
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return np.tile(self.share_, (len(bags), 1))
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        return np.tile(self.share_ > 0.5, (len(bags), 1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags

@@ -1,0 +1,98 @@
+"""The reference from above: a classifier trained on the labels of the instances themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.metaestimators import available_if
+
+from bagwise.bags import Bags, known_labels
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
+from bagwise.exceptions import InputError
+
+
+def _gives_probabilities(self: SupervisedAnnotator) -> bool:
+    model = getattr(self, "estimator_", None) or (LogisticRegression() if self.estimator is None else self.estimator)
+    return hasattr(model, "predict_proba")
+
+
+class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """Any scikit-learn classifier trained on labelled instances: what bag labels alone are measured against.
+
+    With `LogisticRegression` the SLR of Pham et al., with `LinearSVC` the SISL SVM of Briggs et al.
+
+    Parameters
+    ----------
+    estimator : classifier or None
+        Must have `predict_proba` or `decision_function`. None: `LogisticRegression(max_iter=1000)`.
+
+    Attributes
+    ----------
+    estimator_ : the fitted copy
+    classes_ : (c,) array
+    """
+
+    needs_instance_labels = True
+
+    def __init__(self, estimator: Any = None):
+        self.estimator = estimator
+
+    def fit(self, X: Any, Y: Any, instance_labels: Bags | None = None) -> SupervisedAnnotator:
+        """Learn from the instances whose label is known.
+
+        Parameters
+        ----------
+        X, Y : bags and their labels, in any form
+        instance_labels : Bags of int
+            Index into ``classes_`` of each instance, -1 where unknown. May be left out only where every bag has
+            exactly one label, which its instances then carry.
+        """
+        bags, indicator = self._start_fit(X, Y)
+        labels = known_labels(instance_labels, bags.offsets, len(self.classes_))
+        if labels is None:
+            if np.any(indicator.sum(axis=1) != 1):
+                raise InputError(
+                    "SupervisedAnnotator learns from labelled instances; pass instance_labels, Bags of class indices "
+                    "with -1 where unknown."
+                )
+            labels = np.repeat(indicator.argmax(axis=1), bags.sizes)
+        rows = np.flatnonzero(labels >= 0)
+        if len(rows) == 0:
+            raise InputError("No instance has a known label (all are -1), so there is nothing to learn from.")
+        if len(np.unique(labels[rows])) < 2:
+            raise InputError(
+                f"All labelled instances are of one class, {self.classes_[labels[rows[0]]]!r}; at least two are needed."
+            )
+        model = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)
+        self.estimator_ = model.fit(bags.instances[rows], labels[rows])
+        return self
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        model = self.estimator_
+        if hasattr(model, "predict_proba"):  # comparable between instances, so that a bag may take their maximum
+            seen = model.predict_proba(bags.instances)
+        else:
+            seen = model.decision_function(bags.instances)
+            if seen.ndim == 1:  # two classes: one number, positive for the second
+                seen = np.column_stack([-seen, seen])
+        scores = np.full((bags.n_instances, len(self.classes_)), min(float(seen.min()), 0.0) - 1.0)
+        scores[:, model.classes_] = seen
+        return scores
+
+    @available_if(_gives_probabilities)
+    def predict_instances_proba(self, X: Any) -> np.ndarray:
+        """(m, c) probabilities; zero for a class of which no labelled instance was seen."""
+        bags = self._start_predict(X)
+        proba = np.zeros((bags.n_instances, len(self.classes_)))
+        proba[:, self.estimator_.classes_] = self.estimator_.predict_proba(bags.instances)
+        return proba
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """The largest score in the bag."""
+        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        return union_of_best(self._instance_scores(bags), bags)

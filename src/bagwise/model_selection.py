@@ -1,0 +1,153 @@
+"""Evaluation by the papers' two protocols."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, KFold
+
+from bagwise import metrics
+from bagwise.bags import BagDataset
+from bagwise.exceptions import InputError
+from bagwise.pipeline import final_step, fit_parameters, transform_for_final
+
+MODES = ("inductive", "transductive")
+BAG_MEASURES: dict[str, tuple[Callable[..., float], str]] = {
+    "hamming_loss": (metrics.hamming_loss, "labels"),
+    "ranking_loss": (metrics.ranking_loss, "scores"),
+    "one_error": (metrics.one_error, "scores"),
+    "coverage": (metrics.coverage, "scores"),
+    "average_precision": (metrics.average_precision, "scores"),
+}
+MEASURES = ("accuracy", *BAG_MEASURES, "fit_seconds")
+KEYS = ("dataset", "model", "mode")
+
+Record = dict[str, Any]
+
+
+def evaluate(
+    estimator: Any,
+    dataset: BagDataset,
+    mode: str = "inductive",
+    cv: Any = 10,
+    random_state: int | None = 0,
+    *,
+    groups: Any = None,
+    n_jobs: int | None = None,
+    name: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Record]:
+    """Train and score an estimator by the papers' protocols.
+
+    Parameters
+    ----------
+    estimator : estimator or pipeline
+        Cloned for every fit. One with ``needs_instance_labels`` is given the training bags' instance labels.
+    dataset : BagDataset
+    mode : {"inductive", "transductive"}
+        Inductive: folds over bags; instances and label sets of the held-out bags are predicted from features alone.
+        Transductive: one fit on all bags and their label sets, then `annotate` of the same bags (section 5.1 of Pham
+        et al.).
+    cv : int or cross-validator
+        Inductive only. An int means that many shuffled folds.
+    random_state : int or None
+        Shuffles the folds.
+    groups : (n,) array or None
+        Bags of one group (a site, a recorder) are never split between training and test.
+    n_jobs : int or None
+        Folds in parallel.
+    name : str or None
+        The model's name in the records; by default that of its class.
+    progress : callable or None
+        Called with the number of fits done and the number of all.
+
+    Returns
+    -------
+    list of dict
+        One record a fold: dataset, model, mode, fold, n_train, n_test, ``accuracy`` of the instances whose label is
+        known (-1 left out), the five bag measures (inductive), fit_seconds, predict_seconds. Measures that the
+        estimator or the data set cannot give are absent.
+    """
+    if mode not in MODES:
+        raise InputError(f"mode={mode!r} is not known; use 'inductive' or 'transductive'.")
+    if dataset.Y is None:
+        raise InputError(f"Data set {dataset.name!r} carries no bag labels, so nothing can be learned from it.")
+    final = final_step(estimator)
+    if getattr(final, "needs_instance_labels", False) and dataset.instance_labels is None:
+        raise InputError(
+            f"{type(final).__name__} needs instance labels, which data set {dataset.name!r} does not have."
+        )
+    if mode == "transductive":
+        if not hasattr(final, "annotate"):
+            raise InputError(f"{type(final).__name__} does not annotate instances; evaluate it with mode='inductive'.")
+        everything = np.arange(len(dataset))
+        splits = [(everything, everything)]
+    else:
+        splits = list(_splitter(cv, random_state, groups).split(np.zeros(len(dataset)), groups=groups))
+    base = {"dataset": dataset.name, "model": name or type(final).__name__, "mode": mode}
+    results = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_evaluate_fold)(clone(estimator), dataset, mode, train, test) for train, test in splits
+    )
+    records = []
+    for fold, result in enumerate(results):
+        records.append({**base, "fold": fold, **result})
+        if progress is not None:
+            progress(fold + 1, len(splits))
+    return records
+
+
+def _splitter(cv: Any, random_state: int | None, groups: Any) -> BaseCrossValidator:
+    if not isinstance(cv, (int, np.integer)):
+        return cv
+    if cv < 2:
+        raise InputError(f"cv={cv}: cross-validation needs at least 2 folds.")
+    if groups is not None:
+        return GroupKFold(n_splits=cv, shuffle=True, random_state=random_state)
+    return KFold(n_splits=cv, shuffle=True, random_state=random_state)
+
+
+def _evaluate_fold(estimator: Any, dataset: BagDataset, mode: str, train: np.ndarray, test: np.ndarray) -> Record:
+    training, held_out = (dataset, dataset) if mode == "transductive" else (dataset[train], dataset[test])
+    assert training.Y is not None and held_out.Y is not None
+    parameters = {}
+    if getattr(final_step(estimator), "needs_instance_labels", False):
+        parameters = fit_parameters(estimator, instance_labels=training.instance_labels)
+    started = time.perf_counter()
+    estimator.fit(training.bags, training.Y, **parameters)
+    fitted = time.perf_counter()
+    final, X = final_step(estimator), transform_for_final(estimator, held_out.bags)
+    record: Record = {"n_train": len(train), "n_test": len(test)}
+    if held_out.instance_labels is not None and hasattr(final, "annotate"):
+        labels = final.annotate(X, held_out.Y) if mode == "transductive" else final.predict_instances(X)
+        truth = held_out.instance_labels.instances
+        if np.any(truth >= 0):
+            record["accuracy"] = metrics.instance_accuracy(truth, labels)
+    if mode == "inductive":
+        outcome = {"labels": final.predict(X), "scores": final.decision_function(X)}
+        for measure, (function, needs) in BAG_MEASURES.items():
+            record[measure] = float(function(held_out.Y, outcome[needs]))
+    record["fit_seconds"] = fitted - started
+    record["predict_seconds"] = time.perf_counter() - fitted
+    return record
+
+
+def summarize(records: Iterable[Record]) -> list[Record]:
+    """One row for each data set, model and mode: mean and standard deviation of every measure over the folds."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[key] for key in KEYS), []).append(record)
+    rows = []
+    for key, members in groups.items():
+        row: Record = {**dict(zip(KEYS, key, strict=True)), "folds": len(members)}
+        for measure in MEASURES:
+            values = [record[measure] for record in members if measure in record]
+            if values:
+                row[measure] = float(np.mean(values))
+                row[f"{measure}_std"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        rows.append(row)
+    return rows

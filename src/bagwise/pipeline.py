@@ -1,0 +1,111 @@
+"""Pipelines that also annotate.
+
+scikit-learn's `Pipeline` forwards only the methods it knows (`predict`, `decision_function`, ...). `BagPipeline` is
+one that forwards the methods of annotators as well, and `final_step` serves code that may be handed either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
+from sklearn.utils.metaestimators import available_if
+
+
+def final_step(estimator: Any) -> Any:
+    """The last step of a pipeline, or the estimator itself."""
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def transform_for_final(estimator: Any, X: Any) -> Any:
+    """`X` as the last step of a fitted pipeline sees it; unchanged for a plain estimator."""
+    if not isinstance(estimator, Pipeline):
+        return X
+    for _, transformer in estimator.steps[:-1]:
+        if transformer is not None and transformer != "passthrough":
+            X = transformer.transform(X)
+    return X
+
+
+def fit_parameters(estimator: Any, **parameters: Any) -> dict[str, Any]:
+    """Keyword arguments for `fit` that reach the last step of a pipeline, or the estimator itself."""
+    if not isinstance(estimator, Pipeline):
+        return parameters
+    name = estimator.steps[-1][0]
+    return {f"{name}__{key}": value for key, value in parameters.items()}
+
+
+def _final_has(method: str) -> Any:
+    def check(self: Pipeline) -> bool:
+        getattr(self._final_estimator, method)  # raises AttributeError where the final step has none
+        return True
+
+    return check
+
+
+class BagPipeline(Pipeline):
+    """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step."""
+
+    def _final(self, X: Any) -> tuple[Any, Any]:
+        return self.steps[-1][1], transform_for_final(self, X)
+
+    @available_if(_final_has("predict_instances"))
+    def predict_instances(self, X: Any) -> np.ndarray:
+        """(m,) class of every instance, the labels of its bag not known."""
+        final, X = self._final(X)
+        return final.predict_instances(X)
+
+    @available_if(_final_has("annotate"))
+    def annotate(self, X: Any, Y: Any) -> np.ndarray:
+        """(m,) class of every instance among the labels of its bag."""
+        final, X = self._final(X)
+        return final.annotate(X, Y)
+
+    @available_if(_final_has("instance_decision_function"))
+    def instance_decision_function(self, X: Any) -> np.ndarray:
+        """(m, c) instance scores."""
+        final, X = self._final(X)
+        return final.instance_decision_function(X)
+
+    @available_if(_final_has("predict_instances_proba"))
+    def predict_instances_proba(self, X: Any) -> np.ndarray:
+        """(m, c) instance probabilities."""
+        final, X = self._final(X)
+        return final.predict_instances_proba(X)
+
+    @available_if(_final_has("annotate_proba"))
+    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
+        """(m, c) instance posteriors given the labels of the bag."""
+        final, X = self._final(X)
+        return final.annotate_proba(X, Y)
+
+    @available_if(_final_has("background_proba"))
+    def background_proba(self, X: Any, Y: Any = None) -> np.ndarray:
+        """(m,) probability of the background."""
+        final, X = self._final(X)
+        return final.background_proba(X, Y)
+
+    @available_if(_final_has("predict_label_sets"))
+    def predict_label_sets(self, X: Any) -> list[set[Any]]:
+        """Predicted label sets."""
+        final, X = self._final(X)
+        return final.predict_label_sets(X)
+
+
+def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> BagPipeline:
+    """`sklearn.pipeline.make_pipeline` with a `BagPipeline`.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise import ORedLogisticRegression, make_pipeline
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.preprocessing import PerInstance
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = make_pipeline(PerInstance(StandardScaler()), ORedLogisticRegression()).fit(data.bags, data.Y)
+    >>> model.annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
+    True
+    """
+    return BagPipeline(sklearn_make_pipeline(*steps).steps, memory=memory, verbose=verbose)

@@ -1,0 +1,1 @@
+"""Summaries as plain data, then text and pictures from them."""
