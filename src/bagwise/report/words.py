@@ -1,0 +1,62 @@
+"""The demo's picture: drawn words, and under every letter what was worked out for it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import BagDataset
+from bagwise.io.files import atomic_write
+
+RIGHT, WRONG = "#1a7f37", "#c62828"
+
+
+def draw_words(
+    dataset: BagDataset,
+    images: np.ndarray,
+    labels: np.ndarray,
+    bags: list[int],
+    path: str | os.PathLike[str],
+    title: str,
+) -> None:
+    """Draw the letters of some bags, the label given below each, green where it is right and red where not.
+
+    Parameters
+    ----------
+    dataset : BagDataset of words
+    images : (m, height, width) array
+    labels : (m,) class index given to every letter
+    bags : indices of the words to show
+    path : where the PNG goes
+    title : what stands above
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    assert dataset.instance_labels is not None
+    truth, offsets = dataset.instance_labels.instances, dataset.bags.offsets
+    columns = max(int(dataset.bags.sizes[b]) for b in bags)
+    figure = Figure(figsize=(0.72 * columns + 2.2, 1.02 * len(bags) + 0.9), dpi=130)
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(bags), columns + 1, squeeze=False, width_ratios=[2.4, *[1] * columns])
+    for row, b in zip(grid, bags, strict=True):
+        for axes in row:
+            axes.set_axis_off()
+        names = sorted(dataset.label_sets[b])
+        row[0].text(0.0, 0.5, "{" + ", ".join(names) + "}", ha="left", va="center", fontsize=9)
+        for axes, i in zip(row[1:], range(offsets[b], offsets[b + 1]), strict=False):
+            _draw_letter(axes, images[i], str(dataset.class_names[labels[i]]), labels[i] == truth[i])
+    figure.suptitle(title, fontsize=11)
+    figure.subplots_adjust(left=0.02, right=0.98, top=1 - 0.62 / figure.get_figheight(), bottom=0.03, hspace=0.55)
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png")
+
+
+def _draw_letter(axes: Any, image: np.ndarray, label: str, right: bool) -> None:
+    axes.imshow(1 - np.asarray(image, dtype=float), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axes.text(
+        0.5, -0.04, label, transform=axes.transAxes, ha="center", va="top",
+        fontsize=12, fontweight="bold", color=RIGHT if right else WRONG,
+    )  # fmt: skip
