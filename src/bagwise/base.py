@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bagwise.bags import Bags, as_bags, as_indicator
 from bagwise.exceptions import InputError
@@ -108,6 +108,8 @@ def learn_labels(Y: Any, n_bags: int) -> tuple[np.ndarray, np.ndarray, bool]:
     columns = getattr(Y, "columns", None)
     if not sp.issparse(Y):
         Y = np.asarray(Y)
+    if Y.ndim == 2 and Y.shape[1] == 1 and not sp.issparse(Y) and not np.isin(Y, (0, 1)).all():
+        Y = column_or_1d(Y, warn=True)  # a column of class values, not a matrix of one class
     if Y.ndim == 1:
         check_classification_targets(Y)
         classes, codes = np.unique(Y, return_inverse=True)
@@ -181,15 +183,16 @@ def _as_label_sets(Y: Any) -> list[set[Any]] | None:
         i = containers.index(False)
         raise InputError(f"The labels of bag {i} are {Y[i]!r}; expected a set of labels, as for the other bags.")
     rows = [row.tolist() if isinstance(row, np.ndarray) else list(row) for row in Y]
-    if len({len(row) for row in rows}) == 1 and any(len(set(row)) < len(row) for row in rows if _hashable(row)):
-        raise InputError(
-            "Y is a list of equally long lists with repeated entries, so it looks like an indicator matrix; "
-            "pass np.asarray(Y) for a matrix, or sets for label sets."
-        )
     for i, row in enumerate(rows):
         if not _hashable(row):
             raise InputError(f"A label of bag {i} is not hashable: {row!r}; labels must be strings, numbers or such.")
-    return [set(row) for row in rows]
+    sets = [set(row) for row in rows]
+    if all(len(labels) == len(row) for labels, row in zip(sets, rows, strict=True)):
+        return sets
+    if len({len(row) for row in rows}) == 1 and set().union(*sets) <= {0, 1}:
+        return None  # no set holds a label twice: this is an indicator matrix written as lists
+    i = next(i for i, row in enumerate(rows) if len(sets[i]) < len(row))
+    raise InputError(f"The labels of bag {i} hold one twice: {rows[i]!r}; pass each label once, or a 0/1 matrix.")
 
 
 def _hashable(row: list[Any]) -> bool:
@@ -270,12 +273,12 @@ class BagClassifierMixin(ClassifierMixin):
             return [{label} for label in predicted.tolist()]
         return decode_labels(predicted, self.classes_)  # type: ignore[attr-defined]
 
-    def score(self, X: Any, Y: Any) -> float:  # type: ignore[override]
+    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]
         """Share of the bags whose label set is predicted exactly."""
         predicted = self.predict(X)
         if self.single_label_:  # type: ignore[attr-defined]
             predicted = encode_labels(predicted, self.classes_, len(predicted))  # type: ignore[attr-defined]
-        truth = encode_labels(Y, self.classes_, len(predicted))  # type: ignore[attr-defined]
+        truth = encode_labels(y, self.classes_, len(predicted))  # type: ignore[attr-defined]
         return float(np.mean((predicted == truth).all(axis=1)))
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:

@@ -96,3 +96,8 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         return union_of_best(self._instance_scores(bags), bags)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = False  # not from fit(X, Y) alone: several labels need instance_labels
+        return tags

@@ -16,13 +16,14 @@ from numba import njit
 
 INCLUSION_EXCLUSION, FORWARD_BACKWARD, FORWARD, SUBSTITUTION = 0, 1, 2, 3
 
-ERROR_BOUND = 1e-10  # inclusion-exclusion is kept where its certified error is below this
+ERROR_BOUND = 1e-9  # inclusion-exclusion is kept where its certified error is below this,
+FEW_LABELS = 6  # or below a hundredth of it for so few labels, where the fall-back costs little
 UNDERFLOW = 1e-250  # rescaled probabilities below this have lost digits: go to logarithms
 TINY = 1e-150  # inclusion-exclusion divides by the mass of single labels: below this it is not tried
 UNIT_ROUNDOFF = 2.0**-53
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _subset_sums(A, i, k, base, sums):
     """sums[L] = base + sum of A[i, j] over j in L."""
     sums[0] = base
@@ -32,7 +33,7 @@ def _subset_sums(A, i, k, base, sums):
             sums[half + t] = sums[t] + value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _fold(values, start, size):
     """Sum of values[start : start + size] (size a power of two) by halving; destroys them."""
     while size > 4:
@@ -47,7 +48,7 @@ def _fold(values, start, size):
     return values[start]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _normalize_rows(A, free, n, k):
     for i in range(n):
         total = free[i]
@@ -355,30 +356,33 @@ def _factorized(A, free, n, k):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve(A, free, n, k, may_be_free, method, bound, work):
+def _solve(A, free, n, k, may_be_free, method, bound, signed, sums, ratio):
     """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept)."""
     if k == 0:
-        free[:n] = 1.0
+        for i in range(n):
+            free[i] = 1.0
         return 0.0, True
     if k > n:
         return -np.inf, True
     if k == 1 and not may_be_free:
-        A[:n, 0] = 1.0
+        for i in range(n):
+            A[i, 0] = 1.0
         return 0.0, True
     if method == INCLUSION_EXCLUSION:
-        result, done = _inclusion_exclusion(A, free, n, k, work[0], work[1], work[2], bound)
+        strict = bound if k > FEW_LABELS else 0.01 * bound
+        result, done = _inclusion_exclusion(A, free, n, k, signed, sums, ratio, strict)
     elif method == FORWARD:
-        result, done = _forward(A, free, n, k, work[1], False)
+        result, done = _forward(A, free, n, k, sums, False)
     elif method == SUBSTITUTION:
-        result, done = _forward(A, free, n, k, work[1], True)
+        result, done = _forward(A, free, n, k, sums, True)
     else:
         result, done = 0.0, False
     if done:
         return result, True
-    return _forward_backward(A, free, n, k, work[1])
+    return _forward_backward(A, free, n, k, sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _to_probabilities(scores, i):
     """Softmax of row i in place; returns the log of its normaliser."""
     top = scores[i, 0]
@@ -395,17 +399,17 @@ def _to_probabilities(scores, i):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sort_labels(bag_labels, background, covered, relaxed, columns):
+def _sort_labels(labels, first, last, background, covered, relaxed, columns):
     """Put the labels that an unknown instance must still carry first, those that it may carry behind them."""
     k = 0
-    for c in bag_labels:
-        if not (relaxed or covered[c]):
-            columns[k] = c
+    for position in range(first, last):
+        if not (relaxed or covered[labels[position]]):
+            columns[k] = labels[position]
             k += 1
     width = k
-    for c in bag_labels:
-        if relaxed or covered[c]:
-            columns[width] = c
+    for position in range(first, last):
+        if relaxed or covered[labels[position]]:
+            columns[width] = labels[position]
             width += 1
     if background >= 0:
         columns[width] = background
@@ -497,13 +501,13 @@ def infer(
         most_rows = max(most_rows, offsets[b + 1] - offsets[b])
         most_labels = max(most_labels, label_starts[b + 1] - label_starts[b])
     A, logs, free = np.empty((most_rows, most_labels + 1)), np.empty((most_rows, most_labels + 1)), np.empty(most_rows)
-    work = np.empty((3, 1 << min(most_labels, max_exact)))
+    most_subsets = 1 << min(most_labels, max_exact)
+    signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
     rows, columns = np.empty(most_rows, np.int64), np.empty(most_labels + 1, np.int64)
     covered = np.zeros(n_classes, np.bool_)
     some_known, some_relaxed = known.size > 0, relaxed.size > 0
     for b in range(first, last):
         start, stop = offsets[b], offsets[b + 1]
-        bag_labels = labels[label_starts[b] : label_starts[b + 1]]
         n = 0
         for i in range(start, stop):
             if some_known and known[i] >= 0:
@@ -511,7 +515,9 @@ def infer(
             else:
                 rows[n] = i
                 n += 1
-        k, width = _sort_labels(bag_labels, background, covered, some_relaxed and relaxed[b], columns)
+        k, width = _sort_labels(
+            labels, label_starts[b], label_starts[b + 1], background, covered, some_relaxed and relaxed[b], columns
+        )
         if some_known:
             covered[:] = False
 
@@ -529,7 +535,7 @@ def infer(
                     continue
                 log_known = scores[i, known[i]] if softmax else np.log(scores[i, known[i]])
                 likelihood += log_known - (_to_probabilities(scores, i) if softmax else 0.0)
-                if known[i] != background and not np.any(bag_labels == known[i]):
+                if known[i] != background and not np.any(labels[label_starts[b] : label_starts[b + 1]] == known[i]):
                     likelihood = -np.inf
         if likelihood > -np.inf:
             likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
@@ -537,7 +543,7 @@ def infer(
             if k > max_exact and k <= n:
                 likelihood += _factorized(A, free, n, k)
             else:
-                result, done = _solve(A, free, n, k, width > k, method, bound, work)
+                result, done = _solve(A, free, n, k, width > k, method, bound, signed, sums, ratio)
                 if not done:
                     if not softmax:
                         for r in range(n):
@@ -550,12 +556,10 @@ def infer(
         if likelihood == -np.inf:
             scores[start:stop] = 0.0 if residual else np.nan
             continue
-        if residual:
-            for i in range(start, stop):
-                for c in range(n_classes):
-                    scores[i, c] = -scores[i, c]
-        else:
-            scores[start:stop] = 0.0
+        sign = -1.0 if residual else 0.0
+        for i in range(start, stop):
+            for c in range(n_classes):
+                scores[i, c] *= sign
         if some_known:
             for i in range(start, stop):
                 if known[i] >= 0:

@@ -1,0 +1,232 @@
+"""Support instance machines."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise.aggregation import AGGREGATIONS
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
+from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.losses import LOSSES
+from bagwise.solvers.cccp import cccp
+from bagwise.solvers.result import Callback
+from bagwise.solvers.subgradient import BagProblem, heuristic
+
+SOLVERS = {"heuristic": heuristic, "cccp": cccp}
+CHOICES = {
+    "loss": tuple(LOSSES),
+    "aggregation": tuple(AGGREGATIONS),
+    "solver": tuple(SOLVERS),
+    "restart": ("best", "last"),
+    "on_undefined": ("drop", "error"),
+}
+
+
+class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """Linear instance scores, trained so that the bags' labels outrank (or out-score) all other classes.
+
+    Every class j scores an instance with f_j(x) = w_j . x; an aggregation turns the scores of a bag's instances into the
+    bag's score F_ij; the weights minimise
+
+        h(W) = alpha / 2 ||W||^2 + loss(F, Y),
+
+    where loss is one of
+
+        rank     sum over i, j in Y_i, k not in Y_i of max(0, 1 - (F_ij - F_ik)) / (n |Y_i| (c - |Y_i|))
+        hamming  sum over i, j of max(0, 1 - Y_ij F_ij) / (n c), Y_ij = 1 or -1.
+
+    Either aggregation can be written F_ij = w_j . x_ij with a "support instance" x_ij of each bag and class. The solvers
+    alternate between finding support instances and descending on the convex problem that is left.
+
+    Parameters
+    ----------
+    loss : {"rank", "hamming"}, default="rank"
+        Equation 5 or 30.
+    aggregation : {"softmax", "max", "mean"}, default="softmax"
+        Equation 8, 6, or the plain mean, which needs no alternation.
+    solver : {"heuristic", "cccp"}, default="heuristic"
+        "heuristic" is Algorithm 4: exactly `n_phases` phases of `n_steps` steps; the objective may rise. "cccp" is
+        Algorithm 5, for aggregation="max": the objective never rises, and it stops when `max_steps` steps cannot lower it.
+    alpha : float, default=1e-7
+        Weight of the regulariser, lambda in the papers. What is a good value depends on the scale of the features; the
+        default suits `bagwise.preprocessing.CLPLScaler`.
+    n_phases : int, default=10
+        Most rounds of new support instances, T in the paper.
+    n_steps : int, default=100
+        Steps of projected sub-gradient descent a phase, K in the paper.
+    max_steps : int, default=1000
+        Most steps a phase of solver="cccp", K_max in the paper.
+    restart : {"best", "last"}, default="best"
+        Go on from the phase's best weights (2013), or from its last (2012); solver="heuristic" only.
+    on_undefined : {"drop", "error"}, default="drop"
+        What to do with bags that carry no label or all of them, for which the rank loss is not defined: leave them out
+        of training with a warning that names them, or raise an error.
+
+    Attributes
+    ----------
+    classes_ : (c,) array
+    coef_ : (c, d) array
+    objective_history_ : (n_iter_,) array
+        h(W) with the support instances that belong to W (equation 11), after every phase.
+    n_iter_ : int
+        Phases run.
+
+    Notes
+    -----
+    Bag scores, `decision_function`, are F_ij with the model's own aggregation: the maximum over the instances for "max".
+    Label sets, `predict`, are the union of the instances' labels. There is no intercept: centre the features.
+
+    References
+    ----------
+    .. [1] F. Briggs, X. Z. Fern, R. Raich, Q. Lou (2013): Instance annotation for multi-instance multi-label learning. ACM
+           Transactions on Knowledge Discovery from Data 7 (3), article 14.
+    .. [2] F. Briggs, X. Z. Fern, R. Raich (2012): Rank-loss support instance machines for MIML instance annotation. KDD,
+           534-542.
+
+    Examples
+    --------
+    >>> from bagwise import SupportInstanceMachine, make_pipeline
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.preprocessing import CLPLScaler, PerInstance
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = make_pipeline(PerInstance(CLPLScaler()), SupportInstanceMachine(alpha=1e-6))
+    >>> model.fit(data.bags, data.Y).annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
+    True
+    """
+
+    def __init__(
+        self,
+        loss: str = "rank",
+        aggregation: str = "softmax",
+        solver: str = "heuristic",
+        alpha: float = 1e-7,
+        n_phases: int = 10,
+        n_steps: int = 100,
+        max_steps: int = 1000,
+        *,
+        restart: str = "best",
+        on_undefined: str = "drop",
+    ):
+        self.loss = loss
+        self.aggregation = aggregation
+        self.solver = solver
+        self.alpha = alpha
+        self.n_phases = n_phases
+        self.n_steps = n_steps
+        self.max_steps = max_steps
+        self.restart = restart
+        self.on_undefined = on_undefined
+
+    def fit(self, X: Any, Y: Any, callback: Callback | None = None) -> SupportInstanceMachine:
+        """Learn from bags and their labels.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        callback : callable or None
+            Called after every phase with its number and the objective.
+        """
+        self._check_parameters()
+        bags, indicator = self._start_fit(X, Y)
+        bags, indicator = self._select_bags(bags, indicator)
+        problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha))
+        own = {"restart": self.restart} if self.solver == "heuristic" else {"max_steps": self.max_steps}
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported below
+            result = SOLVERS[self.solver](
+                problem,
+                AGGREGATIONS[self.aggregation],
+                n_phases=self.n_phases,
+                n_steps=self.n_steps,
+                callback=callback,
+                **own,
+            )
+        if not (np.isfinite(result.history).all() and np.isfinite(result.weights).all()):
+            raise InputError(
+                f"The objective overflowed: features as large as {abs(bags.instances).max():.3g} cannot be used with "
+                f"alpha={self.alpha}; scale them, for example with PerInstance(CLPLScaler())."
+            )
+        if not result.weights.any():
+            warnings.warn(
+                f"No step lowered the objective below that of zero weights, so all scores are zero; alpha={self.alpha} is "
+                "too small for features of this scale. Raise alpha, or scale them with PerInstance(CLPLScaler()).",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.coef_ = result.weights
+        self.objective_history_ = result.history
+        self.n_iter_ = result.n_iter
+        return self
+
+    def _select_bags(self, bags: Bags, indicator: np.ndarray) -> tuple[Bags, np.ndarray]:
+        """The bags whose loss is defined."""
+        keep = LOSSES[self.loss].is_defined(indicator)
+        if keep.all():
+            return bags, indicator
+        undefined = np.flatnonzero(~keep)
+        message = (
+            f"{len(undefined)} of {len(bags)} bags carry no label or every one of the {len(self.classes_)} class(es), "
+            f"{name_bags(undefined)}, so that the rank loss is not defined for them."
+        )
+        if not keep.any() or self.on_undefined == "error":
+            raise InputError(f"{message} Leave them out, or use loss='hamming'.")
+        warnings.warn(
+            f"{message} They are left out; pass on_undefined='error' to stop instead, or use loss='hamming'.",
+            InfeasibleBagWarning,
+            stacklevel=3,
+        )
+        return bags[keep], indicator[keep]
+
+    def _check_parameters(self) -> None:
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}.")
+        if not (isinstance(self.alpha, Real) and 0 < self.alpha < np.inf):
+            raise InputError(
+                f"The 'alpha' parameter of SupportInstanceMachine must be a positive number. Got {self.alpha!r}."
+            )
+        for name in ("n_phases", "n_steps", "max_steps"):
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and value >= 1):
+                raise InputError(
+                    f"The {name!r} parameter of SupportInstanceMachine must be a whole number, 1 or more. Got {value!r}."
+                )
+        if self.solver == "cccp":
+            self._check_cccp()
+
+    def _check_cccp(self) -> None:
+        if self.aggregation == "softmax":
+            raise InputError(
+                "aggregation='softmax' is not convex, so solver='cccp' cannot be used; use solver='heuristic', or "
+                "aggregation='max'."
+            )
+        if self.aggregation == "mean":
+            raise InputError(
+                "aggregation='mean' is linear, so the objective is convex as it is and solver='cccp' has nothing to do; "
+                "use solver='heuristic', or aggregation='max'."
+            )
+        if self.restart != "best":
+            raise InputError(
+                f"solver='cccp' has to keep the best weights, so restart={self.restart!r} cannot be used; use "
+                "restart='best', or solver='heuristic'."
+            )
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return np.ascontiguousarray(bags.instances @ self.coef_.T, dtype=np.float64)
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """Aggregated instance scores."""
+        return AGGREGATIONS[self.aggregation](self._instance_scores(bags), bags.offsets)[0]
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        """The union of the instances' best labels (Pham et al., equation 28)."""
+        indicator = np.zeros((len(bags), len(self.classes_)), dtype=np.uint8)
+        indicator[bags.bag_index, self._instance_scores(bags).argmax(axis=1)] = 1
+        return indicator

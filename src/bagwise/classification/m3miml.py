@@ -1,0 +1,274 @@
+"""M3MIML, the maximum margin method for multi-instance multi-label learning."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+from bagwise.classification._m3miml_dual import KERNELS, SOLVERS, ClassSolution, kernel_matrix, solve_all
+from bagwise.classification._m3miml_primal import make_map, map_features, solve_primal
+from bagwise.classification._shared import (
+    check_choice,
+    check_count,
+    check_learnable,
+    check_positive,
+    constant_scores,
+    row_blocks,
+    t_criterion,
+)
+from bagwise.exceptions import InputError
+
+TOLERANCES = {"smo": 1e-5, "frank-wolfe": 1e-3, "liblinear": 1e-4}
+ITERATIONS = {"smo": -1, "frank-wolfe": 10_000, "liblinear": 20_000}  # -1: libsvm's own limit, ten million
+APPROXIMATIONS = {"nystroem": "rbf", "fourier": "rbf", "primal": "linear"}  # and the kernel of each
+
+
+class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """One large-margin model a class: bags that carry it by their mean, the others by every instance.
+
+    For each class l (Problem 3 of the paper, which is a sum over classes),
+
+        min  1/2 ||w_l||^2 + C (sum_{i in S_l} xi_il + sum_{i not in S_l} sum_j theta_ilj)
+        s.t. mean_j <w_l, x_ij> + b_l >= 1 - xi_il      for the bags S_l that carry l,
+             -<w_l, x_ij> - b_l >= 1 - theta_ilj         for every instance of every other bag,
+
+    with slacks of zero or more. Its dual (Problem 4) is that of a support vector classifier with bound C on all
+    variables; the kernel of a bag's mean is the mean of the kernel. The score of an instance is
+    f(x, l) = <w_l, x> + b_l, that of a bag the largest of its instances (equation 17). A bag is given the labels with
+    a score of zero or more, or the best one where there is none (T-criterion).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of the slacks.
+    kernel : {"rbf", "linear"}, default="rbf"
+        "rbf" is exp(-gamma ||x - z||^2).
+    gamma : float, default=1.0
+        The paper's value, for features scaled to [0, 1].
+    solver : {"smo", "frank-wolfe"}, default="smo"
+        "smo" is libsvm's, exact to `tol`; "frank-wolfe" the paper's, with a sort for its linear programs. Both solve
+        the dual on one kernel matrix that the classes share.
+    tol : float or None
+        "smo": largest violation of the KKT conditions, by default 1e-5. "frank-wolfe": duality gap relative to the
+        objective, by default 1e-3. With an approximation: liblinear's, by default 1e-4.
+    max_iter : int or None
+        Most iterations a class; by default 10,000 for "frank-wolfe" and libsvm's own limit for "smo".
+    approximation : {None, "nystroem", "fourier", "primal"}, default=None
+        None is exact and refuses, before it allocates, a kernel matrix beyond the memory limit. "nystroem" (a
+        dictionary of `n_components` instances, whitened) and "fourier" (`n_components` random frequencies, twice as
+        many features) replace the RBF kernel by that of explicit features and solve Problem 3 on them with liblinear;
+        "primal" does so with kernel="linear" on the features as they are. Never chosen by itself.
+    n_components : int, default=500
+    n_jobs : int or None
+        Classes in parallel (threads).
+    random_state : int, RandomState or None, default=0
+        Draws the approximation's components; the exact solvers draw nothing.
+
+    Attributes
+    ----------
+    classes_ : (c,) array
+    dual_objective_ : (c,) array
+        Maximum of Problem 4 for each class; 0 where no bag or every bag carries it (then w = 0 is the solution). NaN
+        with an approximation, whose solver does not give the dual.
+    primal_objective_ : (c,) array
+        Problem 3 at the solution; minus `dual_objective_` it is the duality gap.
+    intercept_ : (c,) array
+        b_l in the middle of those that the KKT conditions allow (equation 16).
+    coef_ : (c, d) array, with kernel="linear"
+    support_instances_, dual_coef_ : (s, d) array or CSR matrix and (s, c) array, with an exact RBF kernel
+        Training instances with a weight in some w_l, and these weights (equation 9).
+    feature_map_, component_coef_ : fitted transformer and (c, D) array, with an approximated RBF kernel
+    n_iter_ : int
+        Most iterations that a class took.
+
+    References
+    ----------
+    M.-L. Zhang, Z.-H. Zhou (2008): M3MIML: a maximum margin method for multi-instance multi-label learning. ICDM,
+    688-697. As an annotator: section 5.1.3 of Briggs et al. (2013).
+
+    Examples
+    --------
+    >>> from bagwise.classification import M3MIML
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = M3MIML(kernel="linear").fit(data.bags, data.Y)
+    >>> model.predict(data.bags).shape == data.Y.shape
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str = "rbf",
+        gamma: float = 1.0,
+        solver: str = "smo",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        approximation: str | None = None,
+        n_components: int = 500,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.approximation = approximation
+        self.n_components = n_components
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, Y: Any) -> M3MIML:
+        """Learn from bags and their labels.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        """
+        self._check_parameters()
+        bags, indicator = self._start_fit(X, Y)
+        check_learnable(indicator, self.classes_, "M3MIML")
+        constant = constant_scores(indicator)
+        learned = np.flatnonzero(np.isnan(constant))
+        self.intercept_ = np.where(np.isnan(constant), 0.0, constant)
+        self.dual_objective_ = np.zeros(len(constant))
+        self.primal_objective_ = np.zeros(len(constant))
+        self.n_iter_ = 1
+        solutions: list[ClassSolution] = []
+        for old in ("coef_", "support_instances_", "dual_coef_", "feature_map_", "component_coef_"):
+            vars(self).pop(old, None)  # of an earlier fit with another kernel
+        if self.approximation is None:
+            if len(learned):
+                solutions = self._solve_dual(bags, indicator[:, learned])
+            self._keep_instances(bags, _columns(solutions, learned, len(constant), bags.n_instances))
+        else:
+            generator = check_random_state(self.random_state)
+            feature_map = make_map(self.approximation, bags.instances, self.gamma, self.n_components, generator)
+            features = Bags(map_features(feature_map, bags.instances), bags.offsets)
+            if len(learned):
+                solutions = self._solve_primal(features, indicator[:, learned], generator)
+            weights = _columns(solutions, learned, len(constant), features.n_features).T
+            if feature_map is None:
+                self.coef_ = weights
+            else:
+                self.feature_map_, self.component_coef_ = feature_map, weights
+        self._record(solutions, learned)
+        return self
+
+    def _route(self) -> str:
+        return self.solver if self.approximation is None else "liblinear"
+
+    def _limits(self) -> dict[str, Any]:
+        route = self._route()
+        return {
+            "tol": TOLERANCES[route] if self.tol is None else self.tol,
+            "max_iter": ITERATIONS[route] if self.max_iter is None else self.max_iter,
+        }
+
+    def _solve_dual(self, bags: Bags, indicator: np.ndarray) -> list[ClassSolution]:
+        return solve_all(
+            bags,
+            indicator,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            C=self.C,
+            solver=self.solver,
+            n_jobs=self.n_jobs,
+            **self._limits(),
+        )
+
+    def _solve_primal(self, features: Bags, indicator: np.ndarray, generator: Any) -> list[ClassSolution]:
+        seed = generator.randint(2**31 - 1)  # one number for all: classes may be solved in any order
+        return solve_primal(
+            features, indicator, C=self.C, n_jobs=self.n_jobs, random_state=seed, **self._limits()
+        )
+
+    def _keep_instances(self, bags: Bags, weights: np.ndarray) -> None:
+        """Keep w itself where it is a vector, else the instances that it is a sum of."""
+        if self.kernel == "linear":
+            self.coef_ = np.asarray((bags.instances.T @ weights).T, dtype=np.float64)
+            return
+        used = np.flatnonzero(weights.any(axis=1))
+        used = used if len(used) else np.array([0])  # all classes constant: keep one instance, of weight zero
+        self.support_instances_ = bags.instances[used]
+        self.dual_coef_ = weights[used]
+
+    def _record(self, solutions: list[ClassSolution], learned: np.ndarray) -> None:
+        for c, solution in zip(learned, solutions, strict=True):
+            self.intercept_[c] = solution.bias
+            self.dual_objective_[c] = solution.dual_objective
+            self.primal_objective_[c] = solution.primal_objective
+        self.n_iter_ = max([1, *(solution.n_iter for solution in solutions)])
+        late = [self.classes_[c] for c, s in zip(learned, solutions, strict=True) if not s.converged]
+        if late:
+            cure = "smo" if self._route() == "frank-wolfe" else "a smaller C"
+            warnings.warn(
+                f"{self._route()} stopped after {self.n_iter_} iterations before it met tol={self._limits()['tol']} for "
+                f"{len(late)} class(es), the first of them {late[0]!r}; raise max_iter or tol, scale the features, or "
+                f"use {cure}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        """f(x, l) of equation 17."""
+        X = bags.instances
+        if hasattr(self, "coef_"):
+            return np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
+        weights = self.dual_coef_ if self.approximation is None else self.component_coef_.T
+        scores = np.empty((bags.n_instances, len(self.classes_)))
+        for rows in row_blocks(bags.n_instances, 16 * len(weights)):
+            if self.approximation is None:
+                values = kernel_matrix(X[rows], self.support_instances_, "rbf", self.gamma)
+            else:
+                values = map_features(self.feature_map_, X[rows])
+            scores[rows] = values @ weights
+        return scores + self.intercept_
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        return t_criterion(self._bag_scores(bags))
+
+    def _check_parameters(self) -> None:
+        check_choice("kernel", self.kernel, KERNELS)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("approximation", self.approximation, (None, *APPROXIMATIONS))
+        check_positive(self, "C", "gamma")
+        check_count(self, "n_components")
+        if self.tol is not None:
+            check_positive(self, "tol")
+        if self.max_iter is not None:
+            check_count(self, "max_iter")
+        if self.approximation is not None:
+            needed = APPROXIMATIONS[self.approximation]
+            if self.kernel != needed:
+                others = [name for name, kernel in APPROXIMATIONS.items() if kernel == self.kernel]
+                raise InputError(
+                    f"approximation={self.approximation!r} is one of the {needed} kernel, so kernel={self.kernel!r} cannot "
+                    f"be used with it; use {' or '.join(map(repr, others))}, or None for the exact solution."
+                )
+            if self.solver != "smo":
+                raise InputError(
+                    f"solver={self.solver!r} solves the dual on the exact kernel, so it cannot be used with "
+                    f"approximation={self.approximation!r}; leave solver at 'smo' (liblinear is used) or approximation at None."
+                )
+
+
+def _columns(solutions: list[ClassSolution], learned: np.ndarray, n_classes: int, length: int) -> np.ndarray:
+    """(length, c) weights, zero for classes that were not learned."""
+    weights = np.zeros((length, n_classes))
+    for c, solution in zip(learned, solutions, strict=True):
+        weights[:, c] = solution.coefficients
+    return weights

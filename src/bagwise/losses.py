@@ -1,0 +1,120 @@
+"""Bag-level losses: free functions of bag scores and labels that give value and derivative.
+
+References
+----------
+.. [1] F. Briggs, X. Z. Fern, R. Raich, Q. Lou (2013): Instance annotation for multi-instance multi-label learning. ACM
+       Transactions on Knowledge Discovery from Data 7 (3), article 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bagwise.bags import offsets_of
+from bagwise.kernels.ranking import HAMMING, RANK, hinge_losses
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a solver needs to know of a loss.
+
+    Attributes
+    ----------
+    code : int
+        Its branch in `bagwise.kernels.ranking.hinge_slopes`.
+    bag_weights : callable
+        Maps the (n, c) label matrix to the (n,) factors of the bags' hinges.
+    is_defined : callable
+        Maps the label matrix to the (n,) mask of the bags whose loss is defined.
+    """
+
+    code: int
+    bag_weights: Callable[[np.ndarray], np.ndarray]
+    is_defined: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, bag_scores: np.ndarray, Y: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and (n, c) derivative with respect to the bag scores (a sub-gradient where there is a kink)."""
+        weights, (label_starts, labels) = self.bag_weights(Y), label_lists(Y)
+        bag_scores = np.ascontiguousarray(bag_scores, dtype=np.float64)
+        values, slopes = np.empty(len(bag_scores)), np.empty(bag_scores.shape)
+        hinge_losses(self.code, bag_scores, label_starts, labels, values, slopes)
+        slopes *= weights[:, None]
+        return float(weights @ values), slopes
+
+
+def label_lists(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes of each bag, one bag after another, and the (n + 1,) positions at which the bags' lists start."""
+    rows, labels = np.nonzero(Y)
+    return offsets_of(np.bincount(rows, minlength=len(Y))), labels.astype(np.int64)
+
+
+def rank_hinge(bag_scores: np.ndarray, Y: np.ndarray) -> tuple[float, np.ndarray]:
+    """Rank hinge, sum_ijk beta_i max(0, 1 - (F_ij - F_ik)) over j in Y_i and k not, beta_i = 1 / (n |Y_i| (c - |Y_i|)).
+
+    The loss of equation 5 of [1]_. No label set may be empty or full.
+
+    Parameters
+    ----------
+    bag_scores : (n, c) array
+    Y : (n, c) array of 0 and 1
+
+    Returns
+    -------
+    float and (n, c) array
+        Value and derivative with respect to the bag scores. Pairs exactly at the margin count as inactive, as in
+        equation 27.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.losses import rank_hinge
+    >>> value, derivative = rank_hinge(np.array([[2.0, 1.5, 0.0]]), np.array([[1, 0, 0]]))
+    >>> value, derivative.tolist()
+    (0.25, [[-0.5, 0.5, 0.0]])
+    """
+    return LOSSES["rank"](bag_scores, Y)
+
+
+def hamming_hinge(bag_scores: np.ndarray, Y: np.ndarray) -> tuple[float, np.ndarray]:
+    """Hamming hinge, 1 / (n c) sum_ij max(0, 1 - Y_ij F_ij) with Y_ij = 1 for labels and -1 else.
+
+    The loss of equation 30 of [1]_: one independent problem a class, which leaves the classes' scores uncalibrated.
+
+    Parameters
+    ----------
+    bag_scores : (n, c) array
+    Y : (n, c) array of 0 and 1
+
+    Returns
+    -------
+    float and (n, c) array
+        Value and derivative with respect to the bag scores (equation 32).
+    """
+    return LOSSES["hamming"](bag_scores, Y)
+
+
+def _rank_weights(Y: np.ndarray) -> np.ndarray:
+    n_labels = Y.sum(axis=1, dtype=np.float64)
+    return 1.0 / (len(Y) * n_labels * (Y.shape[1] - n_labels))
+
+
+def _has_pairs(Y: np.ndarray) -> np.ndarray:
+    n_labels = Y.sum(axis=1, dtype=np.int64)
+    return (n_labels > 0) & (n_labels < Y.shape[1])
+
+
+def _hamming_weights(Y: np.ndarray) -> np.ndarray:
+    return np.full(len(Y), 1.0 / Y.size)
+
+
+def _always(Y: np.ndarray) -> np.ndarray:
+    return np.ones(len(Y), dtype=bool)
+
+
+LOSSES: dict[str, Loss] = {
+    "rank": Loss(RANK, _rank_weights, _has_pairs),
+    "hamming": Loss(HAMMING, _hamming_weights, _always),
+}

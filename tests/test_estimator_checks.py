@@ -1,0 +1,41 @@
+"""scikit-learn's own checks, for every estimator and transformer."""
+
+import warnings
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from bagwise.annotation import MostFrequentAnnotator, ORedLogisticRegression, SupervisedAnnotator
+from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
+
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {}  # estimator -> {check: reason}; none is needed
+
+ESTIMATORS = [
+    ORedLogisticRegression(),
+    ORedLogisticRegression(solver="em"),
+    ORedLogisticRegression(background=True),
+    SupervisedAnnotator(LogisticRegression()),
+    MostFrequentAnnotator(),
+    PerInstance(StandardScaler()),
+    CLPLScaler(),
+    RandomFourierFeatures(random_state=0),
+    RBFDictionary(),
+    RBFDictionary(size=5, whiten=True, random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_check_estimator(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks feed degenerate data on purpose
+        results = check_estimator(
+            estimator,
+            on_fail=None,
+            on_skip=None,
+            expected_failed_checks=EXPECTED_FAILURES.get(type(estimator).__name__, {}),
+        )
+    failed = [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
+    assert len(results) > 40
+    assert not failed, "\n".join(failed)
