@@ -55,9 +55,7 @@ def measure_slowly(image):
     sums = Counter()
     for r, c in on:
         x, y = (c - middle_column) / box_width, (middle_row - r) / box_height
-        for name, value in zip(
-            SHORT_NAMES[5:12], (x, y, x * x, y * y, x * y, x * x * y, x * y * y), strict=True
-        ):
+        for name, value in zip(SHORT_NAMES[5:12], (x, y, x * x, y * y, x * y, x * x * y, x * y * y), strict=True):
             sums[name] += value / len(on)
         if c == 0 or not image[r][c - 1]:
             sums["x-ege"] += 1 / box_height
@@ -95,9 +93,7 @@ def test_measures_of_drawn_letters_equal_the_definitions():
 
 def test_filled_rectangle():
     image = np.zeros((1, 40, 50), dtype=np.uint8)
-    image[0, 10:18, 20:40] = (
-        1  # 8 high, 20 wide, its middle at 30 of 50 from the left and 26 of 40 from below
-    )
+    image[0, 10:18, 20:40] = 1  # 8 high, 20 wide, its middle at 30 of 50 from the left and 26 of 40 from below
     measured = dict(zip(FEATURE_NAMES, measure_letters(image)[0].tolist(), strict=True))
     expected = dict.fromkeys(FEATURE_NAMES, 0.0) | {
         "x-box": 30 / 50,
@@ -343,7 +339,5 @@ def test_letters_are_as_hard_to_tell_apart_as_real_ones(default_bags):
 
 
 def test_distortion_makes_it_harder():
-    scores = [
-        cross_validated_accuracy(make_letter_bags(distortion=d, random_state=1)) for d in (0.0, 1.0, 2.0)
-    ]
+    scores = [cross_validated_accuracy(make_letter_bags(distortion=d, random_state=1)) for d in (0.0, 1.0, 2.0)]
     assert np.diff(scores).max() < -0.05

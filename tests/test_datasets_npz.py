@@ -165,9 +165,7 @@ def test_real_files_have_the_published_counts(data_folder, name):
 
 @pytest.mark.parametrize("key", ["X", "bag", "Y"])
 def test_missing_array(tmp_path, key):
-    with pytest.raises(
-        FormatError, match=rf"small\.npz has no array '{key}' \(arrays found: .*savez_compressed"
-    ):
+    with pytest.raises(FormatError, match=rf"small\.npz has no array '{key}' \(arrays found: .*savez_compressed"):
         load_npz(write(tmp_path, drop=(key,)))
 
 

@@ -74,9 +74,7 @@ class TestAtomicWrite:
                 handle.write(b"12345678")
                 handle.write(b"9")
 
-        with pytest.raises(
-            OSError, match=r"The disk is full: .* what was there before is untouched"
-        ) as caught:
+        with pytest.raises(OSError, match=r"The disk is full: .* what was there before is untouched") as caught:
             write()
         assert caught.value.errno == errno.ENOSPC
         assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]

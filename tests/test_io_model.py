@@ -185,9 +185,7 @@ class TestValues:
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.lists(inner, max_size=3).map(tuple)
-                | st.dictionaries(
-                    st.text(max_size=3) | st.integers() | st.tuples(st.text()), inner, max_size=3
-                )
+                | st.dictionaries(st.text(max_size=3) | st.integers() | st.tuples(st.text()), inner, max_size=3)
             ),
             max_leaves=12,
         )
@@ -237,9 +235,7 @@ class TestValues:
         with zipfile.ZipFile(path) as archive:
             assert archive.namelist() == ["model.json", "arrays/0.npy"]
             document = json.loads(archive.read("model.json"))
-            assert_array_equal(
-                np.load(io.BytesIO(archive.read("arrays/0.npy")), allow_pickle=False), [0, 1, 2]
-            )
+            assert_array_equal(np.load(io.BytesIO(archive.read("arrays/0.npy")), allow_pickle=False), [0, 1, 2])
         assert document["format"] == "bagwise-model"
         assert document["version"] == 1
         assert document["written_by"]["scikit-learn"] == sklearn.__version__
@@ -313,9 +309,7 @@ class TestRefusedOnSaving:
 
     def test_a_cache_folder(self, path, tmp_path):
         pipeline = Pipeline([("scale", StandardScaler())], memory=str(tmp_path))
-        with pytest.raises(
-            InputError, match=r"Pipeline\(memory=\.\.\.\) names a cache folder.*set it to None"
-        ):
+        with pytest.raises(InputError, match=r"Pipeline\(memory=\.\.\.\) names a cache folder.*set it to None"):
             save(pipeline, path)
 
     def test_attributes_that_load_would_refuse(self, path):

@@ -3,18 +3,18 @@
 import itertools
 
 import numpy as np
-import oracles
 import pytest
-from conftest import random_bags
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
+import oracles
 from bagwise.bags import offsets_of
 from bagwise.exceptions import ApproximationWarning, InputError, MemoryLimitError
 from bagwise.kernels import union_posterior
 from bagwise.kernels.union import METHODS, UnionProblem
+from conftest import random_bags
 
 EXACT = 1e-12
 TOLERANCE = dict.fromkeys(METHODS, EXACT) | {"forward-substitution": 1e-6}  # it cancels
@@ -95,7 +95,8 @@ def test_nothing_underflows_at_a_thousand_instances():
     Y[0, :6] = 1
     for method in ("auto", "forward-backward"):
         log_likelihood, posterior = union_posterior(proba, [0, 1000], Y, method=method)
-        assert np.isfinite(log_likelihood).all() and log_likelihood[0] < -5000
+        assert np.isfinite(log_likelihood).all()
+        assert log_likelihood[0] < -5000
         assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
         # with so many instances the union constraint is as good as met: the posterior is the restricted prior
         assert_allclose(posterior[:, :6], proba[:, :6] / proba[:, :6].sum(axis=1, keepdims=True), atol=1e-10)

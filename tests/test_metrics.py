@@ -389,9 +389,7 @@ class TestInstanceAccuracy:
             metrics.instance_accuracy([], [])
         with pytest.raises(InputError, match="y_pred holds NaN or infinity at position 1"):
             metrics.instance_accuracy([0, 1], [0, np.nan])
-        with pytest.raises(
-            InputError, match="such as 0 but y_pred such as 'owl'; give both as class indices"
-        ):
+        with pytest.raises(InputError, match="such as 0 but y_pred such as 'owl'; give both as class indices"):
             metrics.instance_accuracy([0, 1], ["owl", "wren"])
 
 

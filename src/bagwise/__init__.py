@@ -30,7 +30,7 @@ _MODULES = (
     "report",
 )
 
-__all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
+__all__ = ["__version__", *_NAMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -289,7 +289,7 @@ def as_indicator(Y: Any) -> np.ndarray:
     Y = Y.toarray() if sp.issparse(Y) else np.asarray(Y)
     if Y.ndim != 2:
         raise InputError(f"The label matrix has shape {Y.shape}; expected (n_bags, n_classes).")
-    if Y.dtype == bool or Y.dtype == np.uint8 and (Y.size == 0 or Y.max() <= 1):
+    if Y.dtype == bool or (Y.dtype == np.uint8 and (Y.size == 0 or Y.max() <= 1)):
         return Y.astype(np.uint8, copy=False)
     if not np.issubdtype(Y.dtype, np.number):
         raise InputError(f"The label matrix has dtype {Y.dtype}; expected zeros and ones.")

@@ -31,7 +31,12 @@ def validate_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
     """
     if is_flat(X):
         X = validate_data(
-            estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
         )
         bags = as_bags(X)
     else:
@@ -163,7 +168,9 @@ def _as_class_array(labels: list[Any]) -> np.ndarray:
     kinds = {type(label) for label in labels}
     if kinds in ({int}, {str}, {bool}) or all(issubclass(kind, np.integer) for kind in kinds):
         array = np.asarray(labels)
-        if array.dtype != object and array.tolist() == [getattr(label, "item", lambda x=label: x)() for label in labels]:
+        if array.dtype != object and array.tolist() == [
+            getattr(label, "item", lambda x=label: x)() for label in labels
+        ]:
             return array
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
@@ -246,6 +253,11 @@ class BagEstimator(BaseEstimator):
 class BagClassifierMixin(ClassifierMixin):
     """Bag scores and label sets; a subclass gives `_bag_scores(bags)` and may give `_bag_label_sets(bags)`."""
 
+    classes_: np.ndarray
+    single_label_: bool
+    _start_predict: Any
+    _bag_scores: Any
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of every class for every bag, higher is more likely present.
 
@@ -254,36 +266,36 @@ class BagClassifierMixin(ClassifierMixin):
         (n, c) array. After a fit on (n,) values of two classes, the (n,) difference of the two, as scikit-learn's
         classifiers give.
         """
-        scores = self._bag_scores(self._start_predict(X))  # type: ignore[attr-defined]
-        if self.single_label_ and scores.shape[1] == 2:  # type: ignore[attr-defined]
+        scores = self._bag_scores(self._start_predict(X))
+        if self.single_label_ and scores.shape[1] == 2:
             return scores[:, 1] - scores[:, 0]
         return scores
 
     def predict(self, X: Any) -> np.ndarray:
         """Label sets as an (n, c) indicator matrix; after a fit on (n,) values, the (n,) most likely values."""
-        bags = self._start_predict(X)  # type: ignore[attr-defined]
-        if self.single_label_:  # type: ignore[attr-defined]
-            return self.classes_[self._bag_scores(bags).argmax(axis=1)]  # type: ignore[attr-defined]
+        bags = self._start_predict(X)
+        if self.single_label_:
+            return self.classes_[self._bag_scores(bags).argmax(axis=1)]
         return self._bag_label_sets(bags).astype(np.int64)
 
     def predict_label_sets(self, X: Any) -> list[set[Any]]:
         """The predicted labels of each bag as a set of class values."""
         predicted = self.predict(X)
-        if self.single_label_:  # type: ignore[attr-defined]
+        if self.single_label_:
             return [{label} for label in predicted.tolist()]
-        return decode_labels(predicted, self.classes_)  # type: ignore[attr-defined]
+        return decode_labels(predicted, self.classes_)
 
     def score(self, X: Any, y: Any) -> float:  # type: ignore[override]
         """Share of the bags whose label set is predicted exactly."""
         predicted = self.predict(X)
-        if self.single_label_:  # type: ignore[attr-defined]
-            predicted = encode_labels(predicted, self.classes_, len(predicted))  # type: ignore[attr-defined]
-        truth = encode_labels(y, self.classes_, len(predicted))  # type: ignore[attr-defined]
+        if self.single_label_:
+            predicted = encode_labels(predicted, self.classes_, len(predicted))
+        truth = encode_labels(y, self.classes_, len(predicted))
         return float(np.mean((predicted == truth).all(axis=1)))
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """(n, c) indicator; by default the classes whose score is positive."""
-        return self._bag_scores(bags) > 0  # type: ignore[attr-defined]
+        return self._bag_scores(bags) > 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -294,22 +306,26 @@ class BagClassifierMixin(ClassifierMixin):
 class InstanceAnnotatorMixin:
     """Labels for instances; a subclass gives `_instance_scores(bags)`."""
 
+    classes_: np.ndarray
+    _start_predict: Any
+    _instance_scores: Any
+
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """(m, c) score of every class for every instance."""
-        return self._instance_scores(self._start_predict(X))  # type: ignore[attr-defined]
+        return self._instance_scores(self._start_predict(X))
 
     def predict_instances(self, X: Any) -> np.ndarray:
         """(m,) most likely class of every instance when the labels of its bag are not known."""
         scores = self.instance_decision_function(X)
-        return self.classes_[scores.argmax(axis=1)]  # type: ignore[attr-defined]
+        return self.classes_[scores.argmax(axis=1)]
 
     def annotate(self, X: Any, Y: Any) -> np.ndarray:
         """(m,) most likely class of every instance among the labels of its bag."""
-        bags = self._start_predict(X)  # type: ignore[attr-defined]
-        indicator = encode_labels(Y, self.classes_, len(bags))  # type: ignore[attr-defined]
+        bags = self._start_predict(X)
+        indicator = encode_labels(Y, self.classes_, len(bags))
         check_no_empty_sets(indicator)
-        scores = restrict_to_labels(self._instance_scores(bags), bags, indicator)  # type: ignore[attr-defined]
-        return self.classes_[scores.argmax(axis=1)]  # type: ignore[attr-defined]
+        scores = restrict_to_labels(self._instance_scores(bags), bags, indicator)
+        return self.classes_[scores.argmax(axis=1)]
 
 
 def restrict_to_labels(scores: np.ndarray, bags: Bags, indicator: np.ndarray) -> np.ndarray:
@@ -335,7 +351,7 @@ def check_no_empty_sets(indicator: np.ndarray) -> None:
 
 
 def name_bags(index: Any, limit: int = 5) -> str:
-    """"bag 3" or "bags 3, 7, 9, ..." for messages."""
+    """ "bag 3" or "bags 3, 7, 9, ..." for messages."""
     index = [int(i) for i in index]
     shown = ", ".join(str(i) for i in index[:limit]) + (", ..." if len(index) > limit else "")
     return f"bag {shown}" if len(index) == 1 else f"bags {shown}"

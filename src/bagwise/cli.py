@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,11 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
         console.print(f"  {told:<22} {' '.join(letters)}   [dim]{''.join(line['truth'])}[/dim]")
     console.print("\nShare of the letters that are right, in percent:\n")
     rows = [
-        (name, what, *(f"{100 * result.accuracies[name][mode]:.1f}" for mode in ("transductive", "inductive")))
+        (
+            name,
+            what,
+            *(f"{100 * result.accuracies[name][mode]:.1f}" for mode in ("transductive", "inductive")),
+        )
         for name, what in MODELS.items()
     ]
     console.print(format_table(["model", "learns from", "these words", "new words"], rows, right=(2, 3)))
@@ -114,7 +119,7 @@ def evaluate(
         for name, estimator in estimators.items():
             results += run(
                 estimator, dataset, mode, cv=folds, random_state=seed, n_jobs=jobs, name=name,
-                progress=lambda done, total, name=name: report(name, done, total),
+                progress=partial(report, name),
             )  # fmt: skip
     if records is not None:
         write_json_lines(results, records)

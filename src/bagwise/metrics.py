@@ -213,9 +213,7 @@ def rank_hinge_loss(Y: Any, scores: Any) -> float:
     n_labels = Y.sum(axis=1, dtype=np.int64)
     defined = (n_labels > 0) & (n_labels < Y.shape[1])
     if not defined.any():
-        raise InputError(
-            "Every bag carries no label or all of them, so there is no pair to rank; pass other bags."
-        )
+        raise InputError("Every bag carries no label or all of them, so there is no pair to rank; pass other bags.")
     Y, scores, n_labels = Y[defined], scores[defined], n_labels[defined]
     n_others = Y.shape[1] - n_labels
     raised = scores + (Y == 0)
@@ -344,9 +342,7 @@ def _as_truth_and_scores(Y: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_same_shape(Y: np.ndarray, other: np.ndarray, name: str) -> None:
     if Y.shape != other.shape:
-        raise InputError(
-            f"Y has shape {Y.shape} but {name} has shape {other.shape}; pass (n_bags, n_classes)."
-        )
+        raise InputError(f"Y has shape {Y.shape} but {name} has shape {other.shape}; pass (n_bags, n_classes).")
 
 
 def _as_values(values: Any, name: str) -> np.ndarray:
@@ -386,6 +382,4 @@ def _encode(values: np.ndarray, name: str) -> np.ndarray:
     try:
         return np.array([codes.setdefault(value, len(codes)) for value in values.tolist()])
     except TypeError as error:
-        raise InputError(
-            f"{name} holds a value that cannot be hashed: {error}; use strings or numbers."
-        ) from None
+        raise InputError(f"{name} holds a value that cannot be hashed: {error}; use strings or numbers.") from None

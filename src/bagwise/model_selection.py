@@ -88,7 +88,7 @@ def evaluate(
         everything = np.arange(len(dataset))
         splits = [(everything, everything)]
     else:
-        splits = list(_splitter(cv, random_state, groups).split(np.zeros(len(dataset)), groups=groups))
+        splits = list(_splitter(cv, len(dataset), random_state, groups).split(np.zeros(len(dataset)), groups=groups))
     base = {"dataset": dataset.name, "model": name or type(final).__name__, "mode": mode}
     results = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_evaluate_fold)(clone(estimator), dataset, mode, train, test) for train, test in splits
@@ -101,11 +101,12 @@ def evaluate(
     return records
 
 
-def _splitter(cv: Any, random_state: int | None, groups: Any) -> BaseCrossValidator:
+def _splitter(cv: Any, n_bags: int, random_state: int | None, groups: Any) -> BaseCrossValidator:
     if not isinstance(cv, (int, np.integer)):
         return cv
-    if cv < 2:
-        raise InputError(f"cv={cv}: cross-validation needs at least 2 folds.")
+    n_units, units = (n_bags, "bags") if groups is None else (len(np.unique(groups)), "groups")
+    if not 2 <= cv <= n_units:
+        raise InputError(f"cv={cv}: there are {n_units} {units}; use at least 2 folds and at most one for each.")
     if groups is not None:
         return GroupKFold(n_splits=cv, shuffle=True, random_state=random_state)
     return KFold(n_splits=cv, shuffle=True, random_state=random_state)

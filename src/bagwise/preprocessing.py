@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -158,7 +164,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         rng = check_random_state(self.random_state)
         shape = (X.shape[1], self.n_components)
-        self.frequencies_ = rng.normal(scale=np.sqrt(2.0 * self.gamma), size=shape).astype(X.dtype, copy=False)
+        self.frequencies_: np.ndarray = rng.normal(scale=np.sqrt(2.0 * self.gamma), size=shape).astype(
+            X.dtype, copy=False
+        )
         self._n_features_out = 2 * self.n_components
         return self
 
@@ -205,7 +213,12 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     """
 
     def __init__(
-        self, width: float = 1.0, *, size: float | int | None = None, whiten: bool = False, random_state: Any = None
+        self,
+        width: float = 1.0,
+        *,
+        size: float | int | None = None,
+        whiten: bool = False,
+        random_state: Any = None,
     ):
         self.width = width
         self.size = size

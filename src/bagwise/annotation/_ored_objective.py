@@ -126,7 +126,8 @@ class ORedExpectation:
 
         The surrogate is linear in the scores but for the log-partition function, and its slope at t = 0 is that of
         the objective, <gradient, D>; so the posterior itself need not be kept:
-        g(t) - g(0) = t <gradient, D> - (A(t) - A(0) - t <p, XD>) - l2 / 2 t^2 ||D||^2, A the summed log-partition function.
+        g(t) - g(0) = t <gradient, D> - (A(t) - A(0) - t <p, XD>) - l2 / 2 t^2 ||D||^2,
+        A the summed log-partition function.
         """
         objective, weights = self._objective, self._weights
         scores = affine_scores(objective.X, weights)

@@ -12,7 +12,14 @@ from sklearn.utils import check_random_state
 
 from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
 from bagwise.bags import Bags, known_labels
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, encode_labels, name_bags, union_of_best
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    InstanceAnnotatorMixin,
+    encode_labels,
+    name_bags,
+    union_of_best,
+)
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import METHODS, UnionProblem, clean_approximation, warn_approximation
@@ -223,13 +230,13 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
         """Shift the background's intercept until its mean posterior over the training instances is the share asked."""
-        scores = affine_scores(bags.instances, self._weights())
+        scores, share = affine_scores(bags.instances, self._weights()), float(self.background_share or 0.0)
 
         def excess(shift: float) -> float:
             posterior = scores.copy()
             posterior[:, -1] += shift
             self._infer(problem, posterior)
-            return float(np.mean(posterior[:, -1])) - self.background_share
+            return float(np.mean(posterior[:, -1])) - share
 
         low, high = -30.0, 30.0
         if excess(low) >= 0.0:
@@ -285,7 +292,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         impossible, reason = infeasible_bags(bags.offsets, indicator, known, self.background)
         keep, relaxed = np.ones(len(bags), dtype=bool), None
         if impossible.any():
-            message = f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: {reason}"
+            named = name_bags(np.flatnonzero(impossible))
+            message = f"{impossible.sum()} of {len(bags)} bags cannot be explained, {named}: {reason}"
             if self.on_infeasible == "error":
                 raise InputError(f"{message} Mend their labels, or pass on_infeasible='drop' or 'relax'.")
             if self.on_infeasible == "relax":
@@ -311,13 +319,13 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         return bags[keep], indicator[keep], known, None if relaxed is None else relaxed[keep]
 
     def _check_parameters(self) -> None:
-        for name, value, allowed in (
+        for name, choice, allowed in (
             ("solver", self.solver, tuple(ITERATIONS)),
             ("inference", self.inference, tuple(METHODS)),
             ("on_infeasible", self.on_infeasible, ON_INFEASIBLE),
         ):
-            if value not in allowed:
-                raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}.")
+            if choice not in allowed:
+                raise InputError(f"{name}={choice!r} is not known; use one of {', '.join(map(repr, allowed))}.")
         for name, value, ok, expected in (
             ("l2", self.l2, self.l2 >= 0, "zero or more"),
             ("tol", self.tol, self.tol >= 0, "zero or more"),
@@ -357,7 +365,10 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         n_classes = len(self.classes_)
         self.coef_, self.intercept_ = weights[:n_classes, :-1].copy(), weights[:n_classes, -1].copy()
         if self.background:
-            self.background_coef_, self.background_intercept_ = weights[-1, :-1].copy(), float(weights[-1, -1])
+            self.background_coef_, self.background_intercept_ = (
+                weights[-1, :-1].copy(),
+                float(weights[-1, -1]),
+            )
         elif self._has_background:
             del self.background_coef_, self.background_intercept_
 
@@ -472,8 +483,8 @@ def infeasible_bags(
         if len(outside):
             i = outside[0]
             raise InputError(
-                f"Instance {i - offsets[bag[i]]} of bag {bag[i]} is known to be of class {known[i]}, which its bag does "
-                f"not carry ({len(outside)} such instance(s)); add the label to the bag or set the instance to -1."
+                f"Instance {i - offsets[bag[i]]} of bag {bag[i]} is known to be of class {known[i]}, which its bag "
+                f"does not carry ({len(outside)} such instance(s)); add the label to the bag or set the instance to -1."
             )
         covered = np.zeros_like(indicator)
         covered[bag[rows], known[rows]] = 1

@@ -53,9 +53,7 @@ _HEIGHT = (20.0, 40.0)  # pixels, at any distortion
 _N_DRAWS = 11
 
 
-def draw_letters(
-    letters: str | Sequence[str], *, distortion: float = 1.0, random_state: Any = 0
-) -> np.ndarray:
+def draw_letters(letters: str | Sequence[str], *, distortion: float = 1.0, random_state: Any = 0) -> np.ndarray:
     """Draw capital letters, each in a random font, size, place and distortion.
 
     A letter is rotated, slanted, stretched and bent, and lies anywhere in its image. The first k images of a
@@ -129,8 +127,7 @@ def _render_glyphs(glyphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         from matplotlib.ft2font import FT2Font
     except ImportError as error:
         raise ImportError(
-            "Drawing letters needs the fonts of matplotlib, which is not installed: "
-            'pip install "bagwise[report]".'
+            'Drawing letters needs the fonts of matplotlib, which is not installed: pip install "bagwise[report]".'
         ) from error
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     fonts = {i: FT2Font(str(folder / f"{FONTS[i]}.ttf")) for i in np.unique(glyphs[:, 0]).tolist()}
@@ -159,9 +156,7 @@ def _warp(
 ) -> np.ndarray:
     """Look up, for every pixel of every image, the point of the glyph that falls on it."""
     height_draw, place_x, place_y, rotation, shear, stretch = draws[:, :6].T
-    matrix = _affine(
-        distortion * _ROTATION * rotation, distortion * _SHEAR * shear, distortion * _STRETCH * stretch
-    )
+    matrix = _affine(distortion * _ROTATION * rotation, distortion * _SHEAR * shear, distortion * _STRETCH * stretch)
     half = half_sizes[glyph]
     bend = distortion * _WAVE * draws[:, 6:8] * half[:, 1:]
     # Half the sides of a box that the distorted letter cannot leave, in glyph pixels.

@@ -97,9 +97,7 @@ def _as_binary(images: Any) -> np.ndarray:
         raise InputError(f"images have shape {images.shape}; expected (n_images, height, width).")
     if images.dtype != bool:
         if not np.issubdtype(images.dtype, np.number) or not np.all((images == 0) | (images == 1)):
-            raise InputError(
-                "images hold values other than 0 and 1; threshold them first, as in `images > 0.5`."
-            )
+            raise InputError("images hold values other than 0 and 1; threshold them first, as in `images > 0.5`.")
         images = images.astype(bool)
     blank = np.flatnonzero(~images.any(axis=(1, 2)))
     if len(blank):

@@ -83,8 +83,7 @@ def make_letter_bags(
         bag_names=words,
         feature_names=list(FEATURE_NAMES),
         locations=[
-            {"word": word, "position": k, "font": font}
-            for (word, k), font in zip(positions, fonts, strict=True)
+            {"word": word, "position": k, "font": font} for (word, k), font in zip(positions, fonts, strict=True)
         ],
         name="letters",
     )

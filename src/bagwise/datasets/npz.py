@@ -98,9 +98,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     except zipfile.BadZipFile as error:
         raise FormatError(_why_no_zip(path)) from error
     except _READ_ERRORS as error:
-        raise FormatError(
-            f"{path} cannot be read ({error}); check that it is a readable .npz file."
-        ) from error
+        raise FormatError(f"{path} cannot be read ({error}); check that it is a readable .npz file.") from error
     with archive:
         stored = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
         for key in _REQUIRED:
@@ -168,9 +166,7 @@ def _build(arrays: dict[str, np.ndarray], name: str) -> BagDataset:
     X = _of_kind(arrays, "X", 2, _NUMBERS, "numbers, one row an instance")
     if 0 in X.shape:
         raise InputError(f"X has shape {X.shape}; expected at least one instance and one feature.")
-    offsets = _offsets(
-        _of_kind(arrays, "bag", 1, _INTEGERS, "integers, the index of each instance's bag"), len(X)
-    )
+    offsets = _offsets(_of_kind(arrays, "bag", 1, _INTEGERS, "integers, the index of each instance's bag"), len(X))
     bags = Bags(X, offsets)
     check_finite(bags)
     Y = as_indicator(_of_kind(arrays, "Y", 2, _NUMBERS, "zeros and ones, one row a bag"))
@@ -229,9 +225,7 @@ def _instance_labels(arrays: dict[str, np.ndarray], offsets: np.ndarray, n_class
         return None
     y = _of_kind(arrays, "y", 1, _INTEGERS, "integers, the class index of each instance, -1 where unknown")
     if len(y) != offsets[-1]:
-        raise InputError(
-            f"y has {len(y)} entries but X has {offsets[-1]} rows; save one class index an instance."
-        )
+        raise InputError(f"y has {len(y)} entries but X has {offsets[-1]} rows; save one class index an instance.")
     bad = np.flatnonzero((y < -1) | (y >= n_classes))
     if len(bad):
         row = bad[0]
@@ -247,9 +241,7 @@ def _names(arrays: dict[str, np.ndarray], key: str, length: int, of_what: str) -
         return None
     names = _of_kind(arrays, key, 1, _NAMES, "strings or integers, as names.astype(str) gives")
     if len(names) != length:
-        raise InputError(
-            f"{key} has {len(names)} entries but there are {length} {of_what}; save one name for each."
-        )
+        raise InputError(f"{key} has {len(names)} entries but there are {length} {of_what}; save one name for each.")
     try:
         return names.tolist()
     except (SystemError, ValueError) as error:  # numpy reads any four bytes as a character, Python does not

@@ -186,9 +186,7 @@ def parse_array(raw: bytes, name: str) -> np.ndarray:
         raise FormatError(f"its array {name!r} has dtype {dtype}, which is not read.")
     offset = stream.tell()
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(raw) - offset:
-        raise FormatError(
-            f"its array {name!r} claims the shape {shape}, but {len(raw) - offset} bytes follow."
-        )
+        raise FormatError(f"its array {name!r} claims the shape {shape}, but {len(raw) - offset} bytes follow.")
     if dtype.kind == "b" and np.frombuffer(raw, np.uint8, offset=offset).max(initial=0) > 1:
         raise FormatError(f"its array {name!r} holds truth values that are neither 0 nor 1.")
     if dtype.kind == "U":

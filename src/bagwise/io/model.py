@@ -158,8 +158,7 @@ def _check_document(document: Any) -> dict[str, str]:
         raise FormatError(f"its format version is {version!r}, which was never used.")
     if version > VERSION:
         raise FormatError(
-            f"it has version {version} of the format, and bagwise {__version__} reads up to {VERSION}; "
-            "upgrade bagwise."
+            f"it has version {version} of the format, and bagwise {__version__} reads up to {VERSION}; upgrade bagwise."
         )
     if not isinstance(written_by, dict) or not all(isinstance(value, str) for value in written_by.values()):
         raise FormatError("it does not say which versions wrote it.")
@@ -241,9 +240,7 @@ def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | 
         if key not in allowed:
             return f"{cls.__name__} has no parameter {key!r}"
     if cls.__name__.endswith("Pipeline") and params.get("memory") is not None:
-        return (
-            f"{cls.__name__}(memory=...) names a cache folder, whose content would be trusted; set it to None"
-        )
+        return f"{cls.__name__}(memory=...) names a cache folder, whose content would be trusted; set it to None"
     for key in state:
         is_name = key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
         if not is_name or key in allowed or callable(getattr(cls, key, None)):

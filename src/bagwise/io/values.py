@@ -69,9 +69,7 @@ class Encoder:
     def encode(self, value: Any, where: str, depth: int = 0) -> Any:
         """The JSON of `value`; `where` is its place, for messages."""
         if depth > MAX_DEPTH:
-            raise InputError(
-                f"{where} is nested more than {MAX_DEPTH} deep or holds itself; it cannot be saved."
-            )
+            raise InputError(f"{where} is nested more than {MAX_DEPTH} deep or holds itself; it cannot be saved.")
 
         def inner(item: Any, place: str) -> Any:
             return self.encode(item, where + place, depth + 1)
@@ -109,9 +107,7 @@ class Encoder:
             items = [inner(item, f"[{i}]") for i, item in enumerate(value.ravel().tolist())]
             return {"kind": "object-array", "shape": list(value.shape), "items": items}
         if not is_storable(value.dtype):
-            raise InputError(
-                f"{where} is an array of dtype {value.dtype}, which cannot be saved; use numbers."
-            )
+            raise InputError(f"{where} is an array of dtype {value.dtype}, which cannot be saved; use numbers.")
         self.arrays.append(np.asarray(value))
         return {"kind": "array", "index": len(self.arrays) - 1}
 
@@ -266,9 +262,7 @@ def _decode_csr(decoder: Decoder, node: Node, depth: int) -> Any:
 
 def _decode_bags(decoder: Decoder, node: Node, depth: int) -> Bags:
     instances, offsets = (decoder.decode(member(node, key, dict), depth) for key in ("instances", "offsets"))
-    if not isinstance(offsets, np.ndarray) or not (
-        isinstance(instances, np.ndarray) or sp.issparse(instances)
-    ):
+    if not isinstance(offsets, np.ndarray) or not (isinstance(instances, np.ndarray) or sp.issparse(instances)):
         raise FormatError("the instances or offsets of bags are no array.")
     return Bags(instances, offsets)
 

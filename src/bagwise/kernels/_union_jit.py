@@ -500,7 +500,11 @@ def infer(
     for b in range(first, last):
         most_rows = max(most_rows, offsets[b + 1] - offsets[b])
         most_labels = max(most_labels, label_starts[b + 1] - label_starts[b])
-    A, logs, free = np.empty((most_rows, most_labels + 1)), np.empty((most_rows, most_labels + 1)), np.empty(most_rows)
+    A, logs, free = (
+        np.empty((most_rows, most_labels + 1)),
+        np.empty((most_rows, most_labels + 1)),
+        np.empty(most_rows),
+    )
     most_subsets = 1 << min(most_labels, max_exact)
     signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
     rows, columns = np.empty(most_rows, np.int64), np.empty(most_labels + 1, np.int64)
@@ -516,7 +520,13 @@ def infer(
                 rows[n] = i
                 n += 1
         k, width = _sort_labels(
-            labels, label_starts[b], label_starts[b + 1], background, covered, some_relaxed and relaxed[b], columns
+            labels,
+            label_starts[b],
+            label_starts[b + 1],
+            background,
+            covered,
+            some_relaxed and relaxed[b],
+            columns,
         )
         if some_known:
             covered[:] = False

@@ -122,7 +122,9 @@ class UnionProblem:
         if n_threads == 1 or n_bags < 2 * n_threads:
             run(0, n_bags)
         else:
-            cost = np.cumsum(np.diff(self.offsets) * (scores.shape[1] + 2.0 ** np.minimum(self.n_labels, max_exact_labels)))
+            cost = np.cumsum(
+                np.diff(self.offsets) * (scores.shape[1] + 2.0 ** np.minimum(self.n_labels, max_exact_labels))
+            )
             cuts = np.searchsorted(cost, cost[-1] * np.arange(1, n_threads) / n_threads)
             cuts = np.unique(np.concatenate([[0], cuts, [n_bags]]))
             with ThreadPoolExecutor(n_threads) as pool:
@@ -191,9 +193,7 @@ def union_posterior(
     exact = max_exact_labels if method == "auto" else int(max(problem.n_labels.max(), 1))
     problem.check_memory(exact)
     warn_approximation(problem, exact)
-    log_likelihood = problem.infer_in_place(
-        proba, softmax=False, residual=False, method=method, max_exact_labels=exact
-    )
+    log_likelihood = problem.infer_in_place(proba, softmax=False, residual=False, method=method, max_exact_labels=exact)
     if np.any(problem.n_labels > exact):
         clean_approximation(proba)
     return log_likelihood, proba

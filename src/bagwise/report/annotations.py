@@ -9,9 +9,7 @@ import numpy as np
 from bagwise.bags import BagDataset
 
 
-def annotation_rows(
-    dataset: BagDataset, labels: np.ndarray, proba: np.ndarray | None = None
-) -> list[dict[str, Any]]:
+def annotation_rows(dataset: BagDataset, labels: np.ndarray, proba: np.ndarray | None = None) -> list[dict[str, Any]]:
     """One row an instance: bag, position in the bag, label, probability, and the truth where it is known.
 
     Parameters

@@ -1,0 +1,1 @@
+"""Speed and accuracy, each figure beside a published one or a peer's in the same run."""

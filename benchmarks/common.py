@@ -1,0 +1,87 @@
+"""What the benchmarks share: where real data is, how time and memory are taken, how figures are shown."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bagwise import BagDataset
+from bagwise.datasets import load_npz
+from bagwise.report.tables import format_table
+
+Record = dict[str, Any]
+
+
+def data_folder() -> Path | None:
+    """The folder that BAGWISE_DATA names, else ../shared/data beside the repository, else None."""
+    folder = Path(os.environ.get("BAGWISE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    return folder if folder.is_dir() else None
+
+
+def load_real(name: str) -> BagDataset | None:
+    """A real data set, or None with a line that says it is not there."""
+    folder = data_folder()
+    if folder is None or not (folder / f"{name}.npz").is_file():
+        print(f"  {name}.npz is not there (set BAGWISE_DATA to the folder that holds it): left out")
+        return None
+    return load_npz(folder / f"{name}.npz")
+
+
+def fastest(function: Callable[[], Any], repeats: int = 7) -> float:
+    """Seconds of the fastest of some runs, after one that compiles and warms."""
+    function()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+@contextmanager
+def peak_memory() -> Iterator[dict[str, int]]:
+    """Bytes by which this process grew at most inside the block (Linux; sampled every few milliseconds)."""
+    result: dict[str, int] = {}
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        yield result
+        return
+    page = os.sysconf("SC_PAGE_SIZE")
+
+    def resident() -> int:
+        return int(statm.read_text().split()[1]) * page
+
+    base, stop = resident(), threading.Event()
+    result["growth"] = 0
+
+    def watch() -> None:
+        while not stop.wait(0.002):
+            result["growth"] = max(result["growth"], resident() - base)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield result
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def show(title: str, records: list[Record]) -> None:
+    """Print records of equal keys as a table."""
+    print(f"\n{title}\n")
+    if records:
+        headings = list(records[0])
+        rows = [[_text(record.get(key)) for key in headings] for record in records]
+        print(format_table(headings, rows, right=range(1, len(headings))))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

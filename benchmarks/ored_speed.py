@@ -1,0 +1,200 @@
+"""Speed of union inference and of ORed logistic regression, as ratios in one run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+from numba import njit
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import Bags, ORedLogisticRegression
+from bagwise.datasets import make_gaussian_bags
+from bagwise.kernels.union import UnionProblem
+from benchmarks.common import Record, fastest, load_real, peak_memory, show
+
+
+@njit(cache=True, error_model="numpy")
+def plain_forward_substitution(proba, offsets, Y, posterior, log_likelihood):
+    """Algorithm 2 of Pham et al. written plainly: subsets in order of cardinality, substitution over all of them."""
+    for b in range(Y.shape[0]):
+        start, n = offsets[b], offsets[b + 1] - offsets[b]
+        labels = np.flatnonzero(Y[b])
+        k = len(labels)
+        size = 1 << k
+        cardinality = np.zeros(size, np.int64)
+        for t in range(size):
+            for j in range(k):
+                if t & (1 << j):
+                    cardinality[t] += 1
+        order = np.argsort(cardinality)
+        law = np.zeros(size)
+        for j in range(k):
+            law[1 << j] = proba[start, labels[j]]
+        for i in range(1, n):
+            new = np.zeros(size)
+            for t in range(1, size):
+                for j in range(k):
+                    if t & (1 << j):
+                        new[t] += proba[start + i, labels[j]] * (law[t] + law[t ^ (1 << j)])
+            law = new
+        log_likelihood[b] = np.log(law[size - 1])
+        for i in range(n):
+            rest = np.zeros(size)
+            if n == 1:
+                rest[0] = 1.0
+            else:
+                for u in range(1, size):
+                    t = order[u]
+                    diagonal, value = 0.0, law[t]
+                    for j in range(k):
+                        if t & (1 << j):
+                            diagonal += proba[start + i, labels[j]]
+                            value -= proba[start + i, labels[j]] * rest[t ^ (1 << j)]
+                    rest[t] = value / diagonal
+            total = 0.0
+            for j in range(k):
+                joint = proba[start + i, labels[j]] * (rest[size - 1] + rest[(size - 1) ^ (1 << j)])
+                posterior[start + i, labels[j]] = joint
+                total += joint
+            for j in range(k):
+                posterior[start + i, labels[j]] /= total
+
+
+def standardized(data) -> Bags:
+    return Bags(StandardScaler().fit_transform(data.bags.instances), data.bags.offsets)
+
+
+def e_step(quick: bool) -> list[Record]:
+    """One E-step on the Letter-Carroll bags: probabilities in, posteriors out."""
+    data = load_real("letter_carroll_rebuilt")
+    if data is None:
+        return []
+    bags = standardized(data)
+    problem = UnionProblem.build(bags.offsets, data.Y)
+    fitted = ORedLogisticRegression().fit(bags, data.Y)
+    records = []
+    for stage, proba in (
+        ("at the start (uniform)", np.full((bags.n_instances, data.n_classes), 1.0 / data.n_classes)),
+        ("at the fitted weights", fitted.predict_instances_proba(bags)),
+    ):
+        posterior, likelihood, work = np.zeros_like(proba), np.empty(len(bags)), np.empty_like(proba)
+
+        def plain(proba=proba, posterior=posterior, likelihood=likelihood):
+            plain_forward_substitution(proba, bags.offsets, data.Y, posterior, likelihood)
+
+        def ours(method, proba=proba, work=work):
+            np.copyto(work, proba)
+            problem.infer_in_place(work, softmax=False, residual=False, method=method)
+
+        repeats = 20 if quick else 100
+        reference = fastest(plain, repeats)
+        for method in ("auto", "forward-backward", "forward-substitution", "forward"):
+            seconds = fastest(lambda method=method: ours(method), repeats)
+            records.append(
+                {
+                    "E-step, Letter-Carroll": stage,
+                    "method": method,
+                    "ms": 1e3 * seconds,
+                    "plain forward-substitution, ms": 1e3 * reference,
+                    "times faster": reference / seconds,
+                    "asked": "10" if method == "auto" else "",
+                }
+            )
+    return records
+
+
+def fit_beside_logistic_regression(quick: bool) -> list[Record]:
+    """Seconds an iteration on HJA, beside scikit-learn's LogisticRegression on the same instances with labels."""
+    data = load_real("hja_birdsong_filtered")
+    if data is None:
+        return []
+    bags, y = standardized(data), data.instance_labels.instances
+    n_iter, repeats = 50, 3 if quick else 9
+
+    def ours() -> float:
+        started = time.perf_counter()
+        model = ORedLogisticRegression(max_iter=n_iter).fit(bags, data.Y)
+        return (time.perf_counter() - started) / model.n_iter_
+
+    def theirs() -> float:
+        started = time.perf_counter()
+        model = LogisticRegression(max_iter=n_iter, tol=1e-12).fit(bags.instances, y)
+        return (time.perf_counter() - started) / int(np.max(model.n_iter_))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # both are stopped early on purpose
+        ours(), theirs()
+        one, other = min(ours() for _ in range(repeats)), min(theirs() for _ in range(repeats))
+    return [
+        {
+            "fit, HJA filtered": f"{n_iter} iterations",
+            "ours, ms an iteration": 1e3 * one,
+            "LogisticRegression, ms": 1e3 * other,
+            "ratio": one / other,
+            "asked at most": "1.5",
+        }
+    ]
+
+
+def scale_once(n_bags: int, n_iter: int) -> Record:
+    """One fit on about ten instances a bag, d = 40, c = 20, 2.5 labels a bag: time an iteration and memory."""
+    data = make_gaussian_bags(
+        n_bags=n_bags, n_features=40, n_classes=20, instances_per_bag=(5, 15), labels_per_bag=(1, 4), random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ORedLogisticRegression(max_iter=2).fit(data.bags[:200], data.Y[:200])
+        with peak_memory() as memory:
+            times = []
+            model = ORedLogisticRegression(max_iter=n_iter, tol=0.0)
+            model.fit(data.bags, data.Y, callback=lambda *_: times.append(time.perf_counter()))
+    steps = np.diff(times)
+    array = data.bags.n_instances * (data.n_classes) * 8
+    return {
+        "n_bags": n_bags,
+        "instances": data.bags.n_instances,
+        "labels": float(data.Y.sum(1).mean()),
+        "seconds": float(np.median(steps)),
+        "arrays": memory.get("growth", 0) / array if memory else None,
+    }
+
+
+def growth(quick: bool) -> list[Record]:
+    """From 100,000 to 1,000,000 instances, each in a process of its own."""
+    results = []
+    for n_bags in (10_000, 100_000):
+        code = f"import json; from benchmarks.ored_speed import scale_once; print(json.dumps(scale_once({n_bags}, {6 if quick else 15})))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+    small, large = results
+    expected = large["instances"] / small["instances"]
+    return [
+        {
+            "growth (d 40, c 20)": f"{row['instances']:,} instances, {row['n_bags']:,} bags, {row['labels']:.2f} labels",
+            "s an iteration": row["seconds"],
+            "times the first": row["seconds"] / small["seconds"],
+            "beside the data's growth": row["seconds"] / small["seconds"] / (row["instances"] / small["instances"]),
+            "memory, arrays of (m, c)": row["arrays"],
+            "asked": "" if row is small else f"within 15 % of {expected:.1f}, 5 arrays",
+        }
+        for row in results
+    ]
+
+
+def main(quick: bool = False) -> list[Record]:
+    records = []
+    for part in (e_step, fit_beside_logistic_regression, growth):
+        found = part(quick)
+        show(part.__doc__.splitlines()[0], found)
+        records += found
+    return records
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv)

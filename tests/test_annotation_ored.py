@@ -1,0 +1,420 @@
+"""ORed logistic regression: gradient, monotone EM, limits that are ordinary logistic regression, and every option."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from bagwise import Bags, ORedLogisticRegression
+from bagwise.annotation._ored_objective import ORedObjective
+from bagwise.datasets import make_gaussian_bags
+from bagwise.exceptions import ApproximationWarning, InfeasibleBagWarning, InputError
+from bagwise.kernels import union_posterior
+from bagwise.kernels.union import UnionProblem
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_gaussian_bags(n_bags=80, n_features=5, n_classes=4, separation=6.0, random_state=0)
+
+
+def small_problem(seed, background=False, known=False, relaxed=False):
+    rng = np.random.default_rng(seed)
+    data = make_gaussian_bags(n_bags=12, n_features=3, n_classes=4, separation=1.5, random_state=seed)
+    Y = np.hstack([data.Y, np.zeros((12, 1), np.uint8)]) if background else data.Y
+    labels = None
+    if known:
+        labels = np.where(rng.random(data.bags.n_instances) < 0.3, data.instance_labels.instances, -1)
+    mask = np.arange(12) % 3 == 0 if relaxed else None
+    problem = UnionProblem.build(data.bags.offsets, Y, 4 if background else None, labels, mask)
+    return data.bags.instances, problem, rng.normal(size=(Y.shape[1], 4))
+
+
+def accuracy(data, labels):
+    return np.mean(labels == data.instance_labels.instances)
+
+
+# -- the objective --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "factorised"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"background": True}, {"known": True}, {"relaxed": True}, {"background": True, "known": True}],
+    ids=str,
+)
+def test_gradient_equals_finite_differences(options, max_exact):
+    X, problem, weights = small_problem(0, **options)
+    objective = ORedObjective(X, problem, l2=0.7, method="auto", max_exact_labels=max_exact)
+    _, gradient = objective.value_and_gradient(weights)
+    numeric = np.empty_like(weights)
+    for index in np.ndindex(weights.shape):
+        step = np.zeros_like(weights)
+        step[index] = 1e-5
+        ahead, _ = objective.value_and_gradient(weights + step)
+        behind, _ = objective.value_and_gradient(weights - step)
+        numeric[index] = (ahead - behind) / 2e-5
+    assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_em_never_lowers_the_likelihood(seed):
+    data = make_gaussian_bags(n_bags=30, n_features=4, n_classes=4, separation=2.0, random_state=seed)
+    l2 = [0.0, 1.0][seed % 2]
+    background = seed % 3 == 0
+    model = ORedLogisticRegression(l2=l2, solver="em", max_iter=40, tol=0.0, background=background)
+    history = model.fit(data.bags, data.Y).log_likelihood_history_
+    assert len(history) == model.n_iter_ + 1 > 5
+    assert np.diff(history).min() >= -1e-10 * abs(history[0])
+    assert history[-1] > history[0] + 1.0
+
+
+def test_history_is_the_penalised_log_likelihood(data):
+    model = ORedLogisticRegression(l2=0.5).fit(data.bags, data.Y)
+    log_likelihood, _ = union_posterior(model.predict_instances_proba(data.bags), data.bags.offsets, data.Y)
+    expected = log_likelihood.sum() - 0.25 * (model.coef_**2).sum()
+    assert_allclose(model.log_likelihood_history_[-1], expected, rtol=1e-9)
+
+
+def test_lbfgs_climbs_at_least_as_high_as_em(data):
+    lbfgs = ORedLogisticRegression(l2=1.0, tol=1e-7).fit(data.bags, data.Y)
+    em = ORedLogisticRegression(l2=1.0, solver="em", max_iter=300).fit(data.bags, data.Y)
+    assert lbfgs.log_likelihood_history_[-1] >= em.log_likelihood_history_[-1] - 1e-6
+    assert lbfgs.n_iter_ < em.n_iter_
+
+
+# -- limits that are something else ---------------------------------------------------------------------------
+
+
+def test_bags_of_one_label_are_ordinary_logistic_regression():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 90)
+    X = rng.normal(size=(90, 4)) + 1.5 * np.eye(3, 4)[y]
+    ours = ORedLogisticRegression(l2=2.0, tol=1e-8).fit(X, y)
+    theirs = LogisticRegression(C=0.5, tol=1e-10, max_iter=2000).fit(X, y)
+    assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+    assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def test_all_instances_known_is_supervised_logistic_regression(data):
+    y = data.instance_labels.instances
+    ours = ORedLogisticRegression(l2=1.0, tol=1e-8).fit(data.bags, data.Y, instance_labels=data.instance_labels)
+    theirs = LogisticRegression(C=1.0, tol=1e-10, max_iter=2000).fit(data.bags.instances, y)
+    assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    assert_allclose(ours.predict_instances_proba(data.bags), theirs.predict_proba(data.bags.instances), atol=1e-5)
+
+
+def test_some_known_instances_help():
+    data = make_gaussian_bags(
+        n_bags=60,
+        n_features=4,
+        n_classes=5,
+        separation=2.0,
+        instances_per_bag=(5, 8),
+        labels_per_bag=(3, 5),
+        random_state=3,
+    )
+    rng = np.random.default_rng(0)
+    known = Bags(
+        np.where(rng.random(data.bags.n_instances) < 0.3, data.instance_labels.instances, -1),
+        data.bags.offsets,
+    )
+    blind = ORedLogisticRegression().fit(data.bags, data.Y)
+    helped = ORedLogisticRegression().fit(data.bags, data.Y, instance_labels=known)
+    assert accuracy(data, helped.predict_instances(data.bags)) >= accuracy(data, blind.predict_instances(data.bags))
+
+
+def test_learns_instances_from_bag_labels(data):
+    model = ORedLogisticRegression().fit(data.bags, data.Y)
+    assert accuracy(data, model.annotate(data.bags, data.Y)) > 0.9
+    assert accuracy(data, model.predict_instances(data.bags)) > 0.8
+
+
+# -- prediction -----------------------------------------------------------------------------------------------
+
+
+def test_probabilities_agree_with_their_definitions(data):
+    model = ORedLogisticRegression().fit(data.bags, data.Y)
+    proba = model.predict_instances_proba(data.bags)
+    assert_allclose(proba.sum(axis=1), 1.0)
+    scores = data.bags.instances @ model.coef_.T + model.intercept_
+    assert_allclose(model.instance_decision_function(data.bags), scores)
+    assert_allclose(proba, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
+    assert_allclose(
+        model.annotate_proba(data.bags, data.Y),
+        union_posterior(proba, data.bags.offsets, data.Y)[1],
+        atol=1e-9,
+    )
+    for b, piece in enumerate(data.bags.split(proba)):
+        assert_allclose(model.predict_proba(data.bags)[b], 1 - np.prod(1 - piece, axis=0))
+        assert_allclose(model.decision_function(data.bags)[b], piece.max(axis=0))
+        assert set(np.flatnonzero(model.predict(data.bags)[b])) == set(piece.argmax(axis=1))
+
+
+def test_annotation_uses_each_label_of_the_bag_and_no_other(data):
+    model = ORedLogisticRegression().fit(data.bags, data.Y)
+    labels = model.annotate(data.bags, data.Y)
+    assert data.Y[data.bags.bag_index, labels].all()
+
+
+def test_input_forms_give_the_same_model():
+    rng = np.random.default_rng(0)
+    cube = rng.normal(size=(20, 3, 4))
+    Y = np.zeros((20, 3), int)
+    Y[np.arange(20), rng.integers(0, 3, 20)] = 1
+    Y[:, 0] |= rng.random(20) < 0.5
+    reference = ORedLogisticRegression().fit(cube, Y)
+    sets = [set(np.flatnonzero(row).tolist()) for row in Y]
+    bags = Bags.from_list(list(cube))
+    for X, labels in ((list(cube), Y), (bags, Y), (cube, sets), (bags, sp.csr_matrix(Y)), (bags, Y.tolist())):
+        assert_array_equal(ORedLogisticRegression().fit(X, labels).coef_, reference.coef_)
+    sparse = Bags(sp.csr_matrix(bags.instances), bags.offsets)
+    assert_allclose(ORedLogisticRegression(tol=1e-7).fit(sparse, Y).predict_proba(sparse),
+                    ORedLogisticRegression(tol=1e-7).fit(bags, Y).predict_proba(bags), atol=1e-5)  # fmt: skip
+    single = Bags(bags.instances.astype(np.float32), bags.offsets)
+    assert_allclose(ORedLogisticRegression().fit(single, Y).predict_proba(single),
+                    reference.predict_proba(bags), atol=1e-3)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "b", "c", "d"],
+        [("x", 1), None, 3.5, "d"],
+        [10, 20, 30, 40],
+        [frozenset({1}), frozenset({2}), (1,), 0],
+    ],
+    ids=str,
+)
+def test_class_names_of_any_kind_survive(data, names):
+    sets = [{names[c] for c in np.flatnonzero(row)} for row in data.Y]
+    model = ORedLogisticRegression().fit(data.bags, sets)
+    assert set(model.classes_.tolist()) == set(names)
+    labels = model.annotate(data.bags, sets)
+    assert all(label in sets[b] for b, label in zip(data.bags.bag_index, labels.tolist(), strict=True))
+    truth = [names[c] for c in data.instance_labels.instances]
+    assert np.mean([a == b for a, b in zip(labels.tolist(), truth, strict=True)]) > 0.9
+    assert set().union(*model.predict_label_sets(data.bags)) <= set(names)
+    with pytest.raises(InputError, match="unknown label 'nowhere'"):
+        model.annotate(data.bags, [{"nowhere"}, *sets[1:]])
+
+
+# -- background -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return make_gaussian_bags(
+        n_bags=150, n_features=6, n_classes=4, separation=6.0, background_share=0.6, random_state=1
+    )
+
+
+def test_background_separates_noise(noisy):
+    truth = noisy.instance_labels.instances
+    labelled = truth >= 0
+    plain = ORedLogisticRegression().fit(noisy.bags, noisy.Y)
+    model = ORedLogisticRegression(background=True).fit(noisy.bags, noisy.Y)
+    ours = np.mean(model.annotate(noisy.bags, noisy.Y)[labelled] == truth[labelled])
+    assert ours > 0.93 * np.mean(plain.annotate(noisy.bags, noisy.Y)[labelled] == truth[labelled])
+    background = model.background_proba(noisy.bags, noisy.Y)
+    assert background[~labelled].mean() > background[labelled].mean() + 0.2
+    assert_allclose(model.annotate_proba(noisy.bags, noisy.Y).sum(axis=1), 1 - background, atol=1e-9)
+    assert_allclose(model.predict_instances_proba(noisy.bags).sum(axis=1), 1 - model.background_proba(noisy.bags))
+    assert len(model.classes_) == 4
+    assert model.coef_.shape == (4, 6)
+
+
+def test_background_share_is_met_and_changes_nothing_else(noisy):
+    free = ORedLogisticRegression(background=True).fit(noisy.bags, noisy.Y)
+    for share in (0.2, 0.5):
+        held = ORedLogisticRegression(background=True, background_share=share).fit(noisy.bags, noisy.Y)
+        assert_allclose(held.background_proba(noisy.bags, noisy.Y).mean(), share, atol=1e-3)
+        assert_array_equal(held.coef_, free.coef_)
+
+
+@pytest.mark.parametrize(("names", "expected"), [([0, 1, 2, 3], -1), (["a", "b", "c", "d"], None)])
+def test_bags_without_labels_are_background(noisy, names, expected):
+    sets = [{names[c] for c in np.flatnonzero(row)} for row in noisy.Y]
+    sets[0] = set()
+    model = ORedLogisticRegression(background=True).fit(noisy.bags, sets)
+    assert model.background_label_ == expected
+    labels = model.annotate(noisy.bags, sets)
+    first = labels[: noisy.bags.sizes[0]].tolist()
+    assert first == [expected] * len(first)
+    assert_allclose(model.background_proba(noisy.bags, sets)[: len(first)], 1.0)
+
+
+def test_parameters_changed_after_the_fit_do_not_change_the_fitted_model(data):
+    model = ORedLogisticRegression().fit(data.bags, data.Y)
+    before = model.annotate_proba(data.bags, data.Y)
+    model.set_params(background=True)
+    assert_array_equal(model.annotate_proba(data.bags, data.Y), before)
+    with pytest.raises(InputError, match="no background class; fit it with background=True"):
+        model.background_proba(data.bags)
+
+
+# -- options --------------------------------------------------------------------------------------------------
+
+
+def with_infeasible(data):
+    Y = data.Y.copy()
+    small = int(np.argmin(data.bags.sizes))
+    Y[small] = 1
+    assert Y[small].sum() > data.bags.sizes[small]
+    return Y, small
+
+
+def test_infeasible_bags_are_dropped_with_a_warning(data):
+    Y, small = with_infeasible(data)
+    with pytest.warns(
+        InfeasibleBagWarning,
+        match=f"1 of 80 bags cannot be explained, bag {small}: bag {small} carries 4 labels",
+    ):
+        dropped = ORedLogisticRegression().fit(data.bags, Y)
+    rest = np.arange(len(data)) != small
+    assert_allclose(dropped.coef_, ORedLogisticRegression().fit(data.bags[rest], Y[rest]).coef_, atol=1e-10)
+    with pytest.warns(InfeasibleBagWarning, match="Their instances are given labels of the set"):
+        labels = dropped.annotate(data.bags, Y)
+    assert len(labels) == data.bags.n_instances
+
+
+def test_infeasible_bags_can_be_an_error_or_relaxed(data):
+    Y, small = with_infeasible(data)
+    with pytest.raises(InputError, match=f"bag {small}.*on_infeasible='drop' or 'relax'"):
+        ORedLogisticRegression(on_infeasible="error").fit(data.bags, Y)
+    relaxed = ORedLogisticRegression(on_infeasible="relax").fit(data.bags, Y)
+    with pytest.warns(InfeasibleBagWarning):
+        dropped = ORedLogisticRegression().fit(data.bags, Y)
+    assert np.abs(relaxed.coef_ - dropped.coef_).max() > 0  # the bag was used
+    assert_allclose(relaxed.coef_, dropped.coef_, atol=0.5)
+
+
+def test_bag_without_labels_is_infeasible_without_background(data):
+    Y = data.Y.copy()
+    Y[3] = 0
+    with pytest.warns(InfeasibleBagWarning, match=r"bag 3 carries no label \(background=True allows that\)"):
+        model = ORedLogisticRegression().fit(data.bags, Y)
+    with pytest.raises(InputError, match="carry no label, bag 3"):
+        model.annotate(data.bags, Y)
+
+
+def test_bag_with_every_class_is_ordinary(data):
+    Y = data.Y.copy()
+    large = int(np.argmax(data.bags.sizes))
+    Y[large] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ORedLogisticRegression().fit(data.bags, Y)
+
+
+def test_all_bags_infeasible(data):
+    singles = data.bags.instances[:5]
+    with pytest.warns(InfeasibleBagWarning), pytest.raises(InputError, match="No bag is left to learn from"):
+        ORedLogisticRegression().fit(singles, np.ones((5, 3), int))
+
+
+def test_many_labels_are_approximated_with_a_warning():
+    data = make_gaussian_bags(n_bags=40, n_classes=8, instances_per_bag=(8, 14), labels_per_bag=(3, 7), random_state=0)
+    with pytest.warns(ApproximationWarning, match="more than max_exact_labels=4 labels"):
+        rough = ORedLogisticRegression(max_exact_labels=4).fit(data.bags, data.Y)
+    exact = ORedLogisticRegression().fit(data.bags, data.Y)
+    assert np.diff(rough.log_likelihood_history_).min() >= -1e-9
+    assert accuracy(data, rough.predict_instances(data.bags)) > accuracy(data, exact.predict_instances(data.bags)) - 0.1
+
+
+def test_prune_leaves_out_the_costliest_bags(data):
+    cost = data.bags.sizes * data.Y.sum(1) * 2.0 ** data.Y.sum(1)
+    keep = np.sort(np.argsort(-cost, kind="stable")[16:])
+    pruned = ORedLogisticRegression(prune=0.2).fit(data.bags, data.Y)
+    assert_allclose(pruned.coef_, ORedLogisticRegression().fit(data.bags[keep], data.Y[keep]).coef_, atol=1e-10)
+
+
+def test_stochastic_em_learns_and_repeats_with_its_seed(data):
+    model = ORedLogisticRegression(l2=0.1, solver="em", batch_fraction=0.3, random_state=0)
+    first = clone(model).fit(data.bags, data.Y)
+    assert_array_equal(first.coef_, clone(model).fit(data.bags, data.Y).coef_)
+    other = clone(model).set_params(random_state=1).fit(data.bags, data.Y)
+    assert np.abs(first.coef_ - other.coef_).max() > 0
+    assert accuracy(data, first.annotate(data.bags, data.Y)) > 0.85
+
+
+def test_warm_start_goes_on(data):
+    model = ORedLogisticRegression(solver="em", max_iter=10, tol=0.0, warm_start=True).fit(data.bags, data.Y)
+    first = model.log_likelihood_history_
+    second = model.fit(data.bags, data.Y).log_likelihood_history_
+    assert_allclose(second[0], first[-1], rtol=1e-12)
+    assert second[-1] > first[-1]
+
+
+def test_callback_sees_every_iteration(data):
+    for solver in ("lbfgs", "em"):
+        seen = []
+        model = ORedLogisticRegression(solver=solver)
+        model.fit(data.bags, data.Y, callback=lambda i, value, seen=seen: seen.append((i, value)))
+        assert [i for i, _ in seen] == list(range(1, model.n_iter_ + 1))
+        assert_allclose([value for _, value in seen], model.log_likelihood_history_[1:])
+
+
+def test_too_few_iterations_warn(data):
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        ORedLogisticRegression(max_iter=2).fit(data.bags, data.Y)
+
+
+@pytest.mark.parametrize("inference", ["forward-backward", "forward", "forward-substitution", "inclusion-exclusion"])
+def test_inference_methods_fit_the_same_model(data, inference):
+    reference = ORedLogisticRegression().fit(data.bags, data.Y)
+    assert_allclose(
+        ORedLogisticRegression(inference=inference).fit(data.bags, data.Y).coef_, reference.coef_, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": "newton"}, "solver='newton' is not known; use one of 'lbfgs', 'em'"),
+        ({"inference": "x"}, "inference='x' is not known"),
+        ({"on_infeasible": "x"}, "on_infeasible='x' is not known"),
+        ({"l2": -1.0}, "'l2' parameter of ORedLogisticRegression must be zero or more. Got -1.0"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
+        ({"tol": -1.0}, "'tol' parameter"),
+        ({"prune": 1.0}, "'prune' parameter"),
+        ({"batch_fraction": 0.0}, "'batch_fraction' parameter"),
+        ({"batch_fraction": 0.5}, "use solver='em'"),
+        ({"max_exact_labels": 0}, "'max_exact_labels' parameter"),
+        ({"background_share": 1.5}, "'background_share' parameter"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(data, parameters, message):
+    with pytest.raises(InputError, match=message):
+        ORedLogisticRegression(**parameters).fit(data.bags, data.Y)
+
+
+def test_bad_instance_labels(data):
+    model = ORedLogisticRegression()
+    outside = data.instance_labels.instances.copy()
+    outside[0] = np.flatnonzero(data.Y[0] == 0)[0]
+    with pytest.raises(InputError, match="Instance 0 of bag 0 is known to be of class"):
+        model.fit(data.bags, data.Y, instance_labels=Bags(outside, data.bags.offsets))
+    with pytest.raises(InputError, match="arranged otherwise than X"):
+        model.fit(data.bags, data.Y, instance_labels=data.instance_labels[:5])
+    outside[:2] = [9, -1]
+    with pytest.raises(InputError, match="range from -1 to 9; expected 0 to 3"):
+        model.fit(data.bags, data.Y, instance_labels=Bags(outside, data.bags.offsets))
+
+
+def test_unexplainable_known_labels_are_infeasible():
+    # both instances known to be 0, but the bag also lists 1
+    bags, Y = (
+        Bags(np.random.default_rng(0).normal(size=(6, 2)), [0, 2, 4, 6]),
+        np.array([[1, 1], [1, 0], [0, 1]]),
+    )
+    known = Bags(np.array([0, 0, -1, -1, -1, -1]), bags.offsets)
+    with pytest.warns(InfeasibleBagWarning, match="1 of 3 bags"):
+        ORedLogisticRegression().fit(bags, Y, instance_labels=known)

@@ -1,0 +1,113 @@
+"""The command line as a user meets it: what it prints, what it writes, how it fails."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import bagwise
+from bagwise.cli import main
+from bagwise.datasets import make_gaussian_bags, make_letter_bags
+from bagwise.demo import choose_words
+
+
+@pytest.fixture
+def npz(tmp_path):
+    data = make_gaussian_bags(n_bags=30, n_features=4, n_classes=3, separation=5.0, random_state=0)
+    path = tmp_path / "made.npz"
+    np.savez(
+        path, X=data.bags.instances, bag=data.bags.bag_index, Y=data.Y, y=data.instance_labels.instances,
+        class_names=np.array(["ä", "b", "c"]),
+    )  # fmt: skip
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def test_demo_prints_and_writes(tmp_path):
+    result = run("demo", "--out", tmp_path / "out", "--seed", 1)
+    assert result.exit_code == 0, result.output
+    for expected in ("182 words", "most-frequent", "ored", "lr-supervised", "these words", "new words", "wrote"):
+        assert expected in result.output
+    assert max(map(len, result.output.splitlines()[:-4])) <= 88
+    with (tmp_path / "out" / "annotations.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    data = make_letter_bags(random_state=1)
+    assert len(rows) == data.bags.n_instances
+    right = np.mean([row["label"] == row["truth"] for row in rows])
+    assert right > 0.9
+    assert all(row["label"] in set(row["bag"]) for row in rows)
+    assert (tmp_path / "out" / "words.png").read_bytes().startswith(b"\x89PNG")
+    model = bagwise.load(tmp_path / "out" / "letters.bagwise")
+    labels = model.annotate(data.bags, data.Y)
+    assert [data.class_names[c] for c in labels] == [row["label"] for row in rows]
+
+
+def test_demo_shows_words_whatever_the_text():
+    short = make_letter_bags(["ab", "cd"], random_state=0)
+    assert choose_words(short, 9) == [0, 1]
+
+
+def test_evaluate_several_models(npz, tmp_path):
+    records = tmp_path / "records.jsonl"
+    result = run("evaluate", npz, "--model", "ored", "--model", "most-frequent", "--folds", 3, "--records", records)
+    assert result.exit_code == 0, result.output
+    assert "made, inductive, 3 folds" in result.output
+    assert ["ored", "most-frequent"] in [line.split() for line in result.output.splitlines()]
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    assert [(line["model"], line["fold"]) for line in lines] == [
+        (m, f) for m in ("ored", "most-frequent") for f in range(3)
+    ]
+    transductive = run("evaluate", npz, "--mode", "transductive", "--json")
+    (row,) = [json.loads(line) for line in transductive.output.splitlines()]
+    assert row["mode"] == "transductive"
+    assert row["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["evaluate", "nowhere.npz"], 1, "nowhere.npz"),
+        (["evaluate", "DATA", "--model", "x"], 1, "There is no model 'x'"),
+        (["evaluate", "DATA", "--mode", "x"], 2, "Invalid value for '--mode'"),
+        (["evaluate", "DATA", "--folds", "1"], 2, "Invalid value for '--folds'"),
+        (["evaluate", "DATA", "--folds", "99"], 1, "99"),
+        (["fly"], 2, "No such command 'fly'"),
+        (["evaluate"], 2, "Missing argument"),
+        (["evaluate", "DATA", "--records", "nowhere/r.jsonl", "--folds", "2"], 1, "nowhere"),
+    ],
+    ids=str,
+)
+def test_failures_are_one_line_and_a_code(npz, arguments, code, message):
+    result = run(*[npz if a == "DATA" else a for a in arguments])
+    assert result.exit_code == code, result.output
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['bagwise', '--help']\n"
+        "import bagwise.cli\n"
+        "try:\n    bagwise.cli.main()\nexcept SystemExit:\n    pass\n"
+        "names = ('numpy', 'scipy', 'sklearn', 'numba', 'matplotlib', 'rich', 'joblib')\n"
+        "heavy = [name for name in names if name in sys.modules]\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "evaluate" in done.stdout
+
+
+def test_public_names_are_all_there():
+    for name in bagwise.__all__:
+        assert getattr(bagwise, name) is not None
+    assert set(bagwise.__all__) <= set(dir(bagwise))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = bagwise.nothing

@@ -1,0 +1,129 @@
+"""Transformers of instances against their formulas."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from bagwise import Bags
+from bagwise.datasets import make_gaussian_bags
+from bagwise.exceptions import InputError, MemoryLimitError
+from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, mean_squared_distance
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 10.0, 0.1] + 5.0
+
+
+def test_per_instance_is_the_transformer_on_all_instances():
+    bags = make_gaussian_bags(n_bags=20, random_state=0).bags
+    for transformer in (StandardScaler(), PCA(2)):
+        lifted = PerInstance(transformer).fit(bags)
+        out = lifted.transform(bags)
+        assert isinstance(out, Bags)
+        assert_array_equal(out.offsets, bags.offsets)
+        assert_allclose(out.instances, transformer.fit_transform(bags.instances))
+        assert_array_equal(PerInstance(transformer).fit_transform(list(bags)).instances, out.instances)
+        assert lifted.n_features_in_ == 8
+    assert PerInstance(StandardScaler()).fit_transform(bags.instances).shape == bags.instances.shape
+    sparse = Bags(sp.csr_matrix(bags.instances), bags.offsets)
+    assert sp.issparse(PerInstance(MaxAbsScaler()).fit_transform(sparse).instances)
+    names = PerInstance(PCA(2)).fit(bags).get_feature_names_out()
+    assert list(names) == ["pca0", "pca1"]
+
+
+def test_per_instance_refuses_a_transformer_that_changes_the_number_of_rows():
+    class Halves:
+        def get_params(self, deep=True):
+            return {}
+
+        def fit(self, X, y=None):
+            return self
+
+        def transform(self, X):
+            return X[::2]
+
+    bags = make_gaussian_bags(n_bags=4, random_state=0).bags
+    with pytest.raises(InputError, match="Halves turned .* one row for each row"):
+        PerInstance(Halves()).fit(bags).transform(bags)
+
+
+def test_clpl_scaler_step_by_step(X):
+    scaled = CLPLScaler().fit_transform(X)
+    unit = (X - X.min(0)) / (X.max(0) - X.min(0))
+    centred = unit - unit.mean(0)
+    assert_allclose(scaled, centred / np.sqrt(sum(np.linalg.norm(row) ** 2 for row in centred)))
+    assert_allclose(np.sum(scaled**2), 1.0)
+    constant = CLPLScaler().fit_transform(np.column_stack([X, np.ones(40)]))
+    assert_array_equal(constant[:, 3], 0.0)
+    assert_array_equal(CLPLScaler().fit_transform(np.ones((3, 2))), 0.0)
+
+
+def test_fourier_features_approximate_the_kernel(X):
+    X = (X - X.mean(0)) / X.std(0)
+    features = RandomFourierFeatures(gamma=0.3, n_components=4000, random_state=0).fit_transform(X)
+    assert features.shape == (40, 8000)
+    assert_allclose((features**2).sum(axis=1), 1.0)  # cos^2 + sin^2
+    assert np.abs(features @ features.T - rbf_kernel(X, gamma=0.3)).max() < 0.08
+    few = RandomFourierFeatures(gamma=0.3, n_components=5, random_state=1).fit(X)
+    angles = X @ few.frequencies_
+    expected = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(40, 10) / np.sqrt(5)
+    assert_allclose(few.transform(X), expected)
+    assert_allclose(few.transform(sp.csr_matrix(X)), expected)
+    draws = RandomFourierFeatures(gamma=0.3, n_components=20000, random_state=0).fit(X).frequencies_
+    assert_allclose(draws.var(), 2 * 0.3, rtol=0.03)
+
+
+def test_mean_squared_distance_over_all_pairs(X):
+    pairs = [np.sum((X[i] - X[j]) ** 2) for i in range(40) for j in range(40) if i != j]
+    assert_allclose(mean_squared_distance(X), np.mean(pairs))
+    assert_allclose(mean_squared_distance(sp.csr_matrix(X)), np.mean(pairs))
+
+
+def test_rbf_dictionary_is_the_kernel_vector(X):
+    full = RBFDictionary(width=0.5).fit(X)
+    delta = 0.5 * mean_squared_distance(X)
+    assert_allclose(full.transform(X), rbf_kernel(X, X, gamma=1 / delta), atol=1e-12)
+    assert RBFDictionary(size=0.25, random_state=0).fit_transform(X).shape == (40, 10)
+    assert RBFDictionary(size=7, random_state=0).fit_transform(X).shape == (40, 7)
+    assert RBFDictionary(size=100).fit_transform(X).shape == (40, 40)
+    part = RBFDictionary(size=7, random_state=0).fit(X)
+    assert all(any(np.array_equal(z, x) for x in X) for z in part.dictionary_)
+
+
+def test_whitening_makes_the_weights_norm_the_rkhs_norm(X):
+    X = (X - X.mean(0)) / X.std(0)
+    model = RBFDictionary(width=0.3, whiten=True).fit(X)
+    features = model.transform(X)
+    kernel = rbf_kernel(X, X, gamma=1 / model.delta_)
+    assert_allclose(features @ features.T, kernel, atol=1e-8)  # <phi(x), phi(z)> = K(x, z) on the dictionary
+    # f = sum_i a_i K(., x_i) has squared RKHS norm a' K a; its weights on the features have the same norm
+    a = np.random.default_rng(1).normal(size=40)
+    weights = features.T @ a
+    assert_allclose(weights @ weights, a @ kernel @ a, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "message"),
+    [
+        (RandomFourierFeatures(gamma=0.0), "'gamma' parameter of RandomFourierFeatures must be positive. Got 0.0"),
+        (RandomFourierFeatures(n_components=0), "'n_components' parameter"),
+        (RBFDictionary(width=-1.0), "'width' parameter of RBFDictionary must be positive"),
+        (RBFDictionary(size=1.5), "'size' parameter of RBFDictionary"),
+        (RBFDictionary(size=0), "'size' parameter of RBFDictionary"),
+    ],
+    ids=repr,
+)
+def test_bad_parameters(X, transformer, message):
+    with pytest.raises(InputError, match=message):
+        transformer.fit(X)
+
+
+def test_a_dictionary_that_does_not_fit_is_refused(X, monkeypatch):
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
+    with pytest.raises(MemoryLimitError, match="dictionary of 40.*smaller dictionary with size="):
+        RBFDictionary().fit(X)
