@@ -158,7 +158,7 @@ def sort_classes(labels: Iterable[Hashable]) -> np.ndarray:
     """Distinct labels as an array: sorted where they can be compared, else by type name and representation."""
     labels = list(labels)
     try:
-        labels.sort()  # type: ignore[type-var]
+        labels = sorted(labels)  # type: ignore[type-var]
     except TypeError:
         labels.sort(key=lambda label: (type(label).__name__, repr(label)))
     return _as_class_array(labels)
@@ -285,7 +285,7 @@ class BagClassifierMixin(ClassifierMixin):
             return [{label} for label in predicted.tolist()]
         return decode_labels(predicted, self.classes_)
 
-    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]
+    def score(self, X: Any, y: Any) -> float:
         """Share of the bags whose label set is predicted exactly."""
         predicted = self.predict(X)
         if self.single_label_:

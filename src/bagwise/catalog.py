@@ -24,7 +24,7 @@ CATALOG: dict[str, Callable[[], Any]] = {
     "ored-em": lambda: _standardized(ORedLogisticRegression(l2=0.0, solver="em", max_iter=50, tol=0.0)),
     "ored-rbf": lambda: _standardized(
         PerInstance(RBFDictionary(width=0.5, size=600, whiten=True, random_state=0)),
-        ORedLogisticRegression(l2=0.1),
+        ORedLogisticRegression(l2=0.03),
     ),
     "ored-background": lambda: _standardized(ORedLogisticRegression(background=True)),
     "lr-supervised": lambda: _standardized(SupervisedAnnotator(LogisticRegression(max_iter=1000))),

@@ -47,7 +47,7 @@ def run_demo(folder: Path, seed: int = 0, progress: Callable[[str, int, int], No
     step = progress or (lambda what, done, total: None)
     step("drawing letters", 0, 1)
     dataset = make_letter_bags(random_state=seed)
-    assert dataset.Y is not None and dataset.instance_labels is not None
+    assert dataset.instance_labels is not None
     step("drawing letters", 1, 1)
 
     model = make_model("ored")
@@ -99,16 +99,15 @@ def choose_words(dataset: BagDataset, n_words: int) -> list[int]:
 
 def word_lines(result: DemoResult) -> list[dict[str, Any]]:
     """For each word shown: the set that was told, the letters worked out, and the word itself."""
-    dataset, lines = result.dataset, []
+    dataset = result.dataset
     guesses = dataset.bags.split(result.labels)
     assert dataset.instance_labels is not None
     truths = dataset.bags.split(dataset.instance_labels.instances)
-    for b in result.shown:
-        lines.append(
-            {
-                "told": sorted(dataset.label_sets[b]),
-                "worked_out": [str(dataset.class_names[c]) for c in guesses[b]],
-                "truth": [str(dataset.class_names[c]) for c in truths[b]],
-            }
-        )
-    return lines
+    return [
+        {
+            "told": sorted(dataset.label_sets[b]),
+            "worked_out": [str(dataset.class_names[c]) for c in guesses[b]],
+            "truth": [str(dataset.class_names[c]) for c in truths[b]],
+        }
+        for b in result.shown
+    ]

@@ -79,7 +79,7 @@ class UnionProblem:
         return np.diff(self.label_starts)
 
     def check_memory(self, max_exact_labels: int) -> None:
-        """Forward-backward keeps a number for each instance and subset of the largest bag; refuse if that is too much."""
+        """Forward-backward keeps a number for each instance and subset of a bag; refuse if that is too much."""
         exact = np.minimum(self.n_labels, max_exact_labels).astype(float)
         most = float(np.max((np.diff(self.offsets) + 8) * 2.0**exact)) * 8
         b = int(np.argmax((np.diff(self.offsets) + 8) * 2.0**exact))
@@ -108,7 +108,8 @@ class UnionProblem:
         highest = max(self.background, int(self.labels.max(initial=-1)), int(self.known.max(initial=-1)))
         if scores.ndim != 2 or scores.shape[0] != self.offsets[-1] or scores.shape[1] <= highest:
             raise InputError(
-                f"The scores have shape {scores.shape}; expected {self.offsets[-1]} rows and at least {highest + 1} columns."
+                f"The scores have shape {scores.shape}; expected {self.offsets[-1]} rows and at least "
+                f"{highest + 1} columns."
             )
         log_likelihood = np.empty(n_bags)
 
@@ -160,7 +161,8 @@ def union_posterior(
         Column of a class that may occur in any bag without being listed.
     method : {"auto", "inclusion-exclusion", "forward-backward", "forward", "forward-substitution"}
         "inclusion-exclusion" costs O(n 2^|Y|) and is used for a bag where its rounding error is certified to be below
-        1e-9 (1e-11 up to six labels), else "forward-backward", O(n |Y| 2^|Y|) and free of cancellation, takes over. "forward" and
+        1e-9 (1e-11 up to six labels), else "forward-backward", O(n |Y| 2^|Y|) and free of cancellation, takes
+        over. "forward" and
         "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the latter cancels (about six digits survive on
         ordinary bags). Where rescaled probabilities still underflow, logarithms are used. "auto" is
         "inclusion-exclusion", and above `max_exact_labels` the factorised approximation
