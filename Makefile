@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test lint format bench lock clean clean-kernels
 
 help:
 	@echo "make demo    make letter bags, learn from their bag labels, show what was worked out"
@@ -14,6 +14,7 @@ help:
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
 	@echo "make lock    resolve requirements.lock anew"
+	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
 
 setup: $(VENV)/.ready
@@ -47,6 +48,9 @@ bench: setup
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --extra all --group dev pyproject.toml -o requirements.lock
+
+clean-kernels:
+	find src -name '*.nb[ic]' -delete
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from bagwise.annotation._feasibility import infeasible_bags
 from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
@@ -467,37 +468,3 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """The union of the instances' most probable labels (equation 28), the background left out."""
         return union_of_best(affine_scores(bags.instances, self._weights()), bags)[:, : len(self.classes_)]
-
-
-def infeasible_bags(
-    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, background: bool
-) -> tuple[np.ndarray, str]:
-    """(n,) mask of the bags whose label set no assignment gives, and what is wrong with the first of them."""
-    sizes = np.diff(offsets)
-    n_labels = indicator.sum(axis=1).astype(np.int64)
-    needed, free = n_labels, sizes
-    if known is not None:
-        bag = np.repeat(np.arange(len(sizes)), sizes)
-        rows = np.flatnonzero(known >= 0)
-        outside = rows[indicator[bag[rows], known[rows]] == 0]
-        if len(outside):
-            i = outside[0]
-            raise InputError(
-                f"Instance {i - offsets[bag[i]]} of bag {bag[i]} is known to be of class {known[i]}, which its bag "
-                f"does not carry ({len(outside)} such instance(s)); add the label to the bag or set the instance to -1."
-            )
-        covered = np.zeros_like(indicator)
-        covered[bag[rows], known[rows]] = 1
-        needed = n_labels - covered.sum(axis=1)
-        free = sizes - np.bincount(bag[rows], minlength=len(sizes))
-    impossible = needed > free
-    if not background:
-        impossible |= n_labels == 0
-    if not impossible.any():
-        return impossible, ""
-    b = int(np.flatnonzero(impossible)[0])
-    if n_labels[b] == 0:
-        reason = f"bag {b} carries no label (background=True allows that)."
-    else:
-        reason = f"bag {b} carries {n_labels[b]} labels but has {sizes[b]} instance(s)."
-    return impossible, reason

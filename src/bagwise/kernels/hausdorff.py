@@ -156,21 +156,22 @@ def _fill_rows(X, offsets, columns, other_offsets, kind, symmetric, first, last,
             stop = start + 1
             while stop < n_other and other_offsets[stop + 1] - other_offsets[start] <= BLOCK:
                 stop += 1
-            _bag_to_block(X, offsets[i], offsets[i + 1], columns, other_offsets, start, stop, kind, squared, nearest, out[i])
+            bag = X[offsets[i] : offsets[i + 1]]
+            _bag_to_block(bag, columns, other_offsets, start, stop, kind, squared, nearest, out[i])
             start = stop
 
 
 @njit(cache=True, nogil=True)
-def _bag_to_block(X, low, high, columns, other_offsets, start, stop, kind, squared, nearest, row):
-    """Distances row[start:stop] of the bag X[low:high] to the bags start:stop of the other set."""
+def _bag_to_block(bag, columns, other_offsets, start, stop, kind, squared, nearest, row):
+    """Distances row[start:stop] of a bag to the bags start:stop of the other set."""
     origin = other_offsets[start]
     width = other_offsets[stop] - origin
     for b in range(width):
         nearest[b] = np.inf
     for j in range(start, stop):
         row[j] = np.inf if kind == MINIMAL else 0.0
-    for a in range(low, high):
-        _squared_distances(X[a], columns, origin, width, squared)
+    for a in range(len(bag)):
+        _squared_distances(bag[a], columns, origin, width, squared)
         for b in range(width):
             nearest[b] = min(nearest[b], squared[b])
         for j in range(start, stop):
@@ -182,7 +183,7 @@ def _bag_to_block(X, low, high, columns, other_offsets, start, stop, kind, squar
         for b in range(other_offsets[j] - origin, other_offsets[j + 1] - origin):
             row[j] = _combine(row[j], nearest[b], kind)
         if kind == AVERAGE:
-            row[j] /= (high - low) + (other_offsets[j + 1] - other_offsets[j])
+            row[j] /= len(bag) + (other_offsets[j + 1] - other_offsets[j])
         else:
             row[j] = np.sqrt(row[j])
 

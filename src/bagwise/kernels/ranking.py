@@ -1,4 +1,4 @@
-"""Hinge losses of one bag as integer slopes.
+"""Hinge losses of bags as whole-number slopes.
 
 Both losses are sums of hinges, each linear in the bag's scores while it is active. So a bag's loss is
 
@@ -17,14 +17,43 @@ DIRECT_LABELS = 48  # up to so many labels, comparing them with all classes at o
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rank_hinge_slopes(scores, labels, raised, slopes):
+def hinge_slopes(loss, bag_scores, label_starts, labels, n_active, slopes):
+    """Slopes and number of active hinges of every bag.
+
+    Parameters
+    ----------
+    loss : int
+        `RANK` or `HAMMING`.
+    bag_scores : (n, c) array
+    label_starts : (n + 1,) array of int
+    labels : array of int
+        The classes that bag i carries are ``labels[label_starts[i]:label_starts[i + 1]]``.
+    n_active : (n,) array
+        Receives the number of active hinges.
+    slopes : (n, c) array
+        Receives the slopes.
+    """
+    raised = np.empty(bag_scores.shape[1])
+    for i in range(n_active.shape[0]):
+        own = labels[label_starts[i] : label_starts[i + 1]]
+        if loss == HAMMING:
+            n_active[i] = hamming_hinge(bag_scores[i], own, slopes[i])
+        elif own.shape[0] <= DIRECT_LABELS:
+            n_active[i] = rank_hinge_by_comparison(bag_scores[i], own, raised, slopes[i])
+        else:
+            n_active[i] = rank_hinge_by_search(bag_scores[i], own, raised, slopes[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+def rank_hinge_by_comparison(scores, labels, raised, slopes):
     """Active pairs of the rank hinge: j in `labels`, k not, with 1 + scores_k - scores_j > 0 (equation 5).
+
+    Every label is compared with all classes in one vectorised sweep: O(p c) for p labels, for few labels.
 
     Parameters
     ----------
     scores : (c,) array
     labels : (p,) array of int
-        The classes that the bag carries.
     raised : (c,) array
         Workspace.
     slopes : (c,) array
@@ -33,27 +62,13 @@ def rank_hinge_slopes(scores, labels, raised, slopes):
 
     Returns
     -------
-    int
-        Number of active pairs.
-
-    Notes
-    -----
-    O(c log p): few labels are each compared with all classes in one vectorised sweep; more are sorted, and every
-    other class finds its place among them by bisection.
+    Number of active pairs.
     """
-    n_classes = scores.shape[0]
-    for k in range(n_classes):
+    for k in range(scores.shape[0]):
         raised[k] = 1.0 + scores[k]
         slopes[k] = 0.0
     for a in range(labels.shape[0]):
         raised[labels[a]] = -np.inf
-    if labels.shape[0] <= DIRECT_LABELS:
-        return _compare_each(scores, labels, raised, slopes)
-    return _search_sorted(scores, labels, raised, slopes)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
-def _compare_each(scores, labels, raised, slopes):
     n_active = 0.0
     for a in range(labels.shape[0]):
         score = scores[labels[a]]
@@ -68,33 +83,42 @@ def _compare_each(scores, labels, raised, slopes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _search_sorted(scores, labels, raised, slopes):
-    n_labels = labels.shape[0]
-    own = scores[labels]
-    order = np.argsort(own)
-    own = own[order]
+def rank_hinge_by_search(scores, labels, raised, slopes):
+    """The same in O(c log p): the labels' scores are sorted, and every class finds its place among them by bisection."""
+    for k in range(scores.shape[0]):
+        raised[k] = 1.0 + scores[k]
+    for a in range(labels.shape[0]):
+        raised[labels[a]] = -np.inf
+    ordered = np.sort(scores[labels])
+    n_labels, n_active = ordered.shape[0], 0.0
     reached = np.zeros(n_labels + 1)  # how many classes come too close to exactly the r lowest labels
-    n_active = 0.0
     for k in range(raised.shape[0]):
-        low, high = 0, n_labels
-        while low < high:
-            middle = (low + high) // 2
-            if own[middle] < raised[k]:
-                low = middle + 1
-            else:
-                high = middle
-        slopes[k] = low
-        reached[low] += 1.0
-        n_active += low
-    hits = 0.0
-    for r in range(n_labels, 0, -1):
-        hits += reached[r]
-        slopes[labels[order[r - 1]]] = -hits
+        n_below = _count_below(ordered, raised[k])
+        slopes[k] = n_below
+        reached[n_below] += 1.0
+        n_active += n_below
+    for r in range(n_labels - 1, -1, -1):
+        reached[r] += reached[r + 1]  # now: to the r lowest or more
+    for a in range(n_labels):
+        slopes[labels[a]] = -reached[_count_below(ordered, scores[labels[a]]) + 1]
     return n_active
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count_below(ordered, value):
+    """How many of the ascending numbers are below `value`."""
+    low, high = 0, ordered.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if ordered[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
-def hamming_hinge_slopes(scores, labels, slopes):
+def hamming_hinge(scores, labels, slopes):
     """Active hinges of the Hamming hinge: a label scored below 1, another class above -1 (equation 30)."""
     n_active = 0.0
     for k in range(scores.shape[0]):
@@ -106,27 +130,3 @@ def hamming_hinge_slopes(scores, labels, slopes):
         slopes[j] = -1.0 if scores[j] < 1.0 else 0.0
         n_active -= slopes[j]
     return n_active
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def hinge_slopes(loss, scores, labels, raised, slopes):
-    """Slopes of the loss `loss` (`RANK` or `HAMMING`) of one bag; returns the number of active hinges."""
-    if loss == RANK:
-        return rank_hinge_slopes(scores, labels, raised, slopes)
-    return hamming_hinge_slopes(scores, labels, slopes)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def hinge_losses(loss, bag_scores, label_starts, labels, values, slopes):
-    """Loss of every bag, before its weight, into `values` (n,), and its slopes into `slopes` (n, c)."""
-    raised = np.empty(bag_scores.shape[1])
-    for i in range(bag_scores.shape[0]):
-        own = labels[label_starts[i] : label_starts[i + 1]]
-        n_active = hinge_slopes(loss, bag_scores[i], own, raised, slopes[i])
-        # the slopes of ranked pairs sum to zero, so a common shift changes nothing but the rounding
-        shift = bag_scores[i, own[0]] if loss == RANK and own.shape[0] else 0.0
-        total = n_active
-        for j in range(bag_scores.shape[1]):
-            if slopes[i, j] != 0.0:
-                total += slopes[i, j] * (bag_scores[i, j] - shift)
-        values[i] = total

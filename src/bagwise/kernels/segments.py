@@ -28,66 +28,71 @@ class Rows(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def segment_max(scores, offsets):
+def segment_max(scores, offsets, maxima, rows):
     """Largest score of every bag and class, and the first row that has it.
 
     Parameters
     ----------
     scores : (m, c) array
+        Its first row is row ``offsets[0]`` of the instances.
     offsets : (n + 1,) array of int
-
-    Returns
-    -------
-    (n, c) array and (n, c) array of int
+    maxima : (n, c) array
+        Receives the scores.
+    rows : (n, c) array of int
+        Receives the rows.
     """
-    n_bags, n_classes = offsets.shape[0] - 1, scores.shape[1]
-    maxima = np.empty((n_bags, n_classes))
-    rows = np.empty((n_bags, n_classes), dtype=np.int64)
-    for i in range(n_bags):
-        max_of_bag(scores, offsets[i], offsets[i + 1], 0, maxima[i], rows[i])
-    return maxima, rows
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def max_of_bag(scores, first, last, base, maxima, rows):
-    """Largest scores of one bag, rows `first` to `last`; row q of the instances is row q - `base` of `scores`."""
-    own = scores[first - base]
-    for j in range(own.shape[0]):
-        maxima[j] = own[j]
-        rows[j] = first
-    for q in range(first + 1, last):
-        own = scores[q - base]
+    base = offsets[0]
+    for i in range(offsets.shape[0] - 1):
+        own, top, at = scores[offsets[i] - base], maxima[i], rows[i]
         for j in range(own.shape[0]):
-            larger = own[j] > maxima[j]
-            maxima[j] = own[j] if larger else maxima[j]
-            rows[j] = q if larger else rows[j]
+            top[j] = own[j]
+            at[j] = offsets[i]
+        for q in range(offsets[i] + 1, offsets[i + 1]):
+            own = scores[q - base]
+            for j in range(own.shape[0]):
+                larger = own[j] > top[j]
+                top[j] = own[j] if larger else top[j]
+                at[j] = q if larger else at[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def segment_weighted_sum(scores, weights, offsets, sums):
+    """Sum over each bag's rows of weights times scores, into `sums` (n, c); both start at row ``offsets[0]``."""
+    base = offsets[0]
+    for i in range(offsets.shape[0] - 1):
+        own, factor, total = scores[offsets[i] - base], weights[offsets[i] - base], sums[i]
+        for j in range(own.shape[0]):
+            total[j] = factor[j] * own[j]
+        for q in range(offsets[i] + 1, offsets[i + 1]):
+            own, factor = scores[q - base], weights[q - base]
+            for j in range(own.shape[0]):
+                total[j] += factor[j] * own[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def segment_softmax(scores, offsets):
+def segment_softmax(scores, offsets, bag_scores):
     """Softmax-weighted mean score of every bag and class; `scores` becomes the weights (equations 8, 9 and 65).
 
     Parameters
     ----------
     scores : (m, c) array
-        Overwritten: in each bag and class the weights are positive (unless they underflow) and sum to 1.
+        Overwritten: in each bag and class the weights sum to 1.
     offsets : (n + 1,) array of int
-
-    Returns
-    -------
-    (n, c) array
+    bag_scores : (n, c) array
+        Receives the mean scores.
     """
-    n_bags, n_classes = offsets.shape[0] - 1, scores.shape[1]
-    bag_scores = np.empty((n_bags, n_classes))
+    n_classes = scores.shape[1]
     top, total = np.empty(n_classes), np.empty(n_classes)
-    for i in range(n_bags):
-        top[:] = scores[offsets[i]]
-        for q in range(offsets[i] + 1, offsets[i + 1]):
+    for i in range(offsets.shape[0] - 1):
+        first, last = offsets[i], offsets[i + 1]
+        for j in range(n_classes):
+            top[j] = scores[first, j]
+            total[j] = 0.0
+            bag_scores[i, j] = 0.0
+        for q in range(first + 1, last):
             for j in range(n_classes):
                 top[j] = max(top[j], scores[q, j])
-        total[:] = 0.0
-        bag_scores[i] = 0.0
-        for q in range(offsets[i], offsets[i + 1]):
+        for q in range(first, last):
             for j in range(n_classes):
                 below_top = scores[q, j] - top[j]
                 weight = np.exp(below_top)  # at most 1: no overflow, whatever the features (equation 65)
@@ -96,60 +101,45 @@ def segment_softmax(scores, offsets):
                 scores[q, j] = weight
         for j in range(n_classes):
             bag_scores[i, j] = top[j] + bag_scores[i, j] / total[j]
-        for q in range(offsets[i], offsets[i + 1]):
+        for q in range(first, last):
             for j in range(n_classes):
                 scores[q, j] /= total[j]
-    return bag_scores
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def weighted_sum_of_bag(scores, weights, first, last, base, sums):
-    """Sum over the rows of one bag of weights times scores; `scores` starts at row `base`, `weights` at row 0."""
-    own, factor = scores[first - base], weights[first]
-    for j in range(sums.shape[0]):
-        sums[j] = factor[j] * own[j]
-    for q in range(first + 1, last):
-        own, factor = scores[q - base], weights[q]
-        for j in range(sums.shape[0]):
-            sums[j] += factor[j] * own[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def score_rows(rows, first, last, weights, out):
+def score_rows(X, data, indices, indptr, first, last, weights, out):
     """Scores of rows `first` to `last` under `weights`, (d, c), into the first rows of `out`."""
-    if rows.indptr.shape[0] == 0:
-        np.dot(rows.dense[first:last], weights, out[: last - first])
+    if indptr.shape[0] == 0:
+        np.dot(X[first:last], weights, out[: last - first])
         return
     for q in range(first, last):
         own = out[q - first]
-        own[:] = 0.0
-        for e in range(rows.indptr[q], rows.indptr[q + 1]):
-            value, column = rows.data[e], weights[rows.indices[e]]
+        for j in range(own.shape[0]):
+            own[j] = 0.0
+        for e in range(indptr[q], indptr[q + 1]):
+            value, column = data[e], weights[indices[e]]
             for j in range(own.shape[0]):
                 own[j] += value * column[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def score_row(rows, q, weight):
-    """Score of row q under one class's `weight`, (d,)."""
-    total = 0.0
-    if rows.indptr.shape[0] == 0:
-        row = rows.dense[q]
-        for k in range(weight.shape[0]):
-            total += row[k] * weight[k]
-        return total
-    for e in range(rows.indptr[q], rows.indptr[q + 1]):
-        total += rows.data[e] * weight[rows.indices[e]]
-    return total
+def score_chosen_rows(X, rows, weights, scores):
+    """scores_ij = X[rows_ij] . weights_j for (n, c) `rows` of the dense instances and (c, d) `weights`."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            row, weight, total = X[rows[i, j]], weights[j], 0.0
+            for k in range(weight.shape[0]):
+                total += row[k] * weight[k]
+            scores[i, j] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def add_row(rows, q, factor, total):
+def add_row(X, data, indices, indptr, q, factor, total):
     """Add `factor` times row q to `total`, (d,)."""
-    if rows.indptr.shape[0] == 0:
-        row = rows.dense[q]
-        for k in range(total.shape[0]):
+    if indptr.shape[0] == 0:
+        row = X[q]
+        for k in range(row.shape[0]):
             total[k] += factor * row[k]
         return
-    for e in range(rows.indptr[q], rows.indptr[q + 1]):
-        total[rows.indices[e]] += factor * rows.data[e]
+    for e in range(indptr[q], indptr[q + 1]):
+        total[indices[e]] += factor * data[e]

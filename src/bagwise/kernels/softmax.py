@@ -6,19 +6,27 @@ import numpy as np
 from numba import njit
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def softmax_row(scores, i):
+    """Turn row i of `scores` into its softmax; returns the log of the normaliser."""
+    top = scores[i, 0]
+    for c in range(1, scores.shape[1]):
+        top = max(top, scores[i, c])
+    total = 0.0
+    for c in range(scores.shape[1]):
+        scores[i, c] = np.exp(scores[i, c] - top)
+        total += scores[i, c]
+    inverse = 1.0 / total
+    for c in range(scores.shape[1]):
+        scores[i, c] *= inverse
+    return top + np.log(total)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def softmax_in_place(scores):
     """Turn every row of `scores` into its softmax."""
     for i in range(scores.shape[0]):
-        top = scores[i, 0]
-        for c in range(1, scores.shape[1]):
-            top = max(top, scores[i, c])
-        total = 0.0
-        for c in range(scores.shape[1]):
-            scores[i, c] = np.exp(scores[i, c] - top)
-            total += scores[i, c]
-        for c in range(scores.shape[1]):
-            scores[i, c] /= total
+        softmax_row(scores, i)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,6 +1,6 @@
 """Union inference: which instance carries which label, given that a bag's labels are the union of its instances'.
 
-The arrays-in, arrays-out front of the compiled code in `_union_jit`.
+The arrays-in, arrays-out front of the compiled code in `_union_infer` and `_union_exact`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import numpy as np
 
 from bagwise.bags import as_indicator
 from bagwise.exceptions import ApproximationWarning, InputError
-from bagwise.kernels import _union_jit as jit
+from bagwise.kernels import _union_exact as exact_kernels
+from bagwise.kernels._union_infer import infer
 from bagwise.memory import check_allocation
 
 METHODS = {
-    "auto": jit.INCLUSION_EXCLUSION,
-    "inclusion-exclusion": jit.INCLUSION_EXCLUSION,
-    "forward-backward": jit.FORWARD_BACKWARD,
-    "forward": jit.FORWARD,
-    "forward-substitution": jit.SUBSTITUTION,
+    "auto": exact_kernels.INCLUSION_EXCLUSION,
+    "inclusion-exclusion": exact_kernels.INCLUSION_EXCLUSION,
+    "forward-backward": exact_kernels.FORWARD_BACKWARD,
+    "forward": exact_kernels.FORWARD,
+    "forward-substitution": exact_kernels.SUBSTITUTION,
 }
 MAX_EXACT_LABELS = 16
 
@@ -114,9 +115,9 @@ class UnionProblem:
         log_likelihood = np.empty(n_bags)
 
         def run(first: int, last: int) -> None:
-            jit.infer(
+            infer(
                 scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
-                self.relaxed, first, last, METHODS[method], jit.ERROR_BOUND, max_exact_labels, residual,
+                self.relaxed, first, last, METHODS[method], exact_kernels.ERROR_BOUND, max_exact_labels, residual,
                 log_likelihood,
             )  # fmt: skip
 

@@ -202,7 +202,7 @@ def _forward_backward(A, free, n, k, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_add(a, b):
+def log_add(a, b):
     if a == -np.inf:
         return b
     if b == -np.inf:
@@ -212,7 +212,7 @@ def _log_add(a, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_forward_backward(A, free, n, k):
+def log_forward_backward(A, free, n, k):
     """Forward-backward on logarithms `A` and `free`: the last resort where rescaled probabilities underflow.
 
     Writes probabilities over `A` and `free`; returns log P, -inf for a bag that cannot be explained.
@@ -224,10 +224,10 @@ def _log_forward_backward(A, free, n, k):
         for t in range(size):
             if alpha[i, t] == -np.inf:
                 continue
-            alpha[i + 1, t] = _log_add(alpha[i + 1, t], alpha[i, t] + free[i])
+            alpha[i + 1, t] = log_add(alpha[i + 1, t], alpha[i, t] + free[i])
             for j in range(k):
                 to = t | (1 << j)
-                alpha[i + 1, to] = _log_add(alpha[i + 1, to], alpha[i, t] + A[i, j])
+                alpha[i + 1, to] = log_add(alpha[i + 1, to], alpha[i, t] + A[i, j])
     result = alpha[n, size - 1]
     if result == -np.inf:
         return result
@@ -238,11 +238,11 @@ def _log_forward_backward(A, free, n, k):
         mass = np.full(k + 1, -np.inf)
         for t in range(size):
             new[t] = beta[t] + free[i]
-            mass[k] = _log_add(mass[k], alpha[i, t] + beta[t] + free[i])
+            mass[k] = log_add(mass[k], alpha[i, t] + beta[t] + free[i])
             for j in range(k):
                 onward = A[i, j] + beta[t | (1 << j)]
-                new[t] = _log_add(new[t], onward)
-                mass[j] = _log_add(mass[j], alpha[i, t] + onward)
+                new[t] = log_add(new[t], onward)
+                mass[j] = log_add(mass[j], alpha[i, t] + onward)
         for j in range(k):
             A[i, j] = np.exp(mass[j] - result)
         free[i] = np.exp(mass[k] - result)
@@ -324,7 +324,7 @@ def _forward(A, free, n, k, sums, substitute):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _factorized(A, free, n, k):
+def factorized(A, free, n, k):
     """prod_j (1 - prod_i (1 - A_ij)) as if labels appeared independently.
 
     The weights written over `A` and `free` make X^T(q - p) the gradient of this approximation; they sum to 1 a row
@@ -356,7 +356,7 @@ def _factorized(A, free, n, k):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve(A, free, n, k, may_be_free, method, bound, signed, sums, ratio):
+def solve(A, free, n, k, may_be_free, method, bound, signed, sums, ratio):
     """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept)."""
     if k == 0:
         for i in range(n):
@@ -380,202 +380,3 @@ def _solve(A, free, n, k, may_be_free, method, bound, signed, sums, ratio):
     if done:
         return result, True
     return _forward_backward(A, free, n, k, sums)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _to_probabilities(scores, i):
-    """Softmax of row i in place; returns the log of its normaliser."""
-    top = scores[i, 0]
-    for c in range(1, scores.shape[1]):
-        top = max(top, scores[i, c])
-    total = 0.0
-    for c in range(scores.shape[1]):
-        scores[i, c] = np.exp(scores[i, c] - top)
-        total += scores[i, c]
-    inverse = 1.0 / total
-    for c in range(scores.shape[1]):
-        scores[i, c] *= inverse
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_labels(labels, first, last, background, covered, relaxed, columns):
-    """Put the labels that an unknown instance must still carry first, those that it may carry behind them."""
-    k = 0
-    for position in range(first, last):
-        if not (relaxed or covered[labels[position]]):
-            columns[k] = labels[position]
-            k += 1
-    width = k
-    for position in range(first, last):
-        if relaxed or covered[labels[position]]:
-            columns[width] = labels[position]
-            width += 1
-    if background >= 0:
-        columns[width] = background
-        width += 1
-    return k, width
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _gather(probabilities, logs, have_logs, rows, n, columns, k, width, A, free):
-    """Local problem of the bag: `A` becomes the (n, width) shares of its columns in each unknown instance's row.
-
-    Returns the log of the mass that the bag's columns have in all rows, -inf where a row has none. Behind the k
-    required columns, `A` keeps each optional column's share of the free mass.
-    """
-    mass, product = 0.0, 1.0
-    for r in range(n):
-        total = 0.0
-        for j in range(width):
-            A[r, j] = probabilities[rows[r], columns[j]]
-            total += A[r, j]
-        if total == 0.0 and not have_logs:
-            return -np.inf
-        if total < TINY and have_logs:  # softmax has underflowed: only the logarithms know the ratios
-            top = -np.inf
-            for j in range(width):
-                top = max(top, logs[r, j])
-            if top == -np.inf:
-                return -np.inf
-            total = 0.0
-            for j in range(width):
-                A[r, j] = np.exp(logs[r, j] - top)
-                total += A[r, j]
-            mass += top
-        product *= total
-        if product < TINY or product > 1.0 / TINY:
-            mass += np.log(product)
-            product = 1.0
-        loose = 0.0
-        for j in range(width):
-            A[r, j] /= total
-            if j >= k:
-                loose += A[r, j]
-        free[r] = loose
-        for j in range(k, width):
-            A[r, j] = A[r, j] / loose if loose > 0.0 else 0.0
-    return mass + np.log(product)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solve_in_logs(logs, n, k, width, A, free):
-    """`_log_forward_backward` on the gathered logarithms, each row first normalised to its mass."""
-    log_A, log_free = np.empty((n, k)), np.empty(n)
-    for r in range(n):
-        total = -np.inf
-        log_free[r] = -np.inf
-        for j in range(width):
-            total = _log_add(total, logs[r, j])
-            if j >= k:
-                log_free[r] = _log_add(log_free[r], logs[r, j])
-        log_free[r] -= total
-        for j in range(k):
-            log_A[r, j] = logs[r, j] - total
-    result = _log_forward_backward(log_A, log_free, n, k)
-    if result > -np.inf:
-        A[:n, :k] = log_A
-        free[:n] = log_free
-    return result
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def infer(
-    scores, softmax, offsets, label_starts, labels, background, known, relaxed, first, last,
-    method, bound, max_exact, residual, log_likelihood,
-):  # fmt: skip
-    """Union inference of the bags first .. last - 1, in place over `scores`.
-
-    scores : (m, c) probabilities, or (softmax true) any scores whose softmax is the probability
-    labels[label_starts[b] : label_starts[b + 1]] : label columns of bag b, the background column not among them
-    background : column that any bag may hold unlisted, or -1
-    known : (m,) column of an instance whose label is known, or -1; (0,) where none is
-    relaxed : (n,) true where the listed labels may occur but need not; (0,) where no bag is relaxed
-    method, bound : see `_solve`; more than `max_exact` required labels are approximated
-    residual : write posterior minus probability (the gradient's weights) rather than the posterior
-    log_likelihood : (n,) out; -inf for a bag that nothing explains (its posterior rows are NaN, residual rows 0)
-    """
-    n_classes = scores.shape[1]
-    most_rows, most_labels = 1, 1
-    for b in range(first, last):
-        most_rows = max(most_rows, offsets[b + 1] - offsets[b])
-        most_labels = max(most_labels, label_starts[b + 1] - label_starts[b])
-    A, logs, free = (
-        np.empty((most_rows, most_labels + 1)),
-        np.empty((most_rows, most_labels + 1)),
-        np.empty(most_rows),
-    )
-    most_subsets = 1 << min(most_labels, max_exact)
-    signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
-    rows, columns = np.empty(most_rows, np.int64), np.empty(most_labels + 1, np.int64)
-    covered = np.zeros(n_classes, np.bool_)
-    some_known, some_relaxed = known.size > 0, relaxed.size > 0
-    for b in range(first, last):
-        start, stop = offsets[b], offsets[b + 1]
-        n = 0
-        for i in range(start, stop):
-            if some_known and known[i] >= 0:
-                covered[known[i]] = True
-            else:
-                rows[n] = i
-                n += 1
-        k, width = _sort_labels(
-            labels,
-            label_starts[b],
-            label_starts[b + 1],
-            background,
-            covered,
-            some_relaxed and relaxed[b],
-            columns,
-        )
-        if some_known:
-            covered[:] = False
-
-        likelihood = 0.0
-        if softmax:
-            for r in range(n):
-                for j in range(width):
-                    logs[r, j] = scores[rows[r], columns[j]]
-                normalizer = _to_probabilities(scores, rows[r])
-                for j in range(width):
-                    logs[r, j] -= normalizer
-        if some_known:
-            for i in range(start, stop):
-                if known[i] < 0:
-                    continue
-                log_known = scores[i, known[i]] if softmax else np.log(scores[i, known[i]])
-                likelihood += log_known - (_to_probabilities(scores, i) if softmax else 0.0)
-                if known[i] != background and not np.any(labels[label_starts[b] : label_starts[b + 1]] == known[i]):
-                    likelihood = -np.inf
-        if likelihood > -np.inf:
-            likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
-        if likelihood > -np.inf:
-            if k > max_exact and k <= n:
-                likelihood += _factorized(A, free, n, k)
-            else:
-                result, done = _solve(A, free, n, k, width > k, method, bound, signed, sums, ratio)
-                if not done:
-                    if not softmax:
-                        for r in range(n):
-                            for j in range(width):
-                                logs[r, j] = np.log(scores[rows[r], columns[j]])
-                    result = _solve_in_logs(logs, n, k, width, A, free)
-                likelihood += result
-        log_likelihood[b] = likelihood
-
-        if likelihood == -np.inf:
-            scores[start:stop] = 0.0 if residual else np.nan
-            continue
-        sign = -1.0 if residual else 0.0
-        for i in range(start, stop):
-            for c in range(n_classes):
-                scores[i, c] *= sign
-        if some_known:
-            for i in range(start, stop):
-                if known[i] >= 0:
-                    scores[i, known[i]] += 1.0
-        for r in range(n):
-            for j in range(k):
-                scores[rows[r], columns[j]] += A[r, j]
-            for j in range(k, width):
-                scores[rows[r], columns[j]] += A[r, j] * free[r]
