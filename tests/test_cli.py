@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 
@@ -17,7 +18,9 @@ from bagwise.demo import choose_words
 
 @pytest.fixture
 def npz(tmp_path):
-    data = make_gaussian_bags(n_bags=30, n_features=4, n_classes=3, separation=5.0, random_state=0)
+    data = make_gaussian_bags(
+        n_bags=30, n_features=4, n_classes=3, labels_per_bag=(1, 2), separation=5.0, random_state=0
+    )
     path = tmp_path / "made.npz"
     np.savez(
         path, X=data.bags.instances, bag=data.bags.bag_index, Y=data.Y, y=data.instance_labels.instances,
@@ -70,6 +73,20 @@ def test_evaluate_several_models(npz, tmp_path):
     assert row["accuracy"] > 0.8
 
 
+def test_select_alpha_and_draw_the_curve(npz, tmp_path):
+    picture = tmp_path / "curve.png"
+    result = run(
+        "evaluate", npz, "--model", "sim-max", "--mode", "transductive", "--select", "alpha",
+        "--grid", "1e-6,1e-3", "--folds", 2, "--curve", picture,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "sim-max: alpha = " in result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    many = run("evaluate", npz, "--select", "l2", "--grid", "0.1,1,10", "--folds", 2)
+    assert many.exit_code == 0, many.output
+    assert re.search(r"ored: l2 = [\d.]+, [\d.]+\n", many.output)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -78,6 +95,10 @@ def test_evaluate_several_models(npz, tmp_path):
         (["evaluate", "DATA", "--mode", "x"], 2, "Invalid value for '--mode'"),
         (["evaluate", "DATA", "--folds", "1"], 2, "Invalid value for '--folds'"),
         (["evaluate", "DATA", "--folds", "99"], 1, "99"),
+        (["evaluate", "DATA", "--grid", "1"], 2, "--grid and --curve go with --select"),
+        (["evaluate", "DATA", "--select", "l2"], 2, "--select l2 needs --grid"),
+        (["evaluate", "DATA", "--select", "l2", "--grid", "x"], 2, "--grid takes numbers"),
+        (["evaluate", "DATA", "--select", "nothing", "--grid", "1"], 1, "no parameter 'nothing'"),
         (["fly"], 2, "No such command 'fly'"),
         (["evaluate"], 2, "Missing argument"),
         (["evaluate", "DATA", "--records", "nowhere/r.jsonl", "--folds", "2"], 1, "nowhere"),

@@ -7,7 +7,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from bagwise.annotation import MostFrequentAnnotator, ORedLogisticRegression, SupervisedAnnotator
+from bagwise.annotation import (
+    CLPL,
+    MostFrequentAnnotator,
+    ORedLogisticRegression,
+    SupervisedAnnotator,
+    SupportInstanceMachine,
+)
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {}  # estimator -> {check: reason}; none is needed
@@ -16,6 +22,9 @@ ESTIMATORS = [
     ORedLogisticRegression(),
     ORedLogisticRegression(solver="em"),
     ORedLogisticRegression(background=True),
+    SupportInstanceMachine(alpha=1e-2),
+    SupportInstanceMachine(alpha=1e-2, aggregation="max", solver="cccp"),
+    CLPL(C=1.0),
     SupervisedAnnotator(LogisticRegression()),
     MostFrequentAnnotator(),
     PerInstance(StandardScaler()),

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.preprocessing import StandardScaler
 
@@ -14,7 +15,7 @@ from bagwise.catalog import CATALOG, make_model
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
 from bagwise.io.tables import json_lines, write_csv, write_json_lines
-from bagwise.model_selection import evaluate, summarize
+from bagwise.model_selection import evaluate, search_by_rank_loss, selection_curve, summarize
 from bagwise.preprocessing import PerInstance
 from bagwise.report.annotations import annotation_rows
 from bagwise.report.tables import format_summary, format_table
@@ -148,6 +149,37 @@ def test_catalogue_makes_fresh_models(data):
         assert one is not other
     with pytest.raises(InputError, match="no model 'x'; the models are ored,"):
         make_model("x")
+
+
+def test_rank_loss_selects_without_instance_labels(data):
+    bare = BagDataset(data.bags, data.Y)
+    values = [0.01, 1.0, 1000.0]
+    pipe = make_pipeline(PerInstance(StandardScaler()), ORedLogisticRegression())
+    rows = selection_curve(pipe, data, "l2", values, cv=3)
+    by_hand = []
+    for value in values:
+        losses = []
+        for train, test in KFold(3, shuffle=True, random_state=0).split(np.zeros(50)):
+            model = clone(pipe).set_params(oredlogisticregression__l2=value).fit(data.bags[train], data.Y[train])
+            losses.append(metrics.rank_hinge_loss(data.Y[test], model.decision_function(data.bags[test])))
+        by_hand.append(np.mean(losses))
+    assert_allclose([row["rank_loss"] for row in rows], by_hand)
+    assert [row["selected"] for row in rows] == [i == int(np.argmin(by_hand)) for i in range(3)]
+    assert (
+        rows[0]["accuracy"]
+        == evaluate(clone(pipe).set_params(oredlogisticregression__l2=0.01), data, "transductive")[0]["accuracy"]
+    )
+    assert "accuracy" not in selection_curve(pipe, bare, "l2", values, cv=3)[0]
+    search = search_by_rank_loss(pipe, "l2", values, cv=3)
+    (record,) = evaluate(search, data, "transductive")
+    assert record["selected"] == {"l2": values[int(np.argmin(by_hand))]}
+    assert len(evaluate(search, data, cv=2)) == 2
+    with pytest.raises(
+        InputError, match="has no parameter 'alpha' to select; it has background"
+    ):
+        search_by_rank_loss(pipe, "alpha", values)
+    with pytest.raises(InputError, match="no values of 'l2'"):
+        search_by_rank_loss(pipe, "l2", [])
 
 
 def test_em_reaches_the_papers_accuracy(real_data):

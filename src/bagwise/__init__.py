@@ -12,6 +12,7 @@ _NAMES = {
     "Bags": "bagwise.bags",
     "BagDataset": "bagwise.bags",
     "ORedLogisticRegression": "bagwise.annotation",
+    "SupportInstanceMachine": "bagwise.annotation",
     "make_pipeline": "bagwise.pipeline",
     "save": "bagwise.io",
     "load": "bagwise.io",

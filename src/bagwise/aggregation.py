@@ -42,13 +42,16 @@ Aggregation = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Support]]
 
 def aggregate_max(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, Support]:
     """The largest score of the bag; its instance, the first of equals, is the support (equations 6 and 7 of [1]_)."""
-    bag_scores, rows = segment_max(scores, offsets)
+    shape = (len(offsets) - 1, scores.shape[1])
+    bag_scores, rows = np.empty(shape), np.empty(shape, dtype=np.int64)
+    segment_max(scores, offsets, bag_scores, rows)
     return bag_scores, Support(rows=rows)
 
 
 def aggregate_softmax(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, Support]:
     """The scores' mean under weights exp(score) / sum exp(score), computed safely (equations 8 to 10, 65 of [1]_)."""
-    bag_scores = segment_softmax(scores, offsets)
+    bag_scores = np.empty((len(offsets) - 1, scores.shape[1]))
+    segment_softmax(scores, offsets, bag_scores)
     return bag_scores, Support(weights=scores)
 
 

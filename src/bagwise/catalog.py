@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from bagwise.annotation import MostFrequentAnnotator, ORedLogisticRegression, SupervisedAnnotator
+from bagwise.annotation import (
+    CLPL,
+    MostFrequentAnnotator,
+    ORedLogisticRegression,
+    SupervisedAnnotator,
+    SupportInstanceMachine,
+)
 from bagwise.exceptions import InputError
 from bagwise.pipeline import make_pipeline
-from bagwise.preprocessing import PerInstance, RBFDictionary
+from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 
 
 def _standardized(*steps: Any) -> Any:
     return make_pipeline(PerInstance(StandardScaler()), *steps)
 
+
+def _clpl_scaled(*steps: Any) -> Any:
+    return make_pipeline(PerInstance(CLPLScaler()), *steps)
+
+
+def _fourier(*steps: Any) -> Any:
+    """The nonlinear form of Briggs et al.: scaled, Fourier features, scaled again."""
+    features = RandomFourierFeatures(gamma=1e4, n_components=50, random_state=0)
+    return _clpl_scaled(PerInstance(features), PerInstance(CLPLScaler()), *steps)
+
+
+def _sim(scaled: Callable[..., Any], options: dict[str, str]) -> Any:
+    return scaled(SupportInstanceMachine(**options))  # type: ignore[arg-type]
+
+
+SIM_VARIANTS: dict[str, dict[str, str]] = {
+    "sim-max": {"aggregation": "max"},
+    "sim-softmax": {"aggregation": "softmax"},
+    "sim-cccp": {"aggregation": "max", "solver": "cccp"},
+    "sim-hamming-max": {"loss": "hamming", "aggregation": "max"},
+    "sim-hamming-softmax": {"loss": "hamming", "aggregation": "softmax"},
+}
 
 CATALOG: dict[str, Callable[[], Any]] = {
     "ored": lambda: _standardized(ORedLogisticRegression()),
@@ -27,6 +56,9 @@ CATALOG: dict[str, Callable[[], Any]] = {
         ORedLogisticRegression(l2=0.03),
     ),
     "ored-background": lambda: _standardized(ORedLogisticRegression(background=True)),
+    **{name: partial(_sim, _clpl_scaled, options) for name, options in SIM_VARIANTS.items()},
+    **{f"{name}-rff": partial(_sim, _fourier, options) for name, options in SIM_VARIANTS.items()},
+    "clpl": lambda: _clpl_scaled(CLPL()),
     "lr-supervised": lambda: _standardized(SupervisedAnnotator(LogisticRegression(max_iter=1000))),
     "svm-supervised": lambda: _standardized(SupervisedAnnotator(LinearSVC())),
     "most-frequent": lambda: MostFrequentAnnotator(),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bagwise.bags import offsets_of
-from bagwise.kernels.ranking import HAMMING, RANK, hinge_losses
+from bagwise.kernels.ranking import HAMMING, RANK, hinge_slopes
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,11 @@ class Loss:
 
     def __call__(self, bag_scores: np.ndarray, Y: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and (n, c) derivative with respect to the bag scores (a sub-gradient where there is a kink)."""
-        weights, (label_starts, labels) = self.bag_weights(Y), label_lists(Y)
         bag_scores = np.ascontiguousarray(bag_scores, dtype=np.float64)
-        values, slopes = np.empty(len(bag_scores)), np.empty(bag_scores.shape)
-        hinge_losses(self.code, bag_scores, label_starts, labels, values, slopes)
+        n_active, slopes = np.empty(len(bag_scores)), np.empty(bag_scores.shape)
+        hinge_slopes(self.code, bag_scores, *label_lists(Y), n_active, slopes)
+        values = n_active + np.einsum("ij,ij->i", slopes, bag_scores)
+        weights = self.bag_weights(Y)
         slopes *= weights[:, None]
         return float(weights @ values), slopes
 

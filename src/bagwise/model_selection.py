@@ -1,18 +1,19 @@
-"""Evaluation by the papers' two protocols."""
+"""Evaluation by the papers' two protocols, and choosing a parameter from bag labels alone."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator, GroupKFold, KFold
+from sklearn.model_selection import BaseCrossValidator, GridSearchCV, GroupKFold, KFold
 
 from bagwise import metrics
 from bagwise.bags import BagDataset
+from bagwise.base import encode_labels
 from bagwise.exceptions import InputError
 from bagwise.pipeline import final_step, fit_parameters, transform_for_final
 
@@ -71,7 +72,7 @@ def evaluate(
     list of dict
         One record a fold: dataset, model, mode, fold, n_train, n_test, ``accuracy`` of the instances whose label is
         known (-1 left out), the five bag measures (inductive), fit_seconds, predict_seconds. Measures that the
-        estimator or the data set cannot give are absent.
+        estimator or the data set cannot give are absent; a parameter search adds what it ``selected``.
     """
     if mode not in MODES:
         raise InputError(f"mode={mode!r} is not known; use 'inductive' or 'transductive'.")
@@ -131,9 +132,84 @@ def _evaluate_fold(estimator: Any, dataset: BagDataset, mode: str, train: np.nda
         outcome = {"labels": final.predict(X), "scores": final.decision_function(X)}
         for measure, (function, needs) in BAG_MEASURES.items():
             record[measure] = float(function(held_out.Y, outcome[needs]))
+    if hasattr(estimator, "best_params_"):
+        record["selected"] = {key.rsplit("__", 1)[-1]: value for key, value in estimator.best_params_.items()}
     record["fit_seconds"] = fitted - started
     record["predict_seconds"] = time.perf_counter() - fitted
     return record
+
+
+def rank_loss_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Minus the unregularised rank hinge loss of held-out bags: a ``scoring`` for scikit-learn's searches.
+
+    Chooses a regulariser from bag labels alone (equations 37 and 38 of Briggs et al. 2013, after whom the loss over
+    held-out bags is averaged over the folds).
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import rank_loss_scorer
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> search = GridSearchCV(ORedLogisticRegression(), {"l2": [1.0, 100.0]}, scoring=rank_loss_scorer, cv=3)
+    >>> search.fit(data.bags, data.Y).best_params_
+    {'l2': 1.0}
+    """
+    indicator = encode_labels(y, final_step(estimator).classes_, len(X))
+    return -metrics.rank_hinge_loss(indicator, estimator.decision_function(X))
+
+
+def search_by_rank_loss(
+    estimator: Any, parameter: str, values: Sequence[Any], *, cv: int = 10, random_state: int | None = 0
+) -> GridSearchCV:
+    """A grid search over one parameter of the (last step of the) estimator by cross-validated rank loss."""
+    final = final_step(estimator)
+    known = final.get_params(deep=False)
+    if parameter not in known:
+        raise InputError(
+            f"{type(final).__name__} has no parameter {parameter!r} to select; it has {', '.join(sorted(known))}."
+        )
+    if not len(values):
+        raise InputError(f"There are no values of {parameter!r} to choose from; give at least one.")
+    (key,) = fit_parameters(estimator, **{parameter: None})
+    folds = KFold(cv, shuffle=True, random_state=random_state)
+    return GridSearchCV(estimator, {key: list(values)}, scoring=rank_loss_scorer, cv=folds)
+
+
+def selection_curve(
+    estimator: Any,
+    dataset: BagDataset,
+    parameter: str,
+    values: Sequence[Any],
+    *,
+    cv: int = 10,
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+) -> list[Record]:
+    """Cross-validated rank loss and, where instance labels are there, transductive accuracy for each value (Figure 5).
+
+    Returns
+    -------
+    list of dict
+        parameter, value, rank_loss, rank_loss_std, accuracy, selected (true for the value of least rank loss).
+    """
+    search = search_by_rank_loss(estimator, parameter, values, cv=cv, random_state=random_state)
+    search.set_params(refit=False, n_jobs=n_jobs).fit(dataset.bags, dataset.Y)
+    rows: list[Record] = []
+    for i, value in enumerate(values):
+        row = {
+            "parameter": parameter,
+            "value": value,
+            "rank_loss": -float(search.cv_results_["mean_test_score"][i]),
+            "rank_loss_std": float(search.cv_results_["std_test_score"][i]),
+            "selected": i == int(search.best_index_),
+        }
+        if dataset.instance_labels is not None:
+            candidate = clone(estimator).set_params(**{next(iter(search.param_grid)): value})
+            row["accuracy"] = evaluate(candidate, dataset, "transductive")[0]["accuracy"]
+        rows.append(row)
+    return rows
 
 
 def summarize(records: Iterable[Record]) -> list[Record]:

@@ -9,18 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 from sklearn.utils.metaestimators import available_if
 
 
+def unwrap(estimator: Any) -> Any:
+    """What a parameter search of scikit-learn found (or, before its fit, searches); others as they are."""
+    if isinstance(estimator, (GridSearchCV, RandomizedSearchCV)):
+        return getattr(estimator, "best_estimator_", estimator.estimator)
+    return estimator
+
+
 def final_step(estimator: Any) -> Any:
-    """The last step of a pipeline, or the estimator itself."""
+    """The last step of a pipeline, or the estimator itself; a search stands for its best estimator."""
+    estimator = unwrap(estimator)
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
 def transform_for_final(estimator: Any, X: Any) -> Any:
     """`X` as the last step of a fitted pipeline sees it; unchanged for a plain estimator."""
+    estimator = unwrap(estimator)
     if not isinstance(estimator, Pipeline):
         return X
     for _, transformer in estimator.steps[:-1]:
@@ -31,6 +41,7 @@ def transform_for_final(estimator: Any, X: Any) -> Any:
 
 def fit_parameters(estimator: Any, **parameters: Any) -> dict[str, Any]:
     """Keyword arguments for `fit` that reach the last step of a pipeline, or the estimator itself."""
+    estimator = unwrap(estimator)
     if not isinstance(estimator, Pipeline):
         return parameters
     name = estimator.steps[-1][0]

@@ -1,7 +1,9 @@
 """Instance annotators."""
 
+from bagwise.annotation.clpl import CLPL
 from bagwise.annotation.dummy import MostFrequentAnnotator
 from bagwise.annotation.ored import ORedLogisticRegression
+from bagwise.annotation.sim import SupportInstanceMachine
 from bagwise.annotation.supervised import SupervisedAnnotator
 
-__all__ = ["MostFrequentAnnotator", "ORedLogisticRegression", "SupervisedAnnotator"]
+__all__ = ["CLPL", "MostFrequentAnnotator", "ORedLogisticRegression", "SupervisedAnnotator", "SupportInstanceMachine"]

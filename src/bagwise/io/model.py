@@ -36,6 +36,8 @@ VERSION = 1
 # forged file corrupt memory.
 REGISTRY = {
     "ORedLogisticRegression": "bagwise.annotation:ORedLogisticRegression",
+    "SupportInstanceMachine": "bagwise.annotation:SupportInstanceMachine",
+    "CLPL": "bagwise.annotation:CLPL",
     "SupervisedAnnotator": "bagwise.annotation:SupervisedAnnotator",
     "MostFrequentAnnotator": "bagwise.annotation:MostFrequentAnnotator",
     "BagPipeline": "bagwise.pipeline:BagPipeline",

@@ -24,17 +24,17 @@ def hinge_slopes(loss, bag_scores, label_starts, labels, n_active, slopes):
     ----------
     loss : int
         `RANK` or `HAMMING`.
-    bag_scores : (n, c) array
+    bag_scores : (n, c) array, or with more rows
     label_starts : (n + 1,) array of int
     labels : array of int
         The classes that bag i carries are ``labels[label_starts[i]:label_starts[i + 1]]``.
-    n_active : (n,) array
+    n_active : (n,) array, or longer
         Receives the number of active hinges.
-    slopes : (n, c) array
+    slopes : (n, c) array, or with more rows
         Receives the slopes.
     """
     raised = np.empty(bag_scores.shape[1])
-    for i in range(n_active.shape[0]):
+    for i in range(label_starts.shape[0] - 1):
         own = labels[label_starts[i] : label_starts[i + 1]]
         if loss == HAMMING:
             n_active[i] = hamming_hinge(bag_scores[i], own, slopes[i])

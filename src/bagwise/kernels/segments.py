@@ -131,15 +131,3 @@ def score_chosen_rows(X, rows, weights, scores):
             for k in range(weight.shape[0]):
                 total += row[k] * weight[k]
             scores[i, j] = total
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def add_row(X, data, indices, indptr, q, factor, total):
-    """Add `factor` times row q to `total`, (d,)."""
-    if indptr.shape[0] == 0:
-        row = X[q]
-        for k in range(row.shape[0]):
-            total[k] += factor * row[k]
-        return
-    for e in range(indptr[q], indptr[q + 1]):
-        total[indices[e]] += factor * data[e]

@@ -43,7 +43,7 @@ def generalized_em(
     state = expectation(weights)
     history.append(state.objective)
     iteration = 0
-    for iteration in range(1, max_iter + 1):  # noqa: B007
+    for iteration in range(1, max_iter + 1):
         gradient = state.gradient
         slope = float(np.vdot(gradient, gradient))
         change = state.surrogate_change(gradient)

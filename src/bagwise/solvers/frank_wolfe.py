@@ -51,7 +51,10 @@ def maximize_svm_dual(
             break
         n_iter += 1
         chosen = np.flatnonzero(vertex)
-        towards = gram[:, chosen] @ (signs[chosen] * C) if len(chosen) < len(signs) // 4 else gram @ (signs * vertex)
+        if len(chosen) < len(signs) // 4:  # a vertex is often sparse, and rows are columns
+            towards = (signs[chosen] * C) @ gram[chosen]
+        else:
+            towards = gram @ (signs * vertex)
         change = towards - outputs
         curvature = float((signs * direction) @ change)
         step = 1.0 if curvature <= gap else gap / curvature

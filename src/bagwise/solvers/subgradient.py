@@ -23,11 +23,10 @@ from bagwise.kernels.ranking import hinge_slopes
 from bagwise.kernels.segments import (
     VECTORISED,
     Rows,
-    add_row,
-    max_of_bag,
-    score_row,
+    score_chosen_rows,
     score_rows,
-    weighted_sum_of_bag,
+    segment_max,
+    segment_weighted_sum,
 )
 from bagwise.losses import Loss, label_lists
 from bagwise.solvers.result import Callback, SolveResult
@@ -158,18 +157,13 @@ def descend(
     else:
         mode = WEIGHTED_ROWS if support.rows is None else ONE_ROW
     weights, best, values = start.copy(), start.copy(), np.empty(n_steps + 1)
-    _pegasos(
-        mode,
-        Rows.of(problem.instances),
-        problem.layout(),
+    support_arrays = (
         np.empty((0, 0), dtype=np.int64) if support.rows is None else support.rows,
         np.empty((0, 0)) if support.weights is None else support.weights,
-        problem.loss.code,
-        problem.alpha,
-        first_step,
-        weights,
-        best,
-        values,
+    )
+    rows, layout = Rows.of(problem.instances), problem.layout()
+    _pegasos(
+        mode, rows, layout, support_arrays, problem.loss.code, problem.alpha, first_step, weights, best, values
     )
     return Descent(best, weights, values)
 
@@ -225,95 +219,104 @@ def _block_starts(offsets: np.ndarray, n_classes: int) -> np.ndarray:
     return np.asarray(starts)
 
 
+# The kernels below pass tuples of arrays and loop over bags inside: handing a dozen arrays to a function for every bag
+# costs more than what is done there for a bag of four instances.
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pegasos(mode, rows, layout, support_rows, shares, loss, alpha, first_step, weights, best, values):
+def _pegasos(mode, rows, layout, support, loss, alpha, first_step, weights, best, values):
     """All steps; `weights` holds the start and is moved, `best` and `values` are filled."""
     n_bags, (n_classes, n_features) = layout.bag_weights.shape[0], weights.shape
     slopes = np.zeros((n_bags, n_classes))  # of every bag and class, as they now stand in `pull`
-    held = np.full((n_bags, n_classes), -1)  # the row behind each of them, -1 for weighted rows
+    behind = np.full((n_bags, n_classes), -1)  # the row to which each of them belongs, -1 for weighted rows
     pull = np.zeros((n_classes, n_features))  # sub-gradient of the loss
     transposed = np.empty((n_features, n_classes))
-    scores = np.empty((layout.block_rows if mode != ONE_ROW else 0, n_classes))
+    shape = (layout.block_rows, n_classes)
+    work = (np.empty(shape), np.empty(shape), np.full(shape, -1), np.empty(shape), np.empty(shape[0]))
     n_steps, lowest = values.shape[0] - 1, np.inf
     for step in range(n_steps + 1):
-        if mode != ONE_ROW:
-            transposed[:] = weights.T
-        constant = 0.0
+        _copy(weights.T, transposed)
+        n_active = 0.0
         for b in range(layout.blocks.shape[0] - 1):
-            constant += _sweep_block(
-                b, mode, rows, layout, support_rows, shares, loss, weights, transposed, scores, slopes, held, pull
-            )
+            start, stop = layout.blocks[b], layout.blocks[b + 1]
+            _score_block(start, stop, mode, rows, layout, support, weights, transposed, work)
+            n_active += _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, behind, pull)
         # each active hinge is 1 plus a linear function of the weights, whose gradients sum to `pull`
-        values[step] = constant + _inner(pull, weights) + 0.5 * alpha * _inner(weights, weights)
+        values[step] = n_active + _inner(pull, weights) + 0.5 * alpha * _inner(weights, weights)
         if values[step] < lowest:
             lowest = values[step]
-            best[:] = weights
+            _copy(weights, best)
         if step < n_steps:
             _move(weights, pull, alpha, first_step + step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sweep_block(
-    b, mode, rows, layout, support_rows, shares, loss, weights, transposed, scores, slopes, held, pull
-):
-    """Bring `slopes` and `pull` of a block of bags up to date with the weights; the weighted number of active hinges."""
-    n_classes, offsets = weights.shape[0], layout.offsets
-    bag_scores, raised, new = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    behind = np.full(n_classes, -1)
-    first_bag, last_bag = layout.blocks[b], layout.blocks[b + 1]
-    base, constant = offsets[first_bag], 0.0
-    if mode != ONE_ROW:
-        score_rows(rows, base, offsets[last_bag], transposed, scores)
-    for i in range(first_bag, last_bag):
-        first, last = offsets[i], offsets[i + 1]
-        labels = layout.labels[layout.label_starts[i] : layout.label_starts[i + 1]]
-        if mode == ONE_ROW:
-            behind = support_rows[i]
-            for j in range(n_classes):
-                bag_scores[j] = score_row(rows, behind[j], weights[j])
-        elif mode == WEIGHTED_ROWS:
-            weighted_sum_of_bag(scores, shares, first, last, base, bag_scores)
-        else:
-            max_of_bag(scores, first, last, base, bag_scores, behind)
-            _fix_labels(labels, scores, support_rows[i], shares, first, last, base, bag_scores, behind)
-        weight = layout.bag_weights[i]
-        constant += weight * hinge_slopes(loss, bag_scores, labels, raised, new)
-        old, kept = slopes[i], held[i]
-        for j in range(n_classes):
-            if kept[j] != behind[j] and (old[j] != 0.0 or new[j] != 0.0):
-                _add_support(rows, kept[j], shares, first, last, j, -weight * old[j], pull[j])
-                _add_support(rows, behind[j], shares, first, last, j, weight * new[j], pull[j])
-                old[j], kept[j] = new[j], behind[j]
-            elif new[j] != old[j]:
-                _add_support(rows, behind[j], shares, first, last, j, weight * (new[j] - old[j]), pull[j])
-                old[j] = new[j]
-    return constant
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _fix_labels(labels, scores, support_rows, shares, first, last, base, bag_scores, behind):
-    """For the labels of a bag, put the score and the row of the fixed support in place of those of the maximum."""
-    for a in range(labels.shape[0]):
-        j = labels[a]
-        behind[j] = support_rows[j]
-        if behind[j] >= 0:
-            bag_scores[j] = scores[behind[j] - base, j]
-        else:
-            bag_scores[j] = 0.0
-            for q in range(first, last):
-                bag_scores[j] += shares[q, j] * scores[q - base, j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_support(rows, row, shares, first, last, j, factor, total):
-    """Add `factor` times the support instance of class j: one row, or the bag's rows, weighted, where `row` is -1."""
-    if factor == 0.0:
+def _score_block(start, stop, mode, rows, layout, support, weights, transposed, work):
+    """Scores of the bags `start` to `stop` and, for `UPPER_BOUND`, the rows behind them, into `work`."""
+    scores, bag_scores, best_rows = work[:3]
+    support_rows, shares = support
+    if mode == ONE_ROW:
+        score_chosen_rows(rows.dense, support_rows[start:stop], weights, bag_scores)
         return
-    if row >= 0:
-        add_row(rows, row, factor, total)
-    else:
-        for q in range(first, last):
-            add_row(rows, q, factor * shares[q, j], total)
+    offsets = layout.offsets[start : stop + 1]
+    base, last = offsets[0], offsets[stop - start]
+    score_rows(rows.dense, rows.data, rows.indices, rows.indptr, base, last, transposed, scores)
+    if mode == WEIGHTED_ROWS:
+        segment_weighted_sum(scores, shares[base:last], offsets, bag_scores)
+        return
+    segment_max(scores, offsets, bag_scores, best_rows)
+    for i in range(start, stop):  # the bag's labels keep their fixed support
+        for a in range(layout.label_starts[i], layout.label_starts[i + 1]):
+            j = layout.labels[a]
+            row, total = support_rows[i, j], 0.0
+            if row >= 0:
+                total = scores[row - base, j]
+            else:
+                for q in range(offsets[i - start], offsets[i - start + 1]):
+                    total += shares[q, j] * scores[q - base, j]
+            bag_scores[i - start, j], best_rows[i - start, j] = total, row
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, behind, pull):
+    """Bring `slopes`, `behind` and `pull` of some bags up to date; the weighted number of their active hinges."""
+    _, bag_scores, new_behind, new_slopes, n_active = work
+    X, data, indices, indptr = rows
+    support_rows, shares = support
+    offsets, bag_weights = layout.offsets, layout.bag_weights
+    if mode == ONE_ROW:
+        new_behind = support_rows[start:stop]
+    hinge_slopes(loss, bag_scores, layout.label_starts[start : stop + 1], layout.labels, n_active, new_slopes)
+    total = 0.0
+    for i in range(start, stop):
+        weight, first, last = bag_weights[i], offsets[i], offsets[i + 1]
+        total += weight * n_active[i - start]
+        for j in range(slopes.shape[1]):
+            old, new = slopes[i, j], new_slopes[i - start, j]
+            old_row, new_row = behind[i, j], new_behind[i - start, j]
+            if old == new and (old == 0.0 or old_row == new_row):
+                continue
+            if old != 0.0 and old_row != new_row:
+                _pull_on(X, data, indices, indptr, shares, -weight * old, old_row, first, last, j, pull[j])
+                old = 0.0
+            if old != new:
+                _pull_on(X, data, indices, indptr, shares, weight * (new - old), new_row, first, last, j, pull[j])
+            slopes[i, j], behind[i, j] = new, new_row
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _pull_on(X, data, indices, indptr, shares, factor, row, first, last, j, total):
+    """Add `factor` times the support instance of class j: one row, or the bag's rows, weighted, where `row` is -1."""
+    for q in range(first if row < 0 else row, last if row < 0 else row + 1):
+        own = factor * shares[q, j] if row < 0 else factor
+        if indptr.shape[0] > 0:
+            for e in range(indptr[q], indptr[q + 1]):
+                total[indices[e]] += own * data[e]
+        else:
+            x = X[q]
+            for k in range(total.shape[0]):
+                total[k] += own * x[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
@@ -335,4 +338,14 @@ def _move(weights, pull, alpha, t):
     norm = np.sqrt(_inner(weights, weights))
     radius = np.sqrt(2.0 / alpha)
     if norm > radius:
-        weights *= radius / norm
+        for j in range(weights.shape[0]):
+            for k in range(weights.shape[1]):
+                weights[j, k] *= radius / norm
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copy(source, target):
+    for j in range(source.shape[0]):
+        for k in range(source.shape[1]):
+            target[j, k] = source[j, k]
+
