@@ -62,6 +62,16 @@ def _normalize_rows(A, free, n, k):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def copy_normalized(q, q_free, n, k, A, free):
+    """Write a posterior over the local problem, each row scaled to sum to 1 (by loops: slices compile very slowly)."""
+    for i in range(n):
+        for j in range(k):
+            A[i, j] = q[i, j]
+        free[i] = q_free[i]
+    _normalize_rows(A, free, n, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _inclusion_exclusion(A, free, n, k, signed, sums, ratio, bound):
     """P = sum over L of (-1)^(k - |L|) prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
 
@@ -147,21 +157,21 @@ def _rescale(values, size):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _combine(alpha, beta, A, free, i, k):
+def _combine(alpha, beta, A, free, i, k, q, q_free):
     """Posterior numerators of instance i; returns their sum. Only positive terms, so any order of sums is safe."""
     together = 0.0
     for t in range(1 << k):
         together += alpha[t] * beta[t]
-    free[i] *= together
-    total = free[i]
+    q_free[i] = free[i] * together
+    total = q_free[i]
     for j in range(k):
         bit = np.uint64(1 << j)
         mass = 0.0
         for block in range(np.uint64(0), np.uint64(1 << k), bit + bit):
             for t in range(block, block + bit):
                 mass += (alpha[t] + alpha[t + bit]) * beta[t + bit]
-        A[i, j] *= mass
-        total += A[i, j]
+        q[i, j] = A[i, j] * mass
+        total += q[i, j]
     return total
 
 
@@ -184,20 +194,17 @@ def _forward_backward(A, free, n, k, sums):
     scale += np.log(alpha[n, size - 1])
     beta = np.zeros((2, size))
     beta[0, size - 1] = 1.0
-    original = A[:n].copy()
-    original_free = free[:n].copy()
+    q, q_free = np.empty((n, k)), np.empty(n)
     for i in range(n - 1, -1, -1):
         old, new = beta[0], beta[1]
         if (n - 1 - i) % 2 == 1:
             old, new = beta[1], beta[0]
         _subset_sums(A, i, k, free[i], sums)
         _backward_step(old, new, A, i, k, sums)
-        if _combine(alpha[i], old, A, free, i, k) < UNDERFLOW:
-            A[:n] = original
-            free[:n] = original_free
+        if _combine(alpha[i], old, A, free, i, k, q, q_free) < UNDERFLOW:
             return -np.inf, False
         _rescale(new, size)
-    _normalize_rows(A, free, n, k)
+    copy_normalized(q, q_free, n, k, A, free)
     return scale, True
 
 
@@ -273,7 +280,8 @@ def _leave_one_out(alpha, A, i, free_mass, k, sums, rest):
 def _chain(A, free, n, k, skip, sums, alpha, spare):
     """Rescaled forward recursion over all instances but `skip`; result in `alpha`, returns the log of its scale."""
     size = 1 << k
-    alpha[:size] = 0.0
+    for t in range(size):
+        alpha[t] = 0.0
     alpha[0] = 1.0
     scale = 0.0
     for i in range(n):
@@ -291,35 +299,34 @@ def _chain(A, free, n, k, skip, sums, alpha, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(A, free, n, k, sums, substitute):
-    """The paper's algorithms: `substitute` false re-runs the forward recursion without each instance (Algorithm 1,
-    O(n^2 k 2^k)), true runs it once and removes each instance by substitution (Algorithm 2, O(n k 2^k))."""
+def _forward(A, free, n, k, sums, method):
+    """The paper's algorithms: FORWARD re-runs the recursion without each instance (Algorithm 1,
+    O(n^2 k 2^k)), SUBSTITUTION runs it once and removes each instance by substitution (Algorithm 2, O(n k 2^k))."""
     size = 1 << k
     alpha, spare, rest = np.empty(size), np.empty(size), np.empty(size)
     scale = _chain(A, free, n, k, -1, sums, alpha, spare)
     if scale == -np.inf or alpha[size - 1] <= UNDERFLOW:
         return -np.inf, False
     log_probability = scale + np.log(alpha[size - 1])
-    new_A, new_free = np.empty((n, k)), np.empty(n)
+    q, q_free = np.empty((n, k)), np.empty(n)
     for i in range(n):
         if n == 1:
-            rest[:] = 0.0
+            for t in range(size):
+                rest[t] = 0.0
             rest[0] = 1.0
-        elif substitute:
+        elif method == SUBSTITUTION:
             if not _leave_one_out(alpha, A, i, free[i], k, sums, rest):
                 return -np.inf, False
         elif _chain(A, free, n, k, i, sums, rest, spare) == -np.inf:
             return -np.inf, False
         total = free[i] * rest[size - 1]
-        new_free[i] = total
+        q_free[i] = total
         for j in range(k):  # Proposition 2
-            new_A[i, j] = A[i, j] * (rest[size - 1] + rest[(size - 1) ^ (1 << j)])
-            total += new_A[i, j]
+            q[i, j] = A[i, j] * (rest[size - 1] + rest[(size - 1) ^ (1 << j)])
+            total += q[i, j]
         if not total > UNDERFLOW:
             return -np.inf, False
-    A[:n, :k] = new_A
-    free[:n] = new_free
-    _normalize_rows(A, free, n, k)
+    copy_normalized(q, q_free, n, k, A, free)
     return log_probability, True
 
 
@@ -371,10 +378,8 @@ def solve(A, free, n, k, may_be_free, method, bound, signed, sums, ratio):
     if method == INCLUSION_EXCLUSION:
         strict = bound if k > FEW_LABELS else 0.01 * bound
         result, done = _inclusion_exclusion(A, free, n, k, signed, sums, ratio, strict)
-    elif method == FORWARD:
-        result, done = _forward(A, free, n, k, sums, False)
-    elif method == SUBSTITUTION:
-        result, done = _forward(A, free, n, k, sums, True)
+    elif method in (FORWARD, SUBSTITUTION):
+        result, done = _forward(A, free, n, k, sums, method)
     else:
         result, done = 0.0, False
     if done:

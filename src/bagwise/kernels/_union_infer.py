@@ -6,8 +6,21 @@ The solvers of the local problem are in `_union_exact`.
 import numpy as np
 from numba import njit
 
-from bagwise.kernels._union_exact import TINY, factorized, log_add, log_forward_backward, solve
+from bagwise.kernels._union_exact import TINY, copy_normalized, factorized, log_add, log_forward_backward, solve
 from bagwise.kernels.softmax import softmax_row
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unknown_rows(start, stop, known, some_known, rows, covered):
+    """List the instances whose label is not known, and mark the labels that the others carry."""
+    n = 0
+    for i in range(start, stop):
+        if some_known and known[i] >= 0:
+            covered[known[i]] = True
+        else:
+            rows[n] = i
+            n += 1
+    return n
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -86,8 +99,7 @@ def _solve_in_logs(logs, n, k, width, A, free):
             log_A[r, j] = logs[r, j] - total
     result = log_forward_backward(log_A, log_free, n, k)
     if result > -np.inf:
-        A[:n, :k] = log_A
-        free[:n] = log_free
+        copy_normalized(log_A, log_free, n, k, A, free)
     return result
 
 
@@ -124,13 +136,7 @@ def infer(
     some_known, some_relaxed = known.size > 0, relaxed.size > 0
     for b in range(first, last):
         start, stop = offsets[b], offsets[b + 1]
-        n = 0
-        for i in range(start, stop):
-            if some_known and known[i] >= 0:
-                covered[known[i]] = True
-            else:
-                rows[n] = i
-                n += 1
+        n = _unknown_rows(start, stop, known, some_known, rows, covered)
         k, width = _sort_labels(
             labels,
             label_starts[b],
@@ -141,7 +147,9 @@ def infer(
             columns,
         )
         if some_known:
-            covered[:] = False
+            for i in range(start, stop):
+                if known[i] >= 0:
+                    covered[known[i]] = False
 
         likelihood = 0.0
         if softmax:
@@ -157,7 +165,10 @@ def infer(
                     continue
                 log_known = scores[i, known[i]] if softmax else np.log(scores[i, known[i]])
                 likelihood += log_known - (softmax_row(scores, i) if softmax else 0.0)
-                if known[i] != background and not np.any(labels[label_starts[b] : label_starts[b + 1]] == known[i]):
+                allowed = known[i] == background
+                for position in range(label_starts[b], label_starts[b + 1]):
+                    allowed |= labels[position] == known[i]
+                if not allowed:
                     likelihood = -np.inf
         if likelihood > -np.inf:
             likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
@@ -176,7 +187,10 @@ def infer(
         log_likelihood[b] = likelihood
 
         if likelihood == -np.inf:
-            scores[start:stop] = 0.0 if residual else np.nan
+            blank = 0.0 if residual else np.nan
+            for i in range(start, stop):
+                for c in range(n_classes):
+                    scores[i, c] = blank
             continue
         sign = -1.0 if residual else 0.0
         for i in range(start, stop):

@@ -84,7 +84,7 @@ def rank_hinge_by_comparison(scores, labels, raised, slopes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rank_hinge_by_search(scores, labels, raised, slopes):
-    """The same in O(c log p): the labels' scores are sorted, and every class finds its place among them by bisection."""
+    """The same in O(c log p): the labels' scores are sorted, and every class finds its place among them."""
     for k in range(scores.shape[0]):
         raised[k] = 1.0 + scores[k]
     for a in range(labels.shape[0]):

@@ -12,7 +12,7 @@ VECTORISED = {"reassoc", "contract", "nsz"}  # let sums of products be reordered
 
 
 class Rows(NamedTuple):
-    """Instances as plain arrays: the dense (m, d) `dense`, or the three arrays of a CSR matrix; the others are empty."""
+    """Instances as plain arrays: the (m, d) array `dense`, or the three of a CSR matrix; the others are empty."""
 
     dense: np.ndarray
     data: np.ndarray
@@ -108,7 +108,7 @@ def segment_softmax(scores, offsets, bag_scores):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
 def score_rows(X, data, indices, indptr, first, last, weights, out):
-    """Scores of rows `first` to `last` under `weights`, (d, c), into the first rows of `out`."""
+    """Scores of rows `first` to `last` of `Rows` under `weights`, (d, c), into the first rows of `out`."""
     if indptr.shape[0] == 0:
         np.dot(X[first:last], weights, out[: last - first])
         return
@@ -123,11 +123,16 @@ def score_rows(X, data, indices, indptr, first, last, weights, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def score_chosen_rows(X, rows, weights, scores):
-    """scores_ij = X[rows_ij] . weights_j for (n, c) `rows` of the dense instances and (c, d) `weights`."""
+def score_chosen_rows(X, data, indices, indptr, rows, weights, scores):
+    """Score of one row for every bag and class, row rows_ij under weights_j, into `scores` (n, c)."""
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
-            row, weight, total = X[rows[i, j]], weights[j], 0.0
-            for k in range(weight.shape[0]):
-                total += row[k] * weight[k]
+            weight, total, q = weights[j], 0.0, rows[i, j]
+            if indptr.shape[0] == 0:
+                row = X[q]
+                for k in range(weight.shape[0]):
+                    total += row[k] * weight[k]
+            else:
+                for e in range(indptr[q], indptr[q + 1]):
+                    total += data[e] * weight[indices[e]]
             scores[i, j] = total
