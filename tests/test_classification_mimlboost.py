@@ -41,7 +41,7 @@ def literal_boosting(bags, Y, n_rounds, C, gamma):
         if all(e < 0.5 for e in errors.values()):
             break
 
-        def loss(v, errors=errors):
+        def loss(v, errors=errors, weights=weights):
             return sum(weights[pair] * np.exp((2 * errors[pair] - 1) * v) for pair in weights)
 
         vote = minimize_scalar(loss, bounds=(0, 10), method="bounded", options={"xatol": 1e-10}).x
@@ -105,10 +105,11 @@ def test_training_loss_falls_with_every_round(data):
 
 def test_a_perfect_first_round_is_kept():
     X = np.array([[0.0], [0.1], [5.0], [5.1]])
-    model = MIMLBoost(C=100.0).fit(X, [[1, 0], [1, 0], [0, 1], [0, 1]])
+    Y = np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
+    model = MIMLBoost(C=100.0).fit(X, Y)
     assert model.n_iter_ == 1
     assert model.votes_.tolist() == [1.0]
-    assert_array_equal(model.predict(X), [[1, 0], [1, 0], [0, 1], [0, 1]])
+    assert_array_equal(model.predict(X), Y)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from bagwise.solvers.result import Callback
 class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Linear instance scores, trained as if each instance were given its bag's label set to choose from.
 
-    The bags are taken apart: every instance x comes with its bag's labels Y, one of which is right. The weights minimise
+    The bags are taken apart: every instance x comes with its bag's labels Y, one of which is right. The weights
+    minimise
 
         1/2 ||W||^2 + C sum over instances of [ max(0, 1 - mean over j in Y of f_j(x))^2
                                                + sum over j not in Y of max(0, 1 + f_j(x))^2 ],   f_j(x) = w_j . x,
@@ -51,8 +52,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     References
     ----------
-    .. [1] F. Briggs, X. Z. Fern, R. Raich, Q. Lou (2013): Instance annotation for multi-instance multi-label learning. ACM
-           Transactions on Knowledge Discovery from Data 7 (3), article 14.
+    .. [1] F. Briggs, X. Z. Fern, R. Raich, Q. Lou (2013): Instance annotation for multi-instance multi-label learning.
+           ACM Transactions on Knowledge Discovery from Data 7 (3), article 14.
     .. [2] T. Cour, B. Sapp, B. Taskar (2011): Learning from partial labels. Journal of Machine Learning Research 12,
            1225-1261.
 
@@ -119,7 +120,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def _check_parameters(self) -> None:
         for name in ("C", "tol"):
             value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 < value < np.inf):
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
                 raise InputError(f"The {name!r} parameter of CLPL must be a positive number. Got {value!r}.")
         if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
             raise InputError(

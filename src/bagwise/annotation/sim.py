@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,10 +16,10 @@ from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixi
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.losses import LOSSES
 from bagwise.solvers.cccp import cccp
-from bagwise.solvers.result import Callback
+from bagwise.solvers.result import Callback, SolveResult
 from bagwise.solvers.subgradient import BagProblem, heuristic
 
-SOLVERS = {"heuristic": heuristic, "cccp": cccp}
+SOLVERS: dict[str, Callable[..., SolveResult]] = {"heuristic": heuristic, "cccp": cccp}
 CHOICES = {
     "loss": tuple(LOSSES),
     "aggregation": tuple(AGGREGATIONS),
@@ -31,8 +32,8 @@ CHOICES = {
 class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Linear instance scores, trained so that the bags' labels outrank (or out-score) all other classes.
 
-    Every class j scores an instance with f_j(x) = w_j . x; an aggregation turns the scores of a bag's instances into the
-    bag's score F_ij; the weights minimise
+    Every class j scores an instance with f_j(x) = w_j . x; an aggregation turns the scores of the instances of bag i
+    into the bag's score F_ij; the weights minimise
 
         h(W) = alpha / 2 ||W||^2 + loss(F, Y),
 
@@ -41,8 +42,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         rank     sum over i, j in Y_i, k not in Y_i of max(0, 1 - (F_ij - F_ik)) / (n |Y_i| (c - |Y_i|))
         hamming  sum over i, j of max(0, 1 - Y_ij F_ij) / (n c), Y_ij = 1 or -1.
 
-    Either aggregation can be written F_ij = w_j . x_ij with a "support instance" x_ij of each bag and class. The solvers
-    alternate between finding support instances and descending on the convex problem that is left.
+    Every aggregation can be written F_ij = w_j . x_ij with a "support instance" x_ij of each bag and class. The
+    solvers alternate between finding support instances and descending on the convex problem that is left.
 
     Parameters
     ----------
@@ -52,7 +53,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         Equation 8, 6, or the plain mean, which needs no alternation.
     solver : {"heuristic", "cccp"}, default="heuristic"
         "heuristic" is Algorithm 4: exactly `n_phases` phases of `n_steps` steps; the objective may rise. "cccp" is
-        Algorithm 5, for aggregation="max": the objective never rises, and it stops when `max_steps` steps cannot lower it.
+        Algorithm 5, for aggregation="max": the objective never rises, and where `max_steps` steps cannot lower it the
+        solver stops.
     alpha : float, default=1e-7
         Weight of the regulariser, lambda in the papers. What is a good value depends on the scale of the features; the
         default suits `bagwise.preprocessing.CLPLScaler`.
@@ -79,15 +81,15 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     Notes
     -----
-    Bag scores, `decision_function`, are F_ij with the model's own aggregation: the maximum over the instances for "max".
-    Label sets, `predict`, are the union of the instances' labels. There is no intercept: centre the features.
+    Bag scores, `decision_function`, are F_ij with the model's own aggregation: the maximum over the instances for
+    "max". Label sets, `predict`, are the union of the instances' labels. There is no intercept: centre the features.
 
     References
     ----------
-    .. [1] F. Briggs, X. Z. Fern, R. Raich, Q. Lou (2013): Instance annotation for multi-instance multi-label learning. ACM
-           Transactions on Knowledge Discovery from Data 7 (3), article 14.
-    .. [2] F. Briggs, X. Z. Fern, R. Raich (2012): Rank-loss support instance machines for MIML instance annotation. KDD,
-           534-542.
+    .. [1] F. Briggs, X. Z. Fern, R. Raich, Q. Lou (2013): Instance annotation for multi-instance multi-label learning.
+           ACM Transactions on Knowledge Discovery from Data 7 (3), article 14.
+    .. [2] F. Briggs, X. Z. Fern, R. Raich (2012): Rank-loss support instance machines for MIML instance annotation.
+           KDD, 534-542.
 
     Examples
     --------
@@ -137,6 +139,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         bags, indicator = self._start_fit(X, Y)
         bags, indicator = self._select_bags(bags, indicator)
         problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha))
+        if self.aggregation == "mean":
+            problem = problem.means()  # linear: the mean of the scores is the score of the mean
         own = {"restart": self.restart} if self.solver == "heuristic" else {"max_steps": self.max_steps}
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported below
             result = SOLVERS[self.solver](
@@ -152,10 +156,11 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
                 f"The objective overflowed: features as large as {abs(bags.instances).max():.3g} cannot be used with "
                 f"alpha={self.alpha}; scale them, for example with PerInstance(CLPLScaler())."
             )
-        if not result.weights.any():
+        if result.objective > 1.0 - 1e-9:
             warnings.warn(
-                f"No step lowered the objective below that of zero weights, so all scores are zero; alpha={self.alpha} is "
-                "too small for features of this scale. Raise alpha, or scale them with PerInstance(CLPLScaler()).",
+                f"The objective ended at {result.objective:.3g}, no lower than the 1 of zero weights: alpha={self.alpha} "
+                "is too small for features of this scale. Raise alpha, or scale the features with "
+                "PerInstance(CLPLScaler()).",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -196,7 +201,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             value = getattr(self, name)
             if not (isinstance(value, Integral) and value >= 1):
                 raise InputError(
-                    f"The {name!r} parameter of SupportInstanceMachine must be a whole number, 1 or more. Got {value!r}."
+                    f"The {name!r} parameter of SupportInstanceMachine must be a whole number, 1 or more. "
+                    f"Got {value!r}."
                 )
         if self.solver == "cccp":
             self._check_cccp()
@@ -209,8 +215,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             )
         if self.aggregation == "mean":
             raise InputError(
-                "aggregation='mean' is linear, so the objective is convex as it is and solver='cccp' has nothing to do; "
-                "use solver='heuristic', or aggregation='max'."
+                "aggregation='mean' is linear, so the objective is convex as it is and solver='cccp' has nothing to "
+                "do; use solver='heuristic', or aggregation='max'."
             )
         if self.restart != "best":
             raise InputError(

@@ -24,6 +24,10 @@ from bagwise.solvers.frank_wolfe import maximize_svm_dual
 from bagwise.solvers.result import SolveResult
 
 KERNELS = ("linear", "rbf")
+ROUTES = {
+    "linear": "approximation='primal'",
+    "rbf": "approximation='nystroem' or approximation='fourier' (with n_components=)",
+}
 
 
 def kernel_matrix(X: Any, Z: Any, kernel: str, gamma: float) -> np.ndarray:
@@ -66,13 +70,15 @@ class Examples:
         """(m,) weight of every instance in w (equation 9): alpha_i / n_i in a mean, -beta_ij alone."""
         sizes = self.bags.sizes
         weights = np.zeros(self.bags.n_instances)
-        weights[np.repeat(self.as_mean, sizes)] = np.repeat(dual[: self.n_means] / sizes[self.as_mean], sizes[self.as_mean])
+        weights[np.repeat(self.as_mean, sizes)] = np.repeat(
+            dual[: self.n_means] / sizes[self.as_mean], sizes[self.as_mean]
+        )
         weights[np.repeat(self.as_instances, sizes)] = -dual[self.n_means :]
         return weights
 
 
 def mean_map_gram(examples: Examples, kernel: str, gamma: float) -> np.ndarray:
-    """(len(examples), len(examples)) kernel matrix; no kernel value between two instances is computed twice.
+    """(len(examples), len(examples)) kernel matrix, with each block of kernel values computed once.
 
     Bags that appear both as a mean and as instances get their mean by summing rows of the instances' part. Bags that
     appear as a mean only are averaged block by block, so their instances are never in memory squared.
@@ -84,7 +90,8 @@ def mean_map_gram(examples: Examples, kernel: str, gamma: float) -> np.ndarray:
     stored = both[examples.as_mean]  # of the means, those whose instances are rows as well
     if singles is not None:
         for rows in row_blocks(singles.n_instances, 8 * singles.n_instances):
-            gram[p + rows.start : p + rows.stop, p:] = kernel_matrix(singles.instances[rows], singles.instances, kernel, gamma)
+            values = kernel_matrix(singles.instances[rows], singles.instances, kernel, gamma)
+            gram[p + rows.start : p + rows.stop, p:] = values
         if both.any():
             kept = both[examples.as_instances]
             sums = np.add.reduceat(gram[p:, p:], singles.offsets[:-1], axis=0)[kept]
@@ -102,9 +109,9 @@ def mean_map_gram(examples: Examples, kernel: str, gamma: float) -> np.ndarray:
         assert singles is not None
         kept = both[examples.as_instances]
         sums = np.add.reduceat(gram[:p, p:], singles.offsets[:-1], axis=1)[:, kept]
-        values = sums / singles.sizes[kept]
-        gram[:p, np.flatnonzero(stored)] = values
-        gram[np.flatnonzero(stored), :p] = values.T
+        means = sums / singles.sizes[kept]
+        gram[:p, np.flatnonzero(stored)] = means
+        gram[np.flatnonzero(stored), :p] = means.T
     gram[p:, :p] = gram[:p, p:].T
     return gram
 
@@ -217,13 +224,14 @@ def solve_all(
     """
     carries = indicator.astype(bool)
     problems = [Examples(bags, column, ~column) for column in carries.T]
-    everything = Examples(bags, carries.any(axis=1), ~carries.all(axis=1))
+    everything = Examples(bags, np.any(carries, axis=1), np.any(~carries, axis=1))
     largest = max(len(problem) for problem in problems)
     n_workers = min(effective_n_jobs(n_jobs), len(problems))
     check_allocation(
         8 * largest**2 * n_workers,
-        f"The exact kernel of M3MIML ({largest} x {largest} numbers" + (f", {n_workers} at a time)" if n_workers > 1 else ")"),
-        "choose approximation='nystroem' or approximation='fourier' (with n_components=), or train on fewer bags",
+        f"The exact kernel of M3MIML ({largest} x {largest} numbers"
+        + (f", {n_workers} at a time)" if n_workers > 1 else ")"),
+        f"choose {ROUTES[kernel]}, or train on fewer bags",
     )
     shared = None
     if len(problems) > 1 and 8 * (len(everything) ** 2 + n_workers * largest**2) <= memory_limit():
@@ -239,4 +247,3 @@ def solve_all(
 
     # threads, not processes: libsvm and BLAS release the interpreter, and the matrix is not copied
     return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve)(problem) for problem in problems)
-

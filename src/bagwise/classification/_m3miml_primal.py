@@ -16,12 +16,9 @@ from bagwise.classification._m3miml_dual import ClassSolution, best_bias
 from bagwise.memory import check_allocation
 from bagwise.preprocessing import RandomFourierFeatures, RBFDictionary, mean_squared_distance
 
-# liblinear penalises the bias; at this scale a hundredth of what it penalises weights with, and the bias is set anew
-BIAS_SCALE = 10.0
-
 
 def make_map(approximation: str, X: Any, gamma: float, n_components: int, random_state: Any) -> Any:
-    """A fitted feature map whose inner products approximate exp(-gamma ||x - y||^2); None for the features as they are."""
+    """A fitted feature map whose inner products approximate exp(-gamma ||x - y||^2); None for no map."""
     if approximation == "fourier":
         return RandomFourierFeatures(gamma=gamma, n_components=n_components, random_state=random_state).fit(X)
     if approximation == "nystroem":
@@ -66,15 +63,13 @@ def solve_primal(
         parts = [means[carries], features[single]]
         examples = sp.vstack(parts, format="csr") if sp.issparse(features) else np.concatenate(parts)
         signs = np.repeat([1.0, -1.0], [int(carries.sum()), int(single.sum())])
-        model = LinearSVC(
-            C=C, loss="hinge", dual=True, tol=tol, max_iter=max_iter, intercept_scaling=BIAS_SCALE, random_state=random_state
-        )
+        model = LinearSVC(C=C, loss="hinge", dual=True, tol=tol, max_iter=max_iter, random_state=random_state)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the estimator says it, with the cure
             model.fit(examples, signs)
         weights = model.coef_[0]
         outputs = examples @ weights
-        bias = best_bias(outputs, signs)
+        bias = best_bias(outputs, signs)  # liblinear penalises the bias, Problem 3 does not
         slack = float(np.maximum(0.0, 1.0 - signs * (outputs + bias)).sum())
         primal = 0.5 * float(weights @ weights) + C * slack
         return ClassSolution(weights, bias, np.nan, primal, int(model.n_iter_), int(model.n_iter_) < max_iter)

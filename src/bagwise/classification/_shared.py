@@ -37,8 +37,8 @@ def check_learnable(indicator: np.ndarray, classes: np.ndarray, name: str) -> No
     """One class that every bag carries leaves nothing to tell apart."""
     if indicator.shape[1] == 1 and indicator.all():
         raise InputError(
-            f"{name} needs bags that differ in their labels, but there is one class only, {classes[0]!r}, and every bag "
-            "carries it; add bags without it or a second class."
+            f"{name} needs bags that differ in their labels, but there is one class only, {classes[0]!r}, "
+            "and every bag carries it; add bags without it or a second class."
         )
 
 

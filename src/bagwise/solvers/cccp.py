@@ -45,7 +45,7 @@ def cccp(
         The history is the true objective (equation 11) after every phase; `converged` says that the last phase could
         not lower it.
     """
-    weights, history = problem.start, []
+    weights, history = problem.start, list[float]()
     sizes, n_classes = np.diff(problem.offsets), problem.Y.shape[1]
     shares = np.repeat(1.0 / sizes, sizes)[:, None].repeat(n_classes, axis=1)
     support = Support(rows=np.full(problem.Y.shape, -1), weights=shares)
@@ -83,4 +83,5 @@ def _lower_mean(problem: BagProblem, aggregation: Aggregation, n_steps: int) -> 
     """Weights from a descent with the bags' means for support, if the objective is lower there than at zero."""
     means = Support(weights=np.ones(problem.Y.shape))
     weights = descend(problem.means(), means, problem.start, n_steps=n_steps).best
-    return weights if problem.aggregate(aggregation, weights)[0] < 1.0 else None
+    at_weights, at_zero = (problem.aggregate(aggregation, W)[0] for W in (weights, problem.start))
+    return weights if at_weights < at_zero else None

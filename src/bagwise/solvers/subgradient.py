@@ -72,8 +72,8 @@ class BagProblem:
     def build(cls, bags: Bags, Y: np.ndarray, loss: Loss, alpha: float) -> BagProblem:
         instances = bags.instances.astype(np.float64, copy=False)
         if not sp.issparse(instances):
-            instances = np.ascontiguousarray(instances)
-        return cls(instances, bags.offsets, Y, loss, alpha)
+            instances = np.require(instances, requirements=["C", "W"])  # what the kernels are compiled for
+        return cls(instances, np.require(bags.offsets, requirements=["C", "W"]), Y, loss, alpha)
 
     @property
     def start(self) -> np.ndarray:
@@ -96,7 +96,7 @@ class BagProblem:
         return replace(self, instances=averaging @ self.instances, offsets=np.arange(n_bags + 1))
 
     def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, Support]:
-        """The objective at `weights`, not convex unless the aggregation is linear, and the support there (equation 11)."""
+        """The objective (equation 11), convex only where the aggregation is linear, and the support, at `weights`."""
         bag_scores, support = aggregation(np.asarray(self.instances @ weights.T), self.offsets)
         value, _ = self.loss(bag_scores, self.Y)
         return value + 0.5 * self.alpha * float(np.vdot(weights, weights)), support
@@ -122,6 +122,7 @@ def descend(
     *,
     n_steps: int,
     first_step: int = 1,
+    skip_start: bool = False,
     upper_bound: bool = False,
 ) -> Descent:
     """Pegasos on the convex problem that fixed support instances leave (Algorithm 1 of [1]_).
@@ -137,6 +138,8 @@ def descend(
     n_steps : int
     first_step : int
         Number of the first step, which sets its length.
+    skip_start : bool
+        Let the best weights be the best after some step, even where the start is better.
     upper_bound : bool
         Use the fixed support for the labels of a bag only; the score of any other class is the largest under the
         current weights. That is CCCP's convex upper bound (equation 25) instead of equation 26.
@@ -162,9 +165,8 @@ def descend(
         np.empty((0, 0)) if support.weights is None else support.weights,
     )
     rows, layout = Rows.of(problem.instances), problem.layout()
-    _pegasos(
-        mode, rows, layout, support_arrays, problem.loss.code, problem.alpha, first_step, weights, best, values
-    )
+    loss, alpha = problem.loss.code, problem.alpha
+    _pegasos(mode, rows, layout, support_arrays, loss, alpha, first_step, skip_start, weights, best, values)
     return Descent(best, weights, values)
 
 
@@ -184,7 +186,8 @@ def heuristic(
     problem : BagProblem
     aggregation : Aggregation
     n_phases, n_steps : int
-        T and K of the paper. The first phase uses the bags' means for support.
+        T and K of the paper. The first phase uses the bags' means for support; its best weights are never the zero
+        weights from which it starts, since they could not tell one instance from another.
     restart : {"best", "last"}
         Go on from the phase's weights of the lowest convex objective, as in [1]_, or from its last, as in [2]_.
     callback : callable or None
@@ -195,11 +198,11 @@ def heuristic(
     SolveResult
         The history is the true objective (equation 11) after every phase; it may rise.
     """
-    weights, history = problem.start, []
+    weights, history = problem.start, list[float]()
     phase_problem = problem.means()
     support = Support(weights=np.ones(problem.Y.shape))
     for phase in range(1, n_phases + 1):
-        descent = descend(phase_problem, support, weights, n_steps=n_steps)
+        descent = descend(phase_problem, support, weights, n_steps=n_steps, skip_start=phase == 1)
         weights = descent.best if restart == "best" else descent.last
         phase_problem = problem
         value, support = problem.aggregate(aggregation, weights)
@@ -224,7 +227,7 @@ def _block_starts(offsets: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pegasos(mode, rows, layout, support, loss, alpha, first_step, weights, best, values):
+def _pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, weights, best, values):
     """All steps; `weights` holds the start and is moved, `best` and `values` are filled."""
     n_bags, (n_classes, n_features) = layout.bag_weights.shape[0], weights.shape
     slopes = np.zeros((n_bags, n_classes))  # of every bag and class, as they now stand in `pull`
@@ -243,7 +246,7 @@ def _pegasos(mode, rows, layout, support, loss, alpha, first_step, weights, best
             n_active += _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, behind, pull)
         # each active hinge is 1 plus a linear function of the weights, whose gradients sum to `pull`
         values[step] = n_active + _inner(pull, weights) + 0.5 * alpha * _inner(weights, weights)
-        if values[step] < lowest:
+        if values[step] < lowest and not (skip_start and step == 0):
             lowest = values[step]
             _copy(weights, best)
         if step < n_steps:
@@ -256,7 +259,8 @@ def _score_block(start, stop, mode, rows, layout, support, weights, transposed, 
     scores, bag_scores, best_rows = work[:3]
     support_rows, shares = support
     if mode == ONE_ROW:
-        score_chosen_rows(rows.dense, support_rows[start:stop], weights, bag_scores)
+        chosen = support_rows[start:stop]
+        score_chosen_rows(rows.dense, rows.data, rows.indices, rows.indptr, chosen, weights, bag_scores)
         return
     offsets = layout.offsets[start : stop + 1]
     base, last = offsets[0], offsets[stop - start]
@@ -293,8 +297,10 @@ def _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, 
         total += weight * n_active[i - start]
         for j in range(slopes.shape[1]):
             old, new = slopes[i, j], new_slopes[i - start, j]
+            if old == new and (mode != UPPER_BOUND or old == 0.0):
+                continue
             old_row, new_row = behind[i, j], new_behind[i - start, j]
-            if old == new and (old == 0.0 or old_row == new_row):
+            if old == new and old_row == new_row:
                 continue
             if old != 0.0 and old_row != new_row:
                 _pull_on(X, data, indices, indptr, shares, -weight * old, old_row, first, last, j, pull[j])
@@ -348,4 +354,3 @@ def _copy(source, target):
     for j in range(source.shape[0]):
         for k in range(source.shape[1]):
             target[j, k] = source[j, k]
-
