@@ -174,9 +174,7 @@ def test_rank_loss_selects_without_instance_labels(data):
     (record,) = evaluate(search, data, "transductive")
     assert record["selected"] == {"l2": values[int(np.argmin(by_hand))]}
     assert len(evaluate(search, data, cv=2)) == 2
-    with pytest.raises(
-        InputError, match="has no parameter 'alpha' to select; it has background"
-    ):
+    with pytest.raises(InputError, match="has no parameter 'alpha' to select; it has background"):
         search_by_rank_loss(pipe, "alpha", values)
     with pytest.raises(InputError, match="no values of 'l2'"):
         search_by_rank_loss(pipe, "l2", [])

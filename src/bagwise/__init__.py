@@ -13,6 +13,7 @@ _NAMES = {
     "BagDataset": "bagwise.bags",
     "ORedLogisticRegression": "bagwise.annotation",
     "SupportInstanceMachine": "bagwise.annotation",
+    "M3MIML": "bagwise.classification",
     "make_pipeline": "bagwise.pipeline",
     "save": "bagwise.io",
     "load": "bagwise.io",
@@ -20,6 +21,7 @@ _NAMES = {
 _MODULES = (
     "annotation",
     "catalog",
+    "classification",
     "datasets",
     "exceptions",
     "io",

@@ -7,16 +7,19 @@ from functools import partial
 from typing import Any
 
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
 from bagwise.annotation import (
     CLPL,
+    LSBCMM,
+    MIMLFast,
     MostFrequentAnnotator,
     ORedLogisticRegression,
     SupervisedAnnotator,
     SupportInstanceMachine,
 )
+from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.exceptions import InputError
 from bagwise.pipeline import make_pipeline
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
@@ -24,6 +27,10 @@ from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures
 
 def _standardized(*steps: Any) -> Any:
     return make_pipeline(PerInstance(StandardScaler()), *steps)
+
+
+def _unit_range(*steps: Any) -> Any:
+    return make_pipeline(PerInstance(MinMaxScaler()), *steps)
 
 
 def _clpl_scaled(*steps: Any) -> Any:
@@ -59,6 +66,12 @@ CATALOG: dict[str, Callable[[], Any]] = {
     **{name: partial(_sim, _clpl_scaled, options) for name, options in SIM_VARIANTS.items()},
     **{f"{name}-rff": partial(_sim, _fourier, options) for name, options in SIM_VARIANTS.items()},
     "clpl": lambda: _clpl_scaled(CLPL()),
+    "mimlfast": lambda: _standardized(MIMLFast(random_state=0)),
+    "lsb-cmm": lambda: _standardized(LSBCMM(random_state=0)),
+    "m3miml": lambda: _unit_range(M3MIML()),
+    "mimlsvm": lambda: _unit_range(MIMLSVM(random_state=0)),
+    "mimlnn": lambda: _unit_range(MIMLNN(random_state=0)),
+    "mimlboost": lambda: _unit_range(MIMLBoost()),
     "lr-supervised": lambda: _standardized(SupervisedAnnotator(LogisticRegression(max_iter=1000))),
     "svm-supervised": lambda: _standardized(SupervisedAnnotator(LinearSVC())),
     "most-frequent": lambda: MostFrequentAnnotator(),

@@ -2,8 +2,18 @@
 
 from bagwise.annotation.clpl import CLPL
 from bagwise.annotation.dummy import MostFrequentAnnotator
+from bagwise.annotation.lsbcmm import LSBCMM
+from bagwise.annotation.mimlfast import MIMLFast
 from bagwise.annotation.ored import ORedLogisticRegression
 from bagwise.annotation.sim import SupportInstanceMachine
 from bagwise.annotation.supervised import SupervisedAnnotator
 
-__all__ = ["CLPL", "MostFrequentAnnotator", "ORedLogisticRegression", "SupervisedAnnotator", "SupportInstanceMachine"]
+__all__ = [
+    "CLPL",
+    "LSBCMM",
+    "MIMLFast",
+    "MostFrequentAnnotator",
+    "ORedLogisticRegression",
+    "SupervisedAnnotator",
+    "SupportInstanceMachine",
+]

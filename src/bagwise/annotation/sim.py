@@ -20,6 +20,7 @@ from bagwise.solvers.result import Callback, SolveResult
 from bagwise.solvers.subgradient import BagProblem, heuristic
 
 SOLVERS: dict[str, Callable[..., SolveResult]] = {"heuristic": heuristic, "cccp": cccp}
+LONGEST_STEP = 1e150  # a sub-gradient over alpha, whose square still is a number
 CHOICES = {
     "loss": tuple(LOSSES),
     "aggregation": tuple(AGGREGATIONS),
@@ -138,28 +139,23 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self._check_parameters()
         bags, indicator = self._start_fit(X, Y)
         bags, indicator = self._select_bags(bags, indicator)
+        self._check_size(bags)
         problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha))
         if self.aggregation == "mean":
             problem = problem.means()  # linear: the mean of the scores is the score of the mean
         own = {"restart": self.restart} if self.solver == "heuristic" else {"max_steps": self.max_steps}
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported below
-            result = SOLVERS[self.solver](
-                problem,
-                AGGREGATIONS[self.aggregation],
-                n_phases=self.n_phases,
-                n_steps=self.n_steps,
-                callback=callback,
-                **own,
-            )
-        if not (np.isfinite(result.history).all() and np.isfinite(result.weights).all()):
-            raise InputError(
-                f"The objective overflowed: features as large as {abs(bags.instances).max():.3g} cannot be used with "
-                f"alpha={self.alpha}; scale them, for example with PerInstance(CLPLScaler())."
-            )
+        result = SOLVERS[self.solver](
+            problem,
+            AGGREGATIONS[self.aggregation],
+            n_phases=self.n_phases,
+            n_steps=self.n_steps,
+            callback=callback,
+            **own,
+        )
         if result.objective > 1.0 - 1e-9:
             warnings.warn(
-                f"The objective ended at {result.objective:.3g}, no lower than the 1 of zero weights: alpha={self.alpha} "
-                "is too small for features of this scale. Raise alpha, or scale the features with "
+                f"The objective ended at {result.objective:.3g}, no lower than the 1 of zero weights: "
+                f"alpha={self.alpha} is too small for features of this scale. Raise alpha, or scale the features with "
                 "PerInstance(CLPLScaler()).",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -187,6 +183,14 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             stacklevel=3,
         )
         return bags[keep], indicator[keep]
+
+    def _check_size(self, bags: Bags) -> None:
+        largest = float(abs(bags.instances).max())
+        if not largest / self.alpha < LONGEST_STEP:
+            raise InputError(
+                f"Features as large as {largest:.3g} make steps overflow with alpha={self.alpha}; scale them, for "
+                "example with PerInstance(CLPLScaler())."
+            )
 
     def _check_parameters(self) -> None:
         for name, allowed in CHOICES.items():

@@ -1,0 +1,234 @@
+"""LSB-CMM: a conditional mixture for superset labels, its components chosen by logistic stick-breaking."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from bagwise.annotation._lsbcmm_em import log_stick_weights, variational_em
+from bagwise.bags import Bags
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    InstanceAnnotatorMixin,
+    check_no_empty_sets,
+    encode_labels,
+    name_bags,
+    union_of_best,
+)
+from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.memory import check_allocation
+from bagwise.solvers.result import Callback
+
+COMPONENTS_PER_CLASS = 5  # Pham et al.
+
+
+class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """Every instance carries the label set of its bag as candidates, one of which is its own.
+
+    A component z of K is chosen by breaking a stick, s being the logistic function, and a label y is drawn from it:
+
+        p(z = k | x) = phi_k(x) = s(w_k . x + b_k) prod over j < k of (1 - s(w_j . x + b_j)),     phi_K the rest,
+        p(y = l | z = k) = theta_kl,     theta_k ~ Dirichlet(alpha, ..., alpha),     w_k ~ N(0, sigma2 I).
+
+    That a candidate set does not depend on which of its labels is the true one takes the rest out of the likelihood.
+    Variational EM with q(z_n, y_n) for every instance and q(theta_k) = Dirichlet(beta_k) raises the lower bound
+
+        sum_n log sum_{k, l in Y_n} phi_k(x_n) exp(E log theta_kl)  -  sum_k KL(q(theta_k) || Dirichlet(alpha))
+            -  sum_k ||w_k||^2 / (2 sigma2)
+
+    on the log posterior of the sticks. Unlike `ORedLogisticRegression` it does not ask that every label of a bag
+    occur in it.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        K. None: five times the number of classes, as in Pham et al.
+    alpha : float, default=0.05
+        Of the Dirichlet prior; below 1 it makes components that stand for few labels.
+    sigma2 : float, default=1.0
+        Prior variance of the stick weights (the intercepts are free), so features should be scaled alike
+        (``PerInstance(StandardScaler())``).
+    max_iter : int, default=200
+    tol : float, default=1e-3
+        Stop when the bound rises by less than `tol` of its size.
+    random_state : int, RandomState or None
+        Draws the initial responsibilities.
+
+    Attributes
+    ----------
+    classes_ : (c,) array
+    sticks_ : (K - 1, d + 1) array
+        Weights w_k with the intercept last.
+    label_counts_ : (K, c) array
+        beta, parameters of q(theta).
+    elbo_history_ : (n_iter_,) array
+        The bound after every iteration; it never falls.
+    n_iter_ : int
+
+    Notes
+    -----
+    Model and inference follow the original publication: q(z, y) and q(theta) in closed form, the sticks as K - 1
+    separate weighted logistic regressions, at their most probable value rather than with a distribution of their
+    own, so that no bound on the logistic function is needed. Choices made here: up to three Newton steps for each
+    stick an iteration instead of an optimisation to the end (docs/mimlfast-lsb.md); component k starts with label
+    k mod c, and every instance is shared at random among the components of its candidates; a component that has lost
+    all of its instances is closed, its stick's weights set to zero, where that lowers no bound.
+
+    `predict_instances_proba` is sum_k phi_k(x) beta_kl / sum beta_k,
+    `annotate_proba` the same on the bag's labels alone, the score of a bag the largest in it (Pham et al., section
+    6.4), and its label set the union of its instances' most probable labels.
+
+    References
+    ----------
+    L.-P. Liu, T. G. Dietterich (2012): A conditional multinomial mixture model for superset label learning. NIPS,
+    548-556.
+    Pham, Raich and Fern, Dynamic programming for instance annotation in multi-instance multi-label learning,
+    sections 6.1 and 6.4.
+
+    Examples
+    --------
+    >>> from bagwise.annotation.lsbcmm import LSBCMM
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = LSBCMM(random_state=0).fit(data.bags, data.Y)
+    >>> model.annotate_proba(data.bags, data.Y).shape == (data.bags.n_instances, 5)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        alpha: float = 0.05,
+        sigma2: float = 1.0,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.alpha = alpha
+        self.sigma2 = sigma2
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    # -- fit ----------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, Y: Any, callback: Callback | None = None) -> LSBCMM:
+        """Learn from bags and their labels.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+            Bags without labels are left out with a warning: their instances have no candidates.
+        callback : callable or None
+            Called after every iteration with its number and the bound.
+        """
+        self._check_parameters()
+        bags, indicator = self._start_fit(X, Y)
+        features = with_intercept(bags)
+        labelled = indicator.any(axis=1)
+        if not labelled.all():
+            empty = np.flatnonzero(~labelled)
+            warnings.warn(
+                f"{len(empty)} of {len(bags)} bags carry no label, {name_bags(empty)}; their instances have no "
+                "candidate labels and are left out.",
+                InfeasibleBagWarning,
+                stacklevel=2,
+            )
+        rows = np.repeat(labelled, bags.sizes)
+        mask = np.repeat(indicator, bags.sizes, axis=0)[rows].astype(np.float64)
+        n_classes = len(self.classes_)
+        n_components = COMPONENTS_PER_CLASS * n_classes if self.n_components is None else self.n_components
+        check_allocation(
+            48 * len(mask) * n_components,
+            f"The responsibilities of {n_components} components for {len(mask)} instances",
+            "lower n_components",
+        )
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        result, self.label_counts_ = variational_em(
+            features[rows],
+            mask,
+            n_components,
+            alpha=self.alpha,
+            sigma2=self.sigma2,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            rng=np.random.default_rng(seed),
+            callback=callback,
+        )
+        self.sticks_, self.elbo_history_, self.n_iter_ = result.weights, result.history, result.n_iter
+        if not result.converged:
+            warnings.warn(
+                f"Variational EM stopped after {result.n_iter} iterations, the bound still rising by more than "
+                f"tol={self.tol} of its size; raise max_iter or tol, or scale the features.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _check_parameters(self) -> None:
+        whole = (int, np.integer)
+        K = self.n_components
+        for name, value, ok, expected in (
+            ("n_components", K, K is None or (isinstance(K, whole) and K >= 1), "None or a whole number, 1 or more"),
+            ("alpha", self.alpha, 0 < self.alpha < np.inf, "positive and finite"),
+            ("sigma2", self.sigma2, 0 < self.sigma2 < np.inf, "positive and finite"),
+            ("max_iter", self.max_iter, isinstance(self.max_iter, whole) and self.max_iter >= 1, "1 or more"),
+            ("tol", self.tol, self.tol >= 0, "zero or positive"),
+        ):
+            if not ok:
+                raise InputError(f"The {name!r} parameter of LSBCMM must be {expected}. Got {value!r}.")
+
+    # -- predict ------------------------------------------------------------------------------------------------------
+
+    def predict_instances_proba(self, X: Any) -> np.ndarray:
+        """(m, c) label probabilities when the bag's labels are not known; rows sum to 1."""
+        return self._instance_scores(self._start_predict(X))
+
+    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
+        """(m, c) label probabilities among the labels of the bag; rows sum to 1."""
+        bags = self._start_predict(X)
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        check_no_empty_sets(indicator)
+        proba = self._instance_scores(bags) * np.repeat(indicator, bags.sizes, axis=0)
+        return proba / proba.sum(axis=1, keepdims=True)
+
+    def component_proba(self, X: Any) -> np.ndarray:
+        """(m, K) probabilities phi of the components; rows sum to 1."""
+        return self._component_proba(self._start_predict(X))
+
+    def _component_proba(self, bags: Bags) -> np.ndarray:
+        return np.exp(log_stick_weights(with_intercept(bags) @ self.sticks_.T))
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._component_proba(bags) @ (self.label_counts_ / self.label_counts_.sum(axis=1, keepdims=True))
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """The largest probability in the bag."""
+        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        return union_of_best(self._instance_scores(bags), bags)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def with_intercept(bags: Bags) -> np.ndarray:
+    """(m, d + 1) float64 instances, a column of ones last."""
+    if sp.issparse(bags.instances):
+        raise InputError(
+            "LSBCMM does not take sparse features, since each of its sticks needs a dense d x d matrix; reduce them "
+            "first, for example with PerInstance(TruncatedSVD(100)), or pass a dense array."
+        )
+    return np.hstack([bags.instances.astype(np.float64, copy=False), np.ones((bags.n_instances, 1))])
