@@ -190,7 +190,7 @@ def test_input_forms_give_the_same_model():
         [10, 20, 30, 40],
         [frozenset({1}), frozenset({2}), (1,), 0],
     ],
-    ids=str,
+    ids=["text", "mixed", "numbers", "sets"],
 )
 def test_class_names_of_any_kind_survive(data, names):
     sets = [{names[c] for c in np.flatnonzero(row)} for row in data.Y]

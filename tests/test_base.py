@@ -59,7 +59,6 @@ def test_width_must_be_that_of_training():
         (np.array([7, 3]), [3, 7], True),
         (pd.Series(["b", "a"]), ["a", "b"], True),
     ],
-    ids=str,
 )
 def test_forms_of_labels(Y, classes, single):
     indicator, learned, is_single = learn_labels(Y, 2)
@@ -83,7 +82,6 @@ def test_forms_of_labels(Y, classes, single):
         ([["a", "a"], ["b"]], "labels of bag 0 hold one twice"),
         ([[["a"]], ["b"]], "label of bag 0 is not hashable"),
     ],
-    ids=str,
 )
 def test_bad_labels(Y, message):
     with pytest.raises(InputError, match=message):

@@ -127,17 +127,10 @@ def run_epoch(X, offsets, indicator, shared, concepts, draws, n_before, step, de
             rival, rival_instance, rival_concept = _best_in_bag(projected, size, concepts[other])
             if rival > score - 1.0:
                 rate = step / (1.0 + decay * step * (n_before + s)) * harmonic[n_candidates // (v + 1)]
-                _take_step(
-                    shared,
-                    concepts[label, concept],
-                    concepts[other, rival_concept],
-                    X[start + instance],
-                    X[start + rival_instance],
-                    projected[instance],
-                    projected[rival_instance],
-                    rate,
-                    norm,
-                )
+                positive, negative = concepts[label, concept], concepts[other, rival_concept]
+                x, rival_x = X[start + instance], X[start + rival_instance]
+                p, rival_p = projected[instance], projected[rival_instance]
+                _take_step(shared, positive, negative, x, rival_x, p, rival_p, rate, norm)
                 n_updates += 1
                 break
     return n_updates

@@ -33,7 +33,7 @@ def hinge_slopes(loss, bag_scores, label_starts, labels, n_active, slopes):
     slopes : (n, c) array, or with more rows
         Receives the slopes.
     """
-    raised = np.empty(bag_scores.shape[1])
+    raised = np.full(slopes.shape[1], -np.inf)
     for i in range(label_starts.shape[0] - 1):
         own = labels[label_starts[i] : label_starts[i + 1]]
         if loss == HAMMING:
@@ -66,6 +66,7 @@ def rank_hinge_by_comparison(scores, labels, raised, slopes):
     """
     for k in range(scores.shape[0]):
         raised[k] = 1.0 + scores[k]
+    for k in range(slopes.shape[0]):
         slopes[k] = 0.0
     for a in range(labels.shape[0]):
         raised[labels[a]] = -np.inf

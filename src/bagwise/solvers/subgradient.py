@@ -34,6 +34,7 @@ from bagwise.solvers.result import Callback, SolveResult
 # how the score of a bag and a class comes about: from one row, from weighted rows, or (CCCP) from one row or weighted
 # rows for the bag's labels and the best row under the current weights for all other classes
 ONE_ROW, WEIGHTED_ROWS, UPPER_BOUND = 0, 1, 2
+DENSE_FROM = 0.35  # share of changed slopes from which a product with all rows beats adding row after row
 BLOCK_ENTRIES = 8192  # instance scores that are worked on at a time: they stay in the processor's cache
 
 
@@ -235,7 +236,9 @@ def _pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, w
     pull = np.zeros((n_classes, n_features))  # sub-gradient of the loss
     transposed = np.empty((n_features, n_classes))
     shape = (layout.block_rows, n_classes)
-    work = (np.empty(shape), np.empty(shape), np.full(shape, -1), np.empty(shape), np.empty(shape[0]))
+    changed, product = np.empty((shape[0] * n_classes + 1, 2), dtype=np.uint32), np.empty(weights.shape)
+    padded = np.empty((shape[0], -(-n_classes // 16) * 16))
+    work = (np.empty(shape), np.empty(shape), np.full(shape, -1), padded, np.empty(shape[0]), changed, product)
     n_steps, lowest = values.shape[0] - 1, np.inf
     for step in range(n_steps + 1):
         _copy(weights.T, transposed)
@@ -281,34 +284,45 @@ def _score_block(start, stop, mode, rows, layout, support, weights, transposed, 
             bag_scores[i - start, j], best_rows[i - start, j] = total, row
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, behind, pull):
     """Bring `slopes`, `behind` and `pull` of some bags up to date; the weighted number of their active hinges."""
-    _, bag_scores, new_behind, new_slopes, n_active = work
-    X, data, indices, indptr = rows
+    scores, bag_scores, new_behind, new_slopes, n_active, changed, product = work
     support_rows, shares = support
-    offsets, bag_weights = layout.offsets, layout.bag_weights
     if mode == ONE_ROW:
         new_behind = support_rows[start:stop]
     hinge_slopes(loss, bag_scores, layout.label_starts[start : stop + 1], layout.labels, n_active, new_slopes)
-    total = 0.0
+    total, n_changed, n_classes = 0.0, 0, slopes.shape[1]
     for i in range(start, stop):
-        weight, first, last = bag_weights[i], offsets[i], offsets[i + 1]
-        total += weight * n_active[i - start]
-        for j in range(slopes.shape[1]):
-            old, new = slopes[i, j], new_slopes[i - start, j]
-            if old == new and (mode != UPPER_BOUND or old == 0.0):
-                continue
-            old_row, new_row = behind[i, j], new_behind[i - start, j]
-            if old == new and old_row == new_row:
-                continue
-            if old != 0.0 and old_row != new_row:
-                _pull_on(X, data, indices, indptr, shares, -weight * old, old_row, first, last, j, pull[j])
-                old = 0.0
-            if old != new:
-                _pull_on(X, data, indices, indptr, shares, weight * (new - old), new_row, first, last, j, pull[j])
-            slopes[i, j], behind[i, j] = new, new_row
+        total += layout.bag_weights[i] * n_active[i - start]
+        for j in range(n_classes):  # no branch: which slopes change is hard to foresee
+            changed[n_changed, 0], changed[n_changed, 1] = i - start, j
+            moved = mode == UPPER_BOUND and behind[i, j] != new_behind[i - start, j]
+            n_changed += (slopes[i, j] != new_slopes[i - start, j]) | ((new_slopes[i - start, j] != 0.0) & moved)
+    if mode == WEIGHTED_ROWS and rows.indptr.shape[0] == 0 and n_changed > DENSE_FROM * (stop - start) * n_classes:
+        _pull_densely(start, stop, rows.dense, layout, shares, new_slopes, slopes, scores, product, pull)
+    else:
+        _pull_changed(start, changed[:n_changed], rows, layout, shares, new_slopes, new_behind, slopes, behind, pull)
     return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def _pull_changed(start, changed, rows, layout, shares, new_slopes, new_behind, slopes, behind, pull):
+    """Replace the changed slopes, one after another, in `slopes`, `behind` and `pull`."""
+    X, data, indices, indptr = rows
+    offsets, bag_weights = layout.offsets[start:], layout.bag_weights[start:]
+    slopes, behind = slopes[start:], behind[start:]
+    for e in range(changed.shape[0]):
+        i, j = changed[e, 0], changed[e, 1]
+        weight, first, last = bag_weights[i], offsets[i], offsets[i + np.uint32(1)]
+        old, new = slopes[i, j], new_slopes[i, j]
+        old_row, new_row = behind[i, j], new_behind[i, j]
+        if old != 0.0 and old_row != new_row:
+            _pull_on(X, data, indices, indptr, shares, -weight * old, old_row, first, last, j, pull[j])
+            old = 0.0
+        if old != new:
+            _pull_on(X, data, indices, indptr, shares, weight * (new - old), new_row, first, last, j, pull[j])
+        slopes[i, j], behind[i, j] = new, new_row
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -323,6 +337,24 @@ def _pull_on(X, data, indices, indptr, shares, factor, row, first, last, j, tota
             x = X[q]
             for k in range(total.shape[0]):
                 total[k] += own * x[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def _pull_densely(start, stop, X, layout, shares, new_slopes, slopes, scores, product, pull):
+    """Replace all slopes of some bags at once, by one product with the instances; `scores` is overwritten."""
+    base, last = layout.offsets[start], layout.offsets[stop]
+    for i in range(start, stop):
+        weight, old, new = layout.bag_weights[i], slopes[i], new_slopes[i - start]
+        for q in range(layout.offsets[i], layout.offsets[i + 1]):
+            own, share = scores[q - base], shares[q]
+            for j in range(old.shape[0]):
+                own[j] = weight * (new[j] - old[j]) * share[j]
+        for j in range(old.shape[0]):
+            old[j] = new[j]
+    np.dot(scores[: last - base].T, X[base:last], product)
+    for j in range(pull.shape[0]):
+        for k in range(pull.shape[1]):
+            pull[j, k] += product[j, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
