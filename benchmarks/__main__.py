@@ -15,6 +15,7 @@ BENCHMARKS = {
     "ored-accuracy": "benchmarks.ored_accuracy",
     "m3miml-speed": "benchmarks.m3miml_speed",
     "m3miml-tables": "benchmarks.m3miml_tables",
+    "mimlfast-lsb-tables": "benchmarks.mimlfast_lsb_tables",
 }
 
 

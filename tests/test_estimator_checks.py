@@ -9,6 +9,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from bagwise.annotation import (
     CLPL,
+    LSBCMM,
+    MIMLFast,
     MostFrequentAnnotator,
     ORedLogisticRegression,
     SupervisedAnnotator,
@@ -25,6 +27,8 @@ ESTIMATORS = [
     SupportInstanceMachine(alpha=1e-2),
     SupportInstanceMachine(alpha=1e-2, aggregation="max", solver="cccp"),
     CLPL(C=1.0),
+    MIMLFast(),
+    LSBCMM(),
     SupervisedAnnotator(LogisticRegression()),
     MostFrequentAnnotator(),
     PerInstance(StandardScaler()),

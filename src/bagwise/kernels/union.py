@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,12 @@ class UnionProblem:
             relaxed=np.empty(0, bool) if relaxed is None else np.ascontiguousarray(relaxed, dtype=bool),
         )
 
-    @property
+    @cached_property
+    def highest_column(self) -> int:
+        """Highest column of the scores that is looked at."""
+        return max(self.background, int(self.labels.max(initial=-1)), int(self.known.max(initial=-1)))
+
+    @cached_property
     def n_labels(self) -> np.ndarray:
         """(n,) number of labels of each bag."""
         return np.diff(self.label_starts)
@@ -106,11 +112,10 @@ class UnionProblem:
         not depend on the number of threads.
         """
         n_bags = len(self.offsets) - 1
-        highest = max(self.background, int(self.labels.max(initial=-1)), int(self.known.max(initial=-1)))
-        if scores.ndim != 2 or scores.shape[0] != self.offsets[-1] or scores.shape[1] <= highest:
+        if scores.ndim != 2 or scores.shape[0] != self.offsets[-1] or scores.shape[1] <= self.highest_column:
             raise InputError(
                 f"The scores have shape {scores.shape}; expected {self.offsets[-1]} rows and at least "
-                f"{highest + 1} columns."
+                f"{self.highest_column + 1} columns."
             )
         log_likelihood = np.empty(n_bags)
 

@@ -237,8 +237,7 @@ def _pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, w
     transposed = np.empty((n_features, n_classes))
     shape = (layout.block_rows, n_classes)
     changed, product = np.empty((shape[0] * n_classes + 1, 2), dtype=np.uint32), np.empty(weights.shape)
-    padded = np.empty((shape[0], -(-n_classes // 16) * 16))
-    work = (np.empty(shape), np.empty(shape), np.full(shape, -1), padded, np.empty(shape[0]), changed, product)
+    work = (np.empty(shape), np.empty(shape), np.full(shape, -1), np.empty(shape), np.empty(shape[0]), changed, product)
     n_steps, lowest = values.shape[0] - 1, np.inf
     for step in range(n_steps + 1):
         _copy(weights.T, transposed)
