@@ -1,6 +1,6 @@
 """Speed of support instance machines beside the papers' algorithms, as ratios measured in one run.
 
-    python benchmarks/sim_speed.py [--quick]
+    python -m benchmarks sim-speed [--quick]
 
 Algorithms 2 and 3 of Briggs et al. 2013 are written plainly and compiled with numba, each in two ways: with vector
 operations, as printed, and with every vector operation spelled out as a loop over features, which is kinder to the
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,18 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import Bags, SupportInstanceMachine
 from bagwise.aggregation import AGGREGATIONS
-from bagwise.datasets import load_npz
 from bagwise.losses import LOSSES
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.solvers.subgradient import BagProblem, descend, heuristic
+from benchmarks.common import Record, load_real, show
 
 ALPHA = 1e-7
+MODELS = {
+    "heuristic, softmax": {"aggregation": "softmax"},
+    "heuristic, max": {"aggregation": "max"},
+    "cccp, max": {"aggregation": "max", "solver": "cccp"},
+}
 VOC = {"n_bags": 1053, "n_instances": 4143, "n_features": 48, "n_classes": 20, "n_labels": 2.3}
-WANTED = {"speed": 20.0, "classes": 14.0, "bags": 1.15, "memory": 1000.0}
 
 
 # -- the algorithms as printed ----------------------------------------------------------------------------------------
@@ -163,18 +167,7 @@ def random_bags(n_bags, n_instances, n_features, n_classes, n_labels, seed=0):
     return Bags(X / np.sqrt(np.vdot(X, X)), offsets), Y
 
 
-def letter_carroll() -> tuple[Bags, np.ndarray] | None:
-    folder = Path(os.environ.get("BAGWISE_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    path = folder / "letter_carroll_rebuilt.npz"
-    if not path.exists():
-        print(f"no {path.name}: set BAGWISE_DATA to the folder of the papers' data; its rows are left out")
-        return None
-    data = load_npz(path)
-    assert data.Y is not None
-    return PerInstance(CLPLScaler()).fit_transform(data.bags), data.Y
-
-
-def least_time(function, repeats):
+def least_time(function: Callable[[], Any], repeats: int) -> float:
     """Processor seconds of the fastest call; the first, which may compile, does not count."""
     function()
     times = []
@@ -188,7 +181,7 @@ def least_time(function, repeats):
 # -- what is measured -------------------------------------------------------------------------------------------------
 
 
-def measure_speed(name: str, bags: Bags, Y: np.ndarray, quick: bool) -> list[dict[str, Any]]:
+def measure_speed(name: str, bags: Bags, Y: np.ndarray, quick: bool) -> list[Record]:
     """A phase of each solver beside the same phase as printed."""
     problem = BagProblem.build(bags, Y, LOSSES["rank"], ALPHA)
     start = heuristic(problem, AGGREGATIONS["softmax"], n_phases=1, n_steps=100).weights
@@ -212,14 +205,13 @@ def measure_speed(name: str, bags: Bags, Y: np.ndarray, quick: bool) -> list[dic
             printed = least_time(lambda lo=looped, b=bound, a=arguments: printed_phase(lo, b, *a), 1 if quick else 3)
             records.append(
                 {
-                    "what": "speed",
                     "data": name,
-                    "model": f"{solver}, {aggregation}",
+                    "solver": f"{solver}, {aggregation}",
                     "beside": f"Algorithm {3 if bound else 2} " + ("in loops" if looped else "in vectors"),
-                    "theirs_us_a_step": 1e6 * printed / n_steps,
-                    "ours_us_a_step": 1e6 * own / n_steps,
-                    "ratio": printed / own,
-                    "wanted": f">= {WANTED['speed']:g}",
+                    "theirs, us a step": 1e6 * printed / n_steps,
+                    "ours": 1e6 * own / n_steps,
+                    "times faster": printed / own,
+                    "wanted": 20,
                 }
             )
     return records
@@ -230,65 +222,37 @@ def time_fit(bags: Bags, Y: np.ndarray, repeats: int, **parameters) -> float:
     return least_time(lambda: model.fit(bags, Y), repeats)
 
 
-MODELS = {
-    "heuristic, softmax": {"aggregation": "softmax"},
-    "heuristic, max": {"aggregation": "max"},
-    "cccp, max": {"aggregation": "max", "solver": "cccp"},
-}
-
-
-def measure_growth(quick: bool) -> list[dict[str, Any]]:
-    """Time with ten times the classes, and with a hundred times the bags."""
+def measure_growth(quick: bool) -> list[Record]:
+    """Time with ten times the classes, and with a hundred times the bags (time a bag)."""
     records, repeats = [], 2 if quick else 5
-    n_bags = 100 if quick else 400
-    for name, parameters in MODELS.items():
-        for labels, share in (("3 labels a bag", None), ("a tenth of the classes", 0.1)):
-            times = []
-            for c in (100, 1000):
-                bags, Y = random_bags(n_bags, 5 * n_bags, 32, c, 3 if share is None else share * c)
-                times.append(time_fit(bags, Y, repeats, **parameters))
-            records.append(
-                {
-                    "what": "classes 100 -> 1,000",
-                    "data": labels,
-                    "model": name,
-                    "ratio": times[1] / times[0],
-                    "wanted": f"<= {WANTED['classes']:g}",
-                }
+    n_bags, many = (100, 10_000) if quick else (400, 100_000)
+
+    def grow(what: str, wanted: float, share: float, *problems: tuple[Bags, np.ndarray]) -> None:
+        for name, parameters in MODELS.items():
+            one, other = (
+                time_fit(*problem, repeats * (20 if len(problem[0]) <= 1000 else 1), **parameters)
+                for problem in problems
             )
-        small, large = 1000, 10_000 if quick else 100_000
-        times = []
-        for n in (small, large):
-            bags, Y = random_bags(n, 4 * n, 16, 10, 2)
-            times.append(time_fit(bags, Y, 20 * repeats if n == small else repeats, **parameters))
-        records.append(
-            {
-                "what": f"bags {small:,} -> {large:,}",
-                "data": "time a bag",
-                "model": name,
-                "ratio": times[1] / times[0] * small / large,
-                "wanted": f"<= {WANTED['bags']:g}",
-            }
-        )
+            records.append({"what": what, "solver": name, "grows by": other / one / share, "wanted, at most": wanted})
+
+    for labels, n_labels in (("3 labels a bag", (3, 3)), ("a tenth of the classes a bag", (10, 100))):
+        sets = (random_bags(n_bags, 5 * n_bags, 32, c, k) for c, k in zip((100, 1000), n_labels, strict=True))
+        grow(f"classes 100 to 1,000, {labels}", 14, 1, *sets)
+    sets = (random_bags(n, 4 * n, 16, 10, 2) for n in (1000, many))
+    grow(f"bags 1,000 to {many:,}, time a bag", 1.15, many / 1000, *sets)
     return records
 
 
-def measure_memory(quick: bool) -> list[dict[str, Any]]:
-    """Peak memory of a process that does nothing but one fit."""
+def measure_memory(quick: bool) -> list[Record]:
+    """Peak memory of a process that does nothing but one fit: 5 instances a bag, 100 classes, 64 features."""
     n_bags = 2_000 if quick else 20_000
     records = []
     for name, parameters in MODELS.items():
-        command = [sys.executable, __file__, "--memory", json.dumps({"n_bags": n_bags, **parameters})]
-        peak = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        records.append(
-            {
-                "what": "peak memory, MB",
-                "data": f"{n_bags:,} bags, {5 * n_bags:,} instances, 100 classes, 64-d",
-                "model": name,
-                "ratio": peak,
-                "wanted": f"< {WANTED['memory']:g}",
-            }
-        )
+        arguments = json.dumps({"n_bags": n_bags, **parameters})
+        command = [sys.executable, "-m", "benchmarks.sim_speed", "--memory", arguments]
+        root = Path(__file__).parents[1]
+        peak = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout)
+        records.append({"bags": n_bags, "solver": name, "peak MB": peak, "wanted, below": 1000})
     return records
 
 
@@ -298,21 +262,21 @@ def fit_and_report_memory(n_bags: int, **parameters: Any) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)  # Linux gives kilobytes
 
 
-def main(quick: bool = False) -> list[dict[str, Any]]:
-    """Measure everything, print it as a table and return it as records."""
-    records = []
+def main(quick: bool = False) -> list[Record]:
+    """Measure everything, print it as tables and return it as records."""
     with threadpool_limits(1):
-        carroll = letter_carroll()
-        if carroll is not None:
-            records += measure_speed("Letter-Carroll", *carroll, quick)
-        records += measure_speed("VOC's size, random", *random_bags(**VOC), quick)
-        records += measure_growth(quick)
-    records += measure_memory(quick)
-    for r in records:
-        steps = f"{r['theirs_us_a_step']:10.0f} {r['ours_us_a_step']:8.0f}" if "beside" in r else " " * 19
-        what = f"{r['data']}" if "beside" in r else f"{r['what']}, {r['data']}"
-        print(f"{what:62} {r['model']:20} {r.get('beside', ''):24} {steps} {r['ratio']:8.2f}  {r['wanted']}")
-    return records
+        speed = []
+        carroll = load_real("letter_carroll_rebuilt")
+        if carroll is not None and carroll.Y is not None:
+            scaled = PerInstance(CLPLScaler()).fit_transform(carroll.bags)
+            speed += measure_speed("Letter-Carroll", scaled, carroll.Y, quick)
+        speed += measure_speed("VOC's size, random", *random_bags(**VOC), quick)
+        show("One phase beside the same as printed in the paper, numba-compiled", speed)
+        growth = measure_growth(quick)
+        show("Growth", growth)
+    memory = measure_memory(quick)
+    show("Memory", memory)
+    return [*speed, *growth, *memory]
 
 
 if __name__ == "__main__":

@@ -294,10 +294,13 @@ def _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, 
     total, n_changed, n_classes = 0.0, 0, slopes.shape[1]
     for i in range(start, stop):
         total += layout.bag_weights[i] * n_active[i - start]
-        for j in range(n_classes):  # no branch: which slopes change is hard to foresee
+        old, new, old_rows, new_rows = slopes[i], new_slopes[i - start], behind[i], new_behind[i - start]
+        for j in range(n_classes):  # counted without branches: which slopes change is hard to foresee
             changed[n_changed, 0], changed[n_changed, 1] = i - start, j
-            moved = mode == UPPER_BOUND and behind[i, j] != new_behind[i - start, j]
-            n_changed += (slopes[i, j] != new_slopes[i - start, j]) | ((new_slopes[i - start, j] != 0.0) & moved)
+            if mode == UPPER_BOUND:
+                n_changed += (old[j] != new[j]) | ((new[j] != 0.0) & (old_rows[j] != new_rows[j]))
+            else:
+                n_changed += old[j] != new[j]
     if mode == WEIGHTED_ROWS and rows.indptr.shape[0] == 0 and n_changed > DENSE_FROM * (stop - start) * n_classes:
         _pull_densely(start, stop, rows.dense, layout, shares, new_slopes, slopes, scores, product, pull)
     else:
