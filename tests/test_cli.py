@@ -112,6 +112,19 @@ def test_failures_are_one_line_and_a_code(npz, arguments, code, message):
     assert "Traceback" not in result.output
 
 
+def test_warnings_are_one_line_each(tmp_path):
+    path = tmp_path / "tight.npz"
+    Y = np.array([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]])  # three labels on two instances
+    np.savez(path, X=np.random.default_rng(0).normal(size=(8, 2)), bag=np.repeat(np.arange(4), 2), Y=Y)
+    code = f"from bagwise.cli import main; main(['evaluate', {str(path)!r}, '--mode', 'transductive'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("Warning: ") for line in lines)
+    assert len(lines) == len(set(lines)) >= 1
+    assert "1 of 4 bags cannot be explained, bag 0" in lines[0]
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; sys.argv = ['bagwise', '--help']\n"

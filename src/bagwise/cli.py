@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +22,8 @@ class BagwiseGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _plain_warnings():
+                return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except Exception as error:
@@ -31,6 +33,21 @@ class BagwiseGroup(click.Group):
                 click.echo(f"Error: {error}", err=True)
                 ctx.exit(EXIT_ERROR)
             raise
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show a warning as one line without the place in the code, and the same one once."""
+    seen: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in seen:
+            seen.add(str(message))
+            click.echo(f"Warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 @click.group(cls=BagwiseGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -48,4 +48,4 @@ def _draw_panel(panel: Any, name: str, rows: list[dict[str, Any]]) -> None:
     lines.append(panel.axvline(chosen, color="0.6", lw=1, ls="--", label=f"selected: {chosen:g}"))
     panel.set_xlabel(rows[0]["parameter"])
     panel.set_title(name, fontsize=11)
-    panel.legend(handles=lines, fontsize=8, loc="lower left")
+    panel.legend(handles=lines, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False)
