@@ -310,7 +310,10 @@ def test_bag_with_every_class_is_ordinary(data):
     Y[large] = 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ORedLogisticRegression().fit(data.bags, Y)
+        model = ORedLogisticRegression().fit(data.bags, Y)
+    labels = model.annotate(data.bags[[large]], Y[[large]])
+    assert set(labels) <= {0, 1, 2, 3}
+    assert np.isfinite(model.annotate_proba(data.bags[[large]], Y[[large]])).all()
 
 
 def test_all_bags_infeasible(data):

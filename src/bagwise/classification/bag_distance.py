@@ -30,6 +30,7 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
     n_medoids: float | int
     distance: str
     random_state: Any
+    _code_scores: Any
 
     def _encode_training(self, bags: Bags) -> np.ndarray:
         """(n, k) distances of the training bags to the medoids; sets ``medoid_indices_`` and ``medoids_``."""
@@ -50,9 +51,6 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._code_scores(self._encode(bags))
-
-    def _code_scores(self, codes: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         return t_criterion(self._bag_scores(bags))
