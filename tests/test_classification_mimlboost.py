@@ -115,10 +115,10 @@ def test_a_perfect_first_round_is_kept():
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"n_rounds": 0}, "The 'n_rounds' parameter of MIMLBoost must be 1 or more. Got 0"),
-        ({"n_rounds": 2.5}, "The 'n_rounds' parameter of MIMLBoost must be 1 or more"),
-        ({"C": 0}, "The 'C' parameter of MIMLBoost must be positive"),
-        ({"gamma": -0.1}, "The 'gamma' parameter of MIMLBoost must be positive"),
+        ({"n_rounds": 0}, "The 'n_rounds' parameter of MIMLBoost must be a whole number, 1 or more. Got 0"),
+        ({"n_rounds": 2.5}, "The 'n_rounds' parameter of MIMLBoost must be a whole number, 1 or more"),
+        ({"C": 0}, "The 'C' parameter of MIMLBoost must be a positive number"),
+        ({"gamma": -0.1}, "The 'gamma' parameter of MIMLBoost must be a positive number"),
     ],
 )
 def test_bad_parameters(data, parameters, match):

@@ -53,7 +53,7 @@ def test_identical_bags_are_solved_all_the_same():
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"alpha": 0.0}, "The 'alpha' parameter of MIMLNN must be positive. Got 0.0"),
+        ({"alpha": 0.0}, "The 'alpha' parameter of MIMLNN must be a positive number. Got 0.0"),
         ({"distance": "median"}, "distance='median' is not known"),
         ({"n_medoids": 51}, "MIMLNN was asked for 51 medoids but there are only 50 bags"),
         ({"n_medoids": 2.0}, "'n_medoids' parameter of MIMLNN must be a share"),

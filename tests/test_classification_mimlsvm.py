@@ -84,8 +84,8 @@ def test_fewer_bags_than_medoids(data):
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"C": -1.0}, "The 'C' parameter of MIMLSVM must be positive. Got -1.0"),
-        ({"gamma": 0}, "The 'gamma' parameter of MIMLSVM must be positive. Got 0"),
+        ({"C": -1.0}, "The 'C' parameter of MIMLSVM must be a positive number. Got -1.0"),
+        ({"gamma": 0}, "The 'gamma' parameter of MIMLSVM must be a positive number. Got 0"),
         ({"distance": "median"}, "distance='median' is not known; use one of 'maximal', 'minimal', 'average'"),
     ],
 )

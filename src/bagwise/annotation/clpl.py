@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.exceptions import InfeasibleBagWarning
+from bagwise.parameters import check_count, check_positive
 from bagwise.solvers import minimize_lbfgs
 from bagwise.solvers.result import Callback
 
@@ -118,14 +118,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("C", "tol"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                raise InputError(f"The {name!r} parameter of CLPL must be a positive number. Got {value!r}.")
-        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
-            raise InputError(
-                f"The 'max_iter' parameter of CLPL must be a whole number, 1 or more. Got {self.max_iter!r}."
-            )
+        check_positive(self, "C", "tol")
+        check_count(self, "max_iter")
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return np.asarray(bags.instances @ self.coef_.T, dtype=np.float64)

@@ -23,6 +23,7 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.memory import check_allocation
+from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.solvers.result import Callback
 
 COMPONENTS_PER_CLASS = 5  # Pham et al.
@@ -175,17 +176,12 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        whole = (int, np.integer)
-        K = self.n_components
-        for name, value, ok, expected in (
-            ("n_components", K, K is None or (isinstance(K, whole) and K >= 1), "None or a whole number, 1 or more"),
-            ("alpha", self.alpha, 0 < self.alpha < np.inf, "positive and finite"),
-            ("sigma2", self.sigma2, 0 < self.sigma2 < np.inf, "positive and finite"),
-            ("max_iter", self.max_iter, isinstance(self.max_iter, whole) and self.max_iter >= 1, "1 or more"),
-            ("tol", self.tol, self.tol >= 0, "zero or positive"),
-        ):
-            if not ok:
-                raise InputError(f"The {name!r} parameter of LSBCMM must be {expected}. Got {value!r}.")
+        check_that(
+            self, "n_components", lambda value: value is None or is_count(value), "None or a whole number, 1 or more"
+        )
+        check_positive(self, "alpha", "sigma2")
+        check_count(self, "max_iter")
+        check_not_negative(self, "tol")
 
     # -- predict ------------------------------------------------------------------------------------------------------
 

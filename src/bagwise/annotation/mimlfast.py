@@ -14,6 +14,7 @@ from bagwise.exceptions import InputError
 from bagwise.kernels.mimlfast import run_epoch
 from bagwise.memory import check_allocation
 from bagwise.metrics import ranking_loss
+from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_positive
 from bagwise.solvers.result import Callback
 
 
@@ -194,24 +195,11 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.best_epoch_, self.n_iter_ = best_epoch, epoch
 
     def _check_parameters(self) -> None:
-        for name in ("n_components", "n_concepts", "max_epochs", "patience"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, np.integer)) and value >= 1):
-                raise InputError(f"The {name!r} parameter of MIMLFast must be a whole number from 1. Got {value!r}.")
-        for name, value, ok, expected in (
-            ("norm", self.norm, 0 < self.norm < np.inf, "positive and finite"),
-            ("step", self.step, 0 < self.step < np.inf, "positive and finite"),
-            ("decay", self.decay, 0 <= self.decay < np.inf, "zero or positive, and finite"),
-            ("scale", self.scale, self.scale is None or 0 < self.scale < np.inf, "None, or positive and finite"),
-            (
-                "validation_fraction",
-                self.validation_fraction,
-                0 <= self.validation_fraction < 1,
-                "in [0, 1)",
-            ),
-        ):
-            if not ok:
-                raise InputError(f"The {name!r} parameter of MIMLFast must be {expected}. Got {value!r}.")
+        check_count(self, "n_components", "n_concepts", "max_epochs", "patience")
+        check_positive(self, "norm", "step")
+        check_not_negative(self, "decay")
+        check_that(self, "scale", lambda value: value is None or is_positive(value), "None or a positive number")
+        check_that(self, "validation_fraction", lambda value: 0 <= value < 1, "in [0, 1)")
 
     # -- predict ------------------------------------------------------------------------------------------------------
 

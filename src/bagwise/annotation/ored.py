@@ -24,6 +24,7 @@ from bagwise.base import (
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import METHODS, UnionProblem, clean_approximation, warn_approximation
+from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
 from bagwise.solvers.result import Callback
 
@@ -320,29 +321,17 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         return bags[keep], indicator[keep], known, None if relaxed is None else relaxed[keep]
 
     def _check_parameters(self) -> None:
-        for name, choice, allowed in (
-            ("solver", self.solver, tuple(ITERATIONS)),
-            ("inference", self.inference, tuple(METHODS)),
-            ("on_infeasible", self.on_infeasible, ON_INFEASIBLE),
-        ):
-            if choice not in allowed:
-                raise InputError(f"{name}={choice!r} is not known; use one of {', '.join(map(repr, allowed))}.")
-        for name, value, ok, expected in (
-            ("l2", self.l2, self.l2 >= 0, "zero or more"),
-            ("tol", self.tol, self.tol >= 0, "zero or more"),
-            ("max_iter", self.max_iter, self.max_iter is None or self.max_iter >= 1, "None or at least 1"),
-            ("prune", self.prune, 0 <= self.prune < 1, "in [0, 1)"),
-            ("batch_fraction", self.batch_fraction, 0 < self.batch_fraction <= 1, "in (0, 1]"),
-            ("max_exact_labels", self.max_exact_labels, 1 <= self.max_exact_labels <= 30, "from 1 to 30"),
-            (
-                "background_share",
-                self.background_share,
-                self.background_share is None or 0 < self.background_share < 1,
-                "None or in (0, 1)",
-            ),
-        ):
-            if not ok:
-                raise InputError(f"The {name!r} parameter of ORedLogisticRegression must be {expected}. Got {value!r}.")
+        check_choice("solver", self.solver, ITERATIONS)
+        check_choice("inference", self.inference, METHODS)
+        check_choice("on_infeasible", self.on_infeasible, ON_INFEASIBLE)
+        check_not_negative(self, "l2", "tol")
+        check_that(
+            self, "max_iter", lambda value: value is None or is_count(value), "None or a whole number, 1 or more"
+        )
+        check_that(self, "prune", lambda value: 0 <= value < 1, "in [0, 1)")
+        check_that(self, "batch_fraction", lambda value: 0 < value <= 1, "in (0, 1]")
+        check_that(self, "max_exact_labels", lambda value: 1 <= value <= 30, "from 1 to 30")
+        check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
         if self.batch_fraction < 1.0 and self.solver != "em":
             raise InputError(
                 f"batch_fraction={self.batch_fraction} draws other bags at every step, which solver='lbfgs' cannot "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.aggregation import AGGREGATIONS
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.losses import LOSSES
+from bagwise.parameters import check_choice, check_count, check_positive
 from bagwise.solvers.cccp import cccp
 from bagwise.solvers.result import Callback, SolveResult
 from bagwise.solvers.subgradient import BagProblem, heuristic
@@ -194,20 +194,9 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _check_parameters(self) -> None:
         for name, allowed in CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}.")
-        if not (isinstance(self.alpha, Real) and 0 < self.alpha < np.inf):
-            raise InputError(
-                f"The 'alpha' parameter of SupportInstanceMachine must be a positive number. Got {self.alpha!r}."
-            )
-        for name in ("n_phases", "n_steps", "max_steps"):
-            value = getattr(self, name)
-            if not (isinstance(value, Integral) and value >= 1):
-                raise InputError(
-                    f"The {name!r} parameter of SupportInstanceMachine must be a whole number, 1 or more. "
-                    f"Got {value!r}."
-                )
+            check_choice(name, getattr(self, name), allowed)
+        check_positive(self, "alpha")
+        check_count(self, "n_phases", "n_steps", "max_steps")
         if self.solver == "cccp":
             self._check_cccp()
 
@@ -237,6 +226,4 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """The union of the instances' best labels (Pham et al., equation 28)."""
-        indicator = np.zeros((len(bags), len(self.classes_)), dtype=np.uint8)
-        indicator[bags.bag_index, self._instance_scores(bags).argmax(axis=1)] = 1
-        return indicator
+        return union_of_best(self._instance_scores(bags), bags)

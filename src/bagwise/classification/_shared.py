@@ -1,10 +1,8 @@
-"""What the bag-level learners share: the T-criterion, classes without a second side, checks of parameters."""
+"""What the bag-level learners share: the T-criterion, classes without a second side, blocks of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from numbers import Real
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -40,28 +38,6 @@ def check_learnable(indicator: np.ndarray, classes: np.ndarray, name: str) -> No
             f"{name} needs bags that differ in their labels, but there is one class only, {classes[0]!r}, "
             "and every bag carries it; add bags without it or a second class."
         )
-
-
-def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> None:
-    allowed = tuple(allowed)
-    if value not in allowed:
-        raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}.")
-
-
-def check_positive(estimator: Any, *names: str) -> None:
-    """The named parameters must be finite numbers above zero."""
-    for name in names:
-        value = getattr(estimator, name)
-        if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf):
-            raise InputError(f"The '{name}' parameter of {type(estimator).__name__} must be positive. Got {value!r}.")
-
-
-def check_count(estimator: Any, *names: str) -> None:
-    """The named parameters must be whole numbers of 1 or more."""
-    for name in names:
-        value = getattr(estimator, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise InputError(f"The '{name}' parameter of {type(estimator).__name__} must be 1 or more. Got {value!r}.")
 
 
 def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:

@@ -15,10 +15,11 @@ from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
-from bagwise.classification._shared import check_choice, t_criterion
+from bagwise.classification._shared import t_criterion
 from bagwise.exceptions import InputError
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
+from bagwise.parameters import check_choice
 
 
 class BagDistanceClassifier(BagClassifierMixin, BagEstimator):

@@ -14,15 +14,13 @@ from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixi
 from bagwise.classification._m3miml_dual import KERNELS, SOLVERS, ClassSolution, kernel_matrix, solve_all
 from bagwise.classification._m3miml_primal import make_map, map_features, solve_primal
 from bagwise.classification._shared import (
-    check_choice,
-    check_count,
     check_learnable,
-    check_positive,
     constant_scores,
     row_blocks,
     t_criterion,
 )
 from bagwise.exceptions import InputError
+from bagwise.parameters import check_choice, check_count, check_positive
 
 TOLERANCES = {"smo": 1e-5, "frank-wolfe": 1e-3, "liblinear": 1e-2}
 ITERATIONS = {"smo": -1, "frank-wolfe": 10_000, "liblinear": 2_000}  # -1: libsvm's own limit, ten million

@@ -13,14 +13,13 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.classification._m3miml_dual import kernel_matrix
 from bagwise.classification._shared import (
-    check_count,
     check_learnable,
-    check_positive,
     constant_scores,
     row_blocks,
     t_criterion,
 )
 from bagwise.memory import check_allocation
+from bagwise.parameters import check_count, check_positive
 
 LARGEST_VOTE = 10.0  # where every bag has the same error, no finite vote is best
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bagwise.classification._shared import check_learnable, check_positive, constant_scores
+from bagwise.classification._shared import check_learnable, constant_scores
 from bagwise.classification.bag_distance import BagDistanceClassifier
+from bagwise.parameters import check_positive
 
 
 class MIMLNN(BagDistanceClassifier):

@@ -9,8 +9,9 @@ from joblib import Parallel, delayed
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from bagwise.classification._shared import check_learnable, check_positive, constant_scores, row_blocks
+from bagwise.classification._shared import check_learnable, constant_scores, row_blocks
 from bagwise.classification.bag_distance import BagDistanceClassifier
+from bagwise.parameters import check_positive
 
 
 class MIMLSVM(BagDistanceClassifier):

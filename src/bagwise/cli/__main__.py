@@ -1,0 +1,3 @@
+from bagwise.cli.main import main
+
+main()

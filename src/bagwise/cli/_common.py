@@ -1,0 +1,74 @@
+"""What the commands share: errors as one line and exit code 1, warnings, progress and console."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+EXIT_ERROR = 1
+
+
+class BagwiseGroup(click.Group):
+    """Turns errors that bagwise raises on purpose into one line and exit code 1; usage errors stay click's 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with plain_warnings():
+                return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            from bagwise.exceptions import BagwiseError
+
+            if isinstance(error, (BagwiseError, ImportError, OSError)):
+                click.echo(f"Error: {error}", err=True)
+                ctx.exit(EXIT_ERROR)
+            raise
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Show a warning as one line without the place in the code, and the same one once."""
+    seen: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in seen:
+            seen.add(str(message))
+            click.echo(f"Warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def console() -> Any:
+    """A rich console; piped output is plain and never broken into lines."""
+    from rich.console import Console
+
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A function that shows how far each named piece of work is; on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield report

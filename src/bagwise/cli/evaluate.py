@@ -1,0 +1,106 @@
+"""`bagwise evaluate`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bagwise.cli._common import progress
+
+
+@click.command()
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option(
+    "--model", "models", multiple=True, default=("ored",), show_default=True,
+    help="Name in the catalogue; may be given several times. An unknown name lists all.",
+)  # fmt: skip
+@click.option(
+    "--mode", type=click.Choice(["inductive", "transductive"]), default="inductive", show_default=True,
+    help="inductive: folds over bags, test labels unknown. transductive: annotate the training bags.",
+)  # fmt: skip
+@click.option("--folds", type=click.IntRange(min=2), default=10, show_default=True, help="Folds (inductive).")
+@click.option("--seed", type=int, default=0, show_default=True, help="Shuffles the folds.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Folds in parallel; -1 for all processors.")
+@click.option("--records", type=click.Path(path_type=Path, dir_okay=False), help="Write one JSON line a fold here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON lines instead of a table.")
+@click.option(
+    "--select", metavar="NAME", help="Choose this parameter by cross-validated rank loss, without instance labels."
+)
+@click.option("--grid", help="Values to choose from, separated by commas; for alpha 1e-9 to 1 by default.")
+@click.option(
+    "--curve", type=click.Path(path_type=Path, dir_okay=False),
+    help="With --select: a picture (PNG) of rank loss and transductive accuracy against the parameter.",
+)  # fmt: skip
+@click.option("--quiet", is_flag=True, help="No progress bars.")
+def evaluate(
+    data: Path, models: tuple[str, ...], mode: str, folds: int, seed: int, jobs: int,
+    records: Path | None, as_json: bool, select: str | None, grid: str | None, curve: Path | None, quiet: bool,
+) -> None:  # fmt: skip
+    """Train and score models on DATA (an .npz file) by the papers' protocols."""
+    from bagwise.catalog import make_model
+    from bagwise.datasets import load_npz
+    from bagwise.io.tables import json_lines, write_json_lines
+    from bagwise.model_selection import evaluate as run
+    from bagwise.model_selection import search_by_rank_loss, summarize
+    from bagwise.report.tables import format_summary
+
+    estimators = {name: make_model(name) for name in models}
+    dataset = load_npz(data)
+    if select is None and (grid is not None or curve is not None):
+        raise click.UsageError("--grid and --curve go with --select.")
+    values = _grid_values(select, grid)
+    if select is not None and curve is not None:
+        _draw_curves(estimators, dataset, select, values, curve, folds, seed, jobs)
+    if select is not None:
+        estimators = {
+            name: search_by_rank_loss(estimator, select, values, cv=folds, random_state=seed)
+            for name, estimator in estimators.items()
+        }
+    results = []
+    with progress(quiet) as report:
+        for name, estimator in estimators.items():
+            results += run(
+                estimator, dataset, mode, cv=folds, random_state=seed, n_jobs=jobs, name=name,
+                progress=partial(report, name),
+            )  # fmt: skip
+    if records is not None:
+        write_json_lines(results, records)
+    rows = summarize(results)
+    if as_json:
+        click.echo(json_lines(rows), nl=False)
+        return
+    click.echo(format_summary(rows))
+    for name in estimators if select is not None else ():
+        chosen = [record["selected"][select] for record in results if record["model"] == name]
+        click.echo(f"{name}: {select} = {', '.join(f'{value:g}' for value in chosen)}")
+    for file in filter(None, (records, curve)):
+        click.echo(f"wrote {file}")
+
+
+def _grid_values(select: str | None, grid: str | None) -> list[float]:
+    """The values to select from."""
+    if grid is None:
+        if select not in (None, "alpha"):
+            raise click.UsageError(f"--select {select} needs --grid with the values to choose from.")
+        return [10.0**exponent for exponent in range(-9, 1)]
+    try:
+        return [float(value) for value in grid.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--grid takes numbers separated by commas, not {grid!r}.") from None
+
+
+def _draw_curves(
+    estimators: dict[str, Any], dataset: Any, parameter: str, values: list[float], path: Path,
+    folds: int, seed: int, jobs: int,
+) -> None:  # fmt: skip
+    from bagwise.model_selection import selection_curve
+    from bagwise.report.curves import draw_selection_curves
+
+    curves = {
+        name: selection_curve(estimator, dataset, parameter, values, cv=folds, random_state=seed, n_jobs=jobs)
+        for name, estimator in estimators.items()
+    }
+    draw_selection_curves(curves, path, dataset.name)

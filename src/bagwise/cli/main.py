@@ -1,0 +1,22 @@
+"""The group of all commands. Heavy imports wait inside the commands."""
+
+from __future__ import annotations
+
+import click
+
+from bagwise._version import __version__
+from bagwise.cli._common import BagwiseGroup
+from bagwise.cli.demo import demo
+from bagwise.cli.evaluate import evaluate
+
+COMMANDS = (demo, evaluate)
+
+
+@click.group(cls=BagwiseGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="bagwise")
+def main() -> None:
+    """Learn from bags of instances: which syllable, region or passage carries which label of its bag."""
+
+
+for command in COMMANDS:
+    main.add_command(command)
