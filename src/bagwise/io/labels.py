@@ -1,0 +1,239 @@
+"""Bag labels from a table that people keep: rows of file and label, one cell a;b;c, or a column for each label."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from bagwise.exceptions import FormatError
+from bagwise.io.text import SEPARATORS, TextTable, read_rows, undefuse
+
+NAME_HEADINGS = {
+    "bag", "bag_id", "bagid", "bag_name", "file", "filename", "file_name", "path", "name", "id", "recording", "clip",
+    "image", "picture", "document", "word",
+}  # fmt: skip
+LABEL_HEADINGS = {"label", "labels", "label_set", "class", "classes", "species", "tag", "tags", "category", "topic"}
+ONE_HOT = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+LIST_MARK = ";"
+_FILE_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_FORMS = "rows of file and label (file,label), one list a file (file,labels with a;b;c) or a column of 0 and 1 a label"
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Bags and the labels that somebody gave them.
+
+    Attributes
+    ----------
+    names : list of str
+        Bag or file names in order of first appearance.
+    label_sets : list of list of str
+        The labels of each, in the order of the file; empty where the file names the bag without a label.
+    rows : list of int
+        Line of the first row of each name, from 1.
+    form : str
+        How the file was understood, one sentence.
+    class_names : list of str
+        All labels: in the order of the columns where there is a column for each, else sorted.
+    """
+
+    names: list[str]
+    label_sets: list[list[str]]
+    rows: list[int]
+    form: str
+    class_names: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def read_labels(
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    separator: str | None = None,
+) -> LabelTable:
+    """Read the labels of bags from a CSV file in any of the forms that people use.
+
+    The forms are rows of name and label, a name on as many rows as it has labels; one row a name, with its labels in
+    one cell ``a;b;c``; and one row a name with a column for each label, 0 or 1. Cells are separated by commas,
+    semicolons or tabs and may be quoted. The first line is a heading; in the first two forms it may be missing.
+
+    Parameters
+    ----------
+    path : str or path
+        UTF-8 text, with or without a byte-order mark.
+    name, label : str or None
+        Headings of the columns that hold the name and the label. If both are given, other columns are ignored;
+        otherwise the columns are known by their usual headings, and others are an error.
+    separator : {",", ";", "\\t"} or None
+        None finds it out.
+
+    Returns
+    -------
+    LabelTable
+
+    Raises
+    ------
+    FormatError
+        The message names file and row.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from bagwise.io.labels import read_labels
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "labels.csv")
+    >>> _ = path.write_text("file,labels\\na.wav,wren;robin\\nb.wav,wren\\n")
+    >>> table = read_labels(path)
+    >>> table.names, table.label_sets
+    (['a.wav', 'b.wav'], [['wren', 'robin'], ['wren']])
+    """
+    table = read_rows(path, separator)
+    _check_widths(table, path)
+    if name is not None or label is not None:
+        return _from_named_columns(table, path, name, label)
+    heading = [cell.casefold() for cell in table.rows[0]]
+    if len(heading) == 1:
+        raise FormatError(
+            f"{path}, row {table.lines[0]}: there is one column, {table.rows[0][0]!r}; expected {_FORMS}."
+        )
+    if _is_one_hot(table, heading):
+        return _from_one_hot(table, path)
+    if len(heading) > 2:
+        raise FormatError(_unknown_columns(table, path, heading))
+    has_heading = heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS
+    if not has_heading and not _is_data(table):
+        raise FormatError(
+            f"{path}, row {table.lines[0]}: it is not clear whether {table.rows[0]} is a heading; begin the file with "
+            "the line file,label."
+        )
+    start = 1 if has_heading else 0
+    heading_text = "" if has_heading else ", without a heading"
+    return _from_pairs(
+        [(line, row[0], row[1]) for line, row in zip(table.lines[start:], table.rows[start:], strict=True)],
+        path, f"separated by {SEPARATORS[table.separator]}{heading_text}",
+    )  # fmt: skip
+
+
+def _check_widths(table: TextTable, path: Any) -> None:
+    width = len(table.rows[0])
+    for line, row in zip(table.lines, table.rows, strict=True):
+        if len(row) != width:
+            raise FormatError(
+                f"{path}, row {line}: there are {len(row)} cells but row {table.lines[0]} has {width} "
+                f"(separated by {SEPARATORS[table.separator]}); put cells that contain the separator in quotes."
+            )
+
+
+def _is_one_hot(table: TextTable, heading: list[str]) -> bool:
+    """Whether all cells after the first column, below the first row, are 0 or 1."""
+    if len(table.rows) < 2 or (len(heading) == 2 and heading[1] in LABEL_HEADINGS):
+        return False
+    if len(heading) == 2 and heading[0] not in NAME_HEADINGS:
+        return False
+    return all(cell.casefold() in ONE_HOT for row in table.rows[1:] for cell in row[1:])
+
+
+def _is_data(table: TextTable) -> bool:
+    """Whether the first row of two cells is clearly a name and its label, and no heading."""
+    (name, label), others = table.rows[0], table.rows[1:]
+    if _FILE_ENDING.search(name) or name in {row[0] for row in others}:
+        return True
+    labels = set(_split_list(label))
+    return any(labels & set(_split_list(row[1])) for row in others)
+
+
+def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
+    known = NAME_HEADINGS | LABEL_HEADINGS
+    unknown = [cell for cell, folded in zip(table.rows[0], heading, strict=True) if folded not in known]
+    if known & set(heading):
+        bad = next(
+            ((line, cell) for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
+             for cell in row[1:] if cell.casefold() not in ONE_HOT),
+            (table.lines[0], ""),
+        )  # fmt: skip
+        return (
+            f"{path}, row {bad[0]}: the columns {', '.join(map(repr, unknown[:5]))} are not known, and as they do not "
+            f"hold only 0 and 1 ({bad[1]!r}) they are no labels; expected {_FORMS}. Name the two columns to use, or "
+            "remove the others."
+        )
+    return f"{path}, row {table.lines[0]}: the columns {', '.join(table.rows[0][:5])} are not known; expected {_FORMS}."
+
+
+def _from_named_columns(table: TextTable, path: Any, name: str | None, label: str | None) -> LabelTable:
+    columns = []
+    for heading, what in ((name, "name"), (label, "label")):
+        if heading is None:
+            raise FormatError(f"{path}: the column of the {what} was not given; name both columns, or neither.")
+        if table.rows[0].count(heading) != 1:
+            found = ", ".join(map(repr, table.rows[0]))
+            raise FormatError(
+                f"{path}, row {table.lines[0]}: expected one column {heading!r}; the columns are {found}."
+            )
+        columns.append(table.rows[0].index(heading))
+    pairs = [
+        (line, row[columns[0]], row[columns[1]]) for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
+    ]
+    return _from_pairs(pairs, path, f"from the columns {name!r} and {label!r}")
+
+
+def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str) -> LabelTable:
+    """Name and label on every row, or name and list."""
+    if not pairs:
+        raise FormatError(f"{path}: there is a heading but no row below it; add a row for each bag.")
+    as_lists = next(((line, cell) for line, _, cell in pairs if LIST_MARK in cell), None)
+    found: dict[str, list[str]] = {}
+    rows: dict[str, int] = {}
+    for line, cell, labels in pairs:
+        name = _checked_name(cell, line, path)
+        if name in found and as_lists is not None:
+            raise FormatError(
+                f"{path}, row {line}: the name {name!r} stands on row {rows[name]} already, but row {as_lists[0]} "
+                f"lists several labels in one cell ({as_lists[1]!r}); use one row a name, or one label a row."
+            )
+        rows.setdefault(name, line)
+        known = found.setdefault(name, [])
+        known.extend(label for label in _split_list(labels) if label not in known)
+    form = "one row a bag, its labels in one cell separated by ;" if as_lists else "rows of bag and label"
+    return _table(found, rows, f"{form}, {how}", sorted({label for labels in found.values() for label in labels}))
+
+
+def _from_one_hot(table: TextTable, path: Any) -> LabelTable:
+    """A column for each label."""
+    classes = [undefuse(cell) for cell in table.rows[0][1:]]
+    if all(cell.casefold() in ONE_HOT for cell in table.rows[0][1:]):
+        raise FormatError(
+            f"{path}, row {table.lines[0]}: the first row holds 0 and 1; begin the file with the names of the labels."
+        )
+    for i, label in enumerate(classes):
+        if not label:
+            raise FormatError(f"{path}, row {table.lines[0]}: column {i + 2} has no name; write the name of its label.")
+        if label in classes[:i]:
+            raise FormatError(f"{path}, row {table.lines[0]}: two columns are named {label!r}; remove one of them.")
+    found: dict[str, list[str]] = {}
+    rows: dict[str, int] = {}
+    for line, row in zip(table.lines[1:], table.rows[1:], strict=True):
+        name = _checked_name(row[0], line, path)
+        if name in found:
+            raise FormatError(f"{path}, row {line}: the name {name!r} stands on row {rows[name]} already; remove one.")
+        rows[name] = line
+        found[name] = [label for label, cell in zip(classes, row[1:], strict=True) if ONE_HOT[cell.casefold()]]
+    how = f"one row a bag and a column of 0 and 1 for each label, separated by {SEPARATORS[table.separator]}"
+    return _table(found, rows, how, classes)
+
+
+def _table(found: dict[str, list[str]], rows: dict[str, int], form: str, classes: list[str]) -> LabelTable:
+    return LabelTable(list(found), list(found.values()), list(rows.values()), form, classes)
+
+
+def _checked_name(cell: str, line: int, path: Any) -> str:
+    if not cell:
+        raise FormatError(f"{path}, row {line}: the name of the bag is missing; write it in the first column.")
+    return undefuse(cell)
+
+
+def _split_list(cell: str) -> list[str]:
+    return [undefuse(part.strip()) for part in cell.split(LIST_MARK) if part.strip()]

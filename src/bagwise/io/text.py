@@ -1,0 +1,139 @@
+"""Text files as rows of cells: decoding, separators, quoting and defused formulas, with the line of every row."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from bagwise.exceptions import FormatError
+from bagwise.memory import check_allocation
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_ROWS_TO_GUESS_FROM = 50
+_SIZE_PER_BYTE = 8  # Python's strings and lists of short cells, beside the bytes of the file
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# What a spreadsheet would run: such a cell is written with an apostrophe in front, which reading takes off again.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_DEFUSED = re.compile(r"'+[=+\-@\t\r]")
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """The rows of a delimited file, the line on which each begins, and the character between its cells."""
+
+    rows: list[list[str]]
+    lines: list[int]
+    separator: str
+
+
+def check_readable(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that is there, is a file, may be read and is not empty; else a `FormatError` says why."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise FormatError(f"{path} is a folder; give the path of one file.")
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise FormatError(f"{path} is empty; there is nothing to read in it.")
+    except FileNotFoundError as error:
+        raise FormatError(f"{path} does not exist; check the path.") from error
+    except PermissionError as error:
+        raise FormatError(f"{path} may not be read; change its permissions.") from error
+    except (OSError, ValueError) as error:  # a name with a null character, a name that is too long, a failing disk
+        raise FormatError(f"{str(path)!r} cannot be opened ({error}); check the path.") from error
+    return path
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The whole of a UTF-8 file, without its byte-order mark."""
+    path = check_readable(path)
+    check_allocation(_SIZE_PER_BYTE * path.stat().st_size, f"{path} read as text", "keep large data as parquet")
+    raw = path.read_bytes()
+    if raw.startswith(_UTF16):
+        raise FormatError(f"{path}, row 1: the text is UTF-16; save it as UTF-8.")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        row = raw[: error.start].count(b"\n") + 1
+        raise FormatError(
+            f"{path}, row {row}: the byte 0x{raw[error.start]:02x} is not UTF-8 text; save the file as UTF-8."
+        ) from error
+    if "\0" in text:
+        row = text[: text.index("\0")].count("\n") + 1
+        raise FormatError(f"{path}, row {row}: there is a null character, so this is no text file; check the file.")
+    if not text.strip():
+        raise FormatError(f"{path} is empty: it holds nothing but blanks.")
+    return text
+
+
+def read_rows(path: str | os.PathLike[str], separator: str | None = None) -> TextTable:
+    """All rows of a comma, semicolon or tab separated file that are not blank.
+
+    Parameters
+    ----------
+    path : str or path
+    separator : {",", ";", "\\t"} or None
+        None finds it out from the first rows.
+    """
+    text = read_text(path)
+    if separator is None:
+        separator = guess_separator(text)
+    rows, lines = [], []
+    for line, row in iterate_rows(text, separator, path):
+        rows.append(row)
+        lines.append(line)
+    return TextTable(rows, lines, separator)
+
+
+def iterate_rows(text: str, separator: str, path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line and cells, trimmed, of every row that is not blank."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    line = 1
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise FormatError(f"{path}, row {line}: {error}; check the quotes of this row.") from error
+
+
+def guess_separator(text: str) -> str:
+    """The separator that cuts the first rows into the same number of cells, two or more; a comma where none does."""
+    sample = "".join(islice(io.StringIO(text, newline=""), _ROWS_TO_GUESS_FROM))
+    best, best_share = ",", 0.0
+    for separator in ("\t", ",", ";"):  # in this order where two cut equally well
+        widths = _widths(sample, separator)
+        if widths and widths[0] >= 2:
+            share = sum(width == widths[0] for width in widths) / len(widths)
+            if share > best_share:
+                best, best_share = separator, share
+    return best
+
+
+def _widths(sample: str, separator: str) -> list[int]:
+    """Number of cells of every row that is not blank, up to one that cannot be parsed."""
+    rows = csv.reader(io.StringIO(sample, newline=""), delimiter=separator)
+    widths: list[int] = []
+    with suppress(csv.Error):
+        widths.extend(len(row) for row in rows if any(cell.strip() for cell in row))
+    return widths
+
+
+def defuse(cell: str) -> str:
+    """A cell that a spreadsheet would run as a formula, with an apostrophe in front; others as they are."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def undefuse(cell: str) -> str:
+    """What `defuse` was given."""
+    return cell[1:] if _DEFUSED.match(cell) else cell
