@@ -4,6 +4,15 @@ from bagwise.datasets.letter_drawing import draw_letters
 from bagwise.datasets.letter_features import letter_features
 from bagwise.datasets.letters import make_letter_bags
 from bagwise.datasets.npz import load_npz
+from bagwise.datasets.soundscape import Soundscape, make_soundscape
 from bagwise.datasets.synthetic import make_gaussian_bags
 
-__all__ = ["draw_letters", "letter_features", "load_npz", "make_gaussian_bags", "make_letter_bags"]
+__all__ = [
+    "Soundscape",
+    "draw_letters",
+    "letter_features",
+    "load_npz",
+    "make_gaussian_bags",
+    "make_letter_bags",
+    "make_soundscape",
+]
