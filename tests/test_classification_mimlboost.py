@@ -23,7 +23,7 @@ def data():
     return make_gaussian_bags(n_bags=30, n_features=3, n_classes=3, separation=1.5, random_state=0)
 
 
-def literal_boosting(bags, Y, n_rounds, C, gamma):
+def literal_boosting(bags, Y, n_rounds, C, gamma, label_coding):
     """Table 1 of Zhou and Zhang (2007), one (bag, label) pair after the other; returns votes and a scoring function."""
     n, c = Y.shape
     weights = {(i, l): 1.0 / (n * c) for i in range(n) for l in range(c)}
@@ -31,13 +31,26 @@ def literal_boosting(bags, Y, n_rounds, C, gamma):
     rounds = []
     mean_weight = 1.0 / (c * bags.n_instances)  # of an instance of a pair: all of them sum to one
     for _ in range(n_rounds):
-        machines = []
+        targets, instance_weights = [], []
         for l in range(c):
-            targets = np.concatenate([[sign[i, l]] * len(bags[i]) for i in range(n)])
-            instance_weights = np.concatenate([[weights[i, l] / len(bags[i])] * len(bags[i]) for i in range(n)])
-            model = SVC(C=C, gamma=gamma).fit(bags.instances, targets, sample_weight=instance_weights / mean_weight)
-            machines.append(model)
-        errors = {(i, l): np.mean(machines[l].predict(bags[i]) != sign[i, l]) for i, l in weights}
+            targets.append(np.concatenate([[sign[i, l]] * len(bags[i]) for i in range(n)]))
+            weight = np.concatenate([[weights[i, l] / len(bags[i])] * len(bags[i]) for i in range(n)])
+            instance_weights.append(weight / mean_weight)
+        if label_coding == "separate":
+            machines = [
+                SVC(C=C, gamma=gamma).fit(bags.instances, targets[l], sample_weight=instance_weights[l])
+                for l in range(c)
+            ]
+        else:
+            pairs = np.concatenate([with_number(bags.instances, l, c) for l in range(c)])
+            one = SVC(C=C, gamma=gamma)
+            one.fit(pairs, np.concatenate(targets), sample_weight=np.concatenate(instance_weights))
+            machines = [one] * c
+
+        def predict(bag, l, machines=machines):
+            return machines[l].predict(bag if label_coding == "separate" else with_number(bag, l, c))
+
+        errors = {(i, l): np.mean(predict(bags[i], l) != sign[i, l]) for i, l in weights}
         if all(e < 0.5 for e in errors.values()):
             break
 
@@ -45,20 +58,25 @@ def literal_boosting(bags, Y, n_rounds, C, gamma):
             return sum(weights[pair] * np.exp((2 * errors[pair] - 1) * v) for pair in weights)
 
         vote = minimize_scalar(loss, bounds=(0, 10), method="bounded", options={"xatol": 1e-10}).x
-        rounds.append((vote, machines))
+        rounds.append((vote, predict))
         weights = {pair: w * np.exp((2 * errors[pair] - 1) * vote) for pair, w in weights.items()}
         total = sum(weights.values())
         weights = {pair: w / total for pair, w in weights.items()}
 
     def score(bag):
-        return [sum(v * machines[l].predict(bag).mean() for v, machines in rounds) for l in range(c)]
+        return [sum(v * predict(bag, l).mean() for v, predict in rounds) for l in range(c)]
 
     return np.array([v for v, _ in rounds]), score
 
 
-def test_a_literal_run(data):
-    model = MIMLBoost(n_rounds=4, C=1.0, gamma=0.3).fit(data.bags, data.Y)
-    votes, score = literal_boosting(data.bags, data.Y, 4, 1.0, 0.3)
+def with_number(instances, l, n_labels):
+    return np.column_stack([instances, np.full(len(instances), l / (n_labels - 1))])
+
+
+@pytest.mark.parametrize("label_coding", ["separate", "feature"])
+def test_a_literal_run(data, label_coding):
+    model = MIMLBoost(n_rounds=4, C=1.0, gamma=0.3, label_coding=label_coding).fit(data.bags, data.Y)
+    votes, score = literal_boosting(data.bags, data.Y, 4, 1.0, 0.3, label_coding)
     assert model.n_iter_ == len(votes) == 4
     assert_allclose(model.votes_, votes, atol=1e-4)
     test = make_gaussian_bags(n_bags=15, n_features=3, n_classes=3, random_state=1).bags
@@ -118,6 +136,7 @@ def test_a_perfect_first_round_is_kept():
         ({"n_rounds": 0}, "The 'n_rounds' parameter of MIMLBoost must be a whole number, 1 or more. Got 0"),
         ({"n_rounds": 2.5}, "The 'n_rounds' parameter of MIMLBoost must be a whole number, 1 or more"),
         ({"C": 0}, "The 'C' parameter of MIMLBoost must be a positive number"),
+        ({"label_coding": "number"}, "label_coding='number' is not known; use one of 'separate', 'feature'"),
         ({"gamma": -0.1}, "The 'gamma' parameter of MIMLBoost must be a positive number"),
     ],
 )
@@ -148,6 +167,10 @@ def test_all_input_forms_and_class_names():
     Y = (rng.random((20, 3)) < 0.4).astype(int)
     Y[:2] = [[1, 1, 1], [0, 0, 1]]
     reference = MIMLBoost(n_rounds=3).fit(X, Y).decision_function(X)
+    joint = MIMLBoost(n_rounds=3, label_coding="feature")
+    joint_reference = joint.fit(X, Y).decision_function(X)
+    sparse = [sp.csr_matrix(x) for x in X]
+    assert_allclose(joint.fit(sparse, Y).decision_function(sparse), joint_reference, atol=1e-6)
     names = np.array(["ant", "bee", "cat"])
     for form in (Bags.from_list(list(X)), list(X), [sp.csr_matrix(x) for x in X]):
         model = MIMLBoost(n_rounds=3, n_jobs=2).fit(form, [set(names[row == 1]) for row in Y])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
 from scipy.optimize import brentq
 from sklearn.svm import SVC
@@ -19,8 +20,9 @@ from bagwise.classification._shared import (
     t_criterion,
 )
 from bagwise.memory import check_allocation
-from bagwise.parameters import check_count, check_positive
+from bagwise.parameters import check_choice, check_count, check_positive
 
+LABEL_CODINGS = ("separate", "feature")
 LARGEST_VOTE = 10.0  # where every bag has the same error, no finite vote is best
 
 
@@ -45,8 +47,12 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         Of the weak learner; the bound of an instance is C times its weight relative to the mean weight.
     gamma : float, default=1.0
         Of its kernel exp(-gamma ||x - x'||^2), for features scaled to [0, 1].
+    label_coding : {"separate", "feature"}, default="separate"
+        How h sees the label. "separate": h(., l) is a machine of its own, trained on the pairs of l. "feature": one
+        machine on all pairs, the number of the label, scaled to [0, 1], being one more feature of each instance, as in
+        the authors' program.
     n_jobs : int or None
-        Labels in parallel (threads) within a round.
+        Labels in parallel (threads) within a round; with ``label_coding="separate"``.
 
     Attributes
     ----------
@@ -63,13 +69,12 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
 
     Notes
     -----
-    The weak learner is the papers' own, a support vector machine with Gaussian kernel. Two details of the authors'
-    program are done differently. It draws a sample by the weights in every round; here the weights bound the dual
-    variables, so that nothing is random. It appends the number of the label, scaled to [0, 1], to the features and
-    trains one machine on all pairs; here h(., l) is trained on the pairs of l alone, the limit of a label column that
-    is wide apart: labels have no order, and c machines on m instances cost a c-th of one machine on m c. Weights, votes
-    and the stopping rule run over all pairs together as in the paper. Where the first round gets every pair right it is
-    kept, with vote 1; the paper would be left without a learner.
+    The weak learner is the papers' own, a support vector machine with Gaussian kernel. The authors' program draws a
+    sample by the weights in every round; here the weights bound the dual variables, so that nothing is random. Separate
+    machines are the default, the limit of a label feature that is wide apart: labels have no order, and c machines on m
+    instances cost a c-th of one machine on m c, or less. Weights, votes and the stopping rule run over all pairs
+    together as in the paper. Where the first round gets every pair right it is kept, with vote 1; the paper would be
+    left without a learner.
 
     References
     ----------
@@ -86,10 +91,19 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
     True
     """
 
-    def __init__(self, n_rounds: int = 25, *, C: float = 1.0, gamma: float = 1.0, n_jobs: int | None = None):
+    def __init__(
+        self,
+        n_rounds: int = 25,
+        *,
+        C: float = 1.0,
+        gamma: float = 1.0,
+        label_coding: str = "separate",
+        n_jobs: int | None = None,
+    ):
         self.n_rounds = n_rounds
         self.C = C
         self.gamma = gamma
+        self.label_coding = label_coding
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, Y: Any) -> MIMLBoost:
@@ -102,6 +116,7 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         """
         check_count(self, "n_rounds")
         check_positive(self, "C", "gamma")
+        check_choice("label_coding", self.label_coding, LABEL_CODINGS)
         bags, indicator = self._start_fit(X, Y)
         check_learnable(indicator, self.classes_, "MIMLBoost")
         self.constant_ = constant_scores(indicator)
@@ -116,12 +131,13 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         votes = np.ones(1)
         if len(learned):
             kernel = kernel_matrix(bags.instances, bags.instances, "rbf", self.gamma)
-            weak, votes = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0)
+            numbers = learned / max(len(self.classes_) - 1, 1)
+            weak, votes = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0, numbers)
         self._keep(bags, weak, votes, learned)
         return self
 
     def _boost(
-        self, kernel: np.ndarray, bags: Bags, signs: np.ndarray
+        self, kernel: np.ndarray, bags: Bags, signs: np.ndarray, numbers: np.ndarray
     ) -> tuple[list[list[tuple[np.ndarray, float]]], np.ndarray]:
         """Weak learners of every round, for each label its (m,) coefficients and bias, and the votes."""
         weights = np.full(signs.shape, 1.0 / signs.size)
@@ -130,10 +146,14 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         for _ in range(self.n_rounds):
             spread = np.repeat(weights / bags.sizes[:, None], bags.sizes, axis=0)
             targets = np.repeat(signs, bags.sizes, axis=0)
-            learners = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(train_weak_learner)(kernel, targets[:, c], spread[:, c] / spread.mean(), self.C)
-                for c in range(signs.shape[1])
-            )
+            spread /= spread.mean()
+            if self.label_coding == "feature":
+                learners = train_joint_learner(bags.instances, targets, spread, numbers, self.C, self.gamma)
+            else:
+                learners = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                    delayed(train_weak_learner)(kernel, targets[:, c], spread[:, c], self.C)
+                    for c in range(signs.shape[1])
+                )
             outputs = np.column_stack([weak_signs(kernel @ coef + bias) for coef, bias in learners])
             errors = np.add.reduceat(outputs != targets, bags.offsets[:-1], axis=0, dtype=np.float64)
             errors /= bags.sizes[:, None]
@@ -194,6 +214,35 @@ def train_weak_learner(
     coefficients = np.zeros(len(targets))
     coefficients[used[model.support_]] = model.dual_coef_[0]
     return coefficients, float(model.intercept_[0])
+
+
+def train_joint_learner(
+    instances: Any, targets: np.ndarray, weights: np.ndarray, numbers: np.ndarray, C: float, gamma: float
+) -> list[tuple[np.ndarray, float]]:
+    """One machine for the pairs of all labels, seen from each label: its (m,) coefficients and the common bias.
+
+    `numbers` holds the (c,) feature that tells the labels apart.
+
+    The kernel of two pairs is k(x, x') exp(-gamma (number - number')^2), so that the coefficients of label l are sums
+    over the labels of the pairs' coefficients, weighted by the second factor.
+    """
+    n_instances, n_labels = targets.shape
+    sides, bounds = targets.T.ravel(), weights.T.ravel()
+    used = np.flatnonzero(bounds > 1e-9 * bounds.max())
+    if np.all(sides[used] == sides[used[0]]):
+        return [(np.zeros(n_instances), float(sides[used[0]]))] * n_labels
+    column = np.repeat(numbers, n_instances)[:, None]
+    if sp.issparse(instances):
+        pairs = sp.hstack([sp.vstack([instances] * n_labels), column], format="csr")
+    else:
+        pairs = np.hstack([np.tile(instances, (n_labels, 1)), column])
+    model = SVC(C=C, kernel="rbf", gamma=gamma).fit(pairs[used], sides[used], sample_weight=bounds[used])
+    duals = np.zeros(n_labels * n_instances)
+    duals[used[model.support_]] = np.asarray(
+        model.dual_coef_.todense() if sp.issparse(model.dual_coef_) else model.dual_coef_
+    )[0]
+    between = np.exp(-gamma * (numbers[:, None] - numbers) ** 2)
+    return [(row, float(model.intercept_[0])) for row in between @ duals.reshape(n_labels, n_instances)]
 
 
 def weak_signs(outputs: np.ndarray) -> np.ndarray:
