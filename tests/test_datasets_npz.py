@@ -163,7 +163,14 @@ def test_real_files_have_the_published_counts(data_folder, name):
 # What is refused
 
 
-@pytest.mark.parametrize("key", ["X", "bag", "Y"])
+def test_bags_without_labels(tmp_path):
+    data = load_npz(write(tmp_path, drop=("Y", "y", "class_names")))
+    assert data.Y is None
+    assert data.instance_labels is None
+    assert len(data) == len(load_npz(write(tmp_path)))
+
+
+@pytest.mark.parametrize("key", ["X", "bag"])
 def test_missing_array(tmp_path, key):
     with pytest.raises(FormatError, match=rf"small\.npz has no array '{key}' \(arrays found: .*savez_compressed"):
         load_npz(write(tmp_path, drop=(key,)))
@@ -199,7 +206,7 @@ def test_missing_array(tmp_path, key):
             {"Y": np.array([[1, 0], [0, 1], [np.nan, 1]])},
             "holds nan at bag 2, class 0; expected only 0 and 1",
         ),
-        ({"y": np.array([0, 1, 2, 0, 1, 1])}, "y holds 2 at row 2 but Y has 2 columns; use 0 to 1, and -1"),
+        ({"y": np.array([0, 1, 2, 0, 1, 1])}, "y holds 2 at row 2 but there are 2 classes; use 0 to 1, and -1"),
         ({"y": np.array([0, 1, 1, 0, -2, 1])}, "y holds -2 at row 4 but"),
         ({"y": np.zeros(5, dtype=int)}, "y has 5 entries but X has 6 rows; save one class index"),
         ({"y": np.zeros(6)}, "y has .* dtype float64; expected a 1-d array of integers"),

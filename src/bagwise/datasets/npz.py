@@ -17,8 +17,8 @@ from bagwise.base import check_finite
 from bagwise.exceptions import FormatError, InputError
 from bagwise.memory import check_allocation
 
-_REQUIRED = ("X", "bag", "Y")
-_OPTIONAL = ("y", "class_names", "feature_names", "bag_names")
+_REQUIRED = ("X", "bag")
+_OPTIONAL = ("Y", "y", "class_names", "feature_names", "bag_names")
 _HOW_TO_WRITE = "write it with numpy.savez_compressed(path, X=X, bag=bag, Y=Y)"
 _DAMAGED = "the file is damaged or was cut off; copy or download it again"
 
@@ -54,7 +54,7 @@ def load_npz(path: str | os.PathLike[str]) -> BagDataset:
 
         - ``X``, (m, d) numbers: the instances, bag after bag;
         - ``bag``, (m,) integers: index of the bag of each instance, 0 to n - 1, sorted, without gaps;
-        - ``Y``, (n, c) zeros and ones: the labels of each bag;
+        - ``Y``, (n, c) zeros and ones, optional: the labels of each bag;
         - ``y``, (m,) integers, optional: index of the class of each instance, -1 where unknown;
         - ``class_names`` (c,), ``feature_names`` (d,), ``bag_names`` (n,), optional: strings or integers.
 
@@ -169,20 +169,28 @@ def _build(arrays: dict[str, np.ndarray], name: str) -> BagDataset:
     offsets = _offsets(_of_kind(arrays, "bag", 1, _INTEGERS, "integers, the index of each instance's bag"), len(X))
     bags = Bags(X, offsets)
     check_finite(bags)
-    Y = as_indicator(_of_kind(arrays, "Y", 2, _NUMBERS, "zeros and ones, one row a bag"))
-    if len(Y) != len(bags):
-        raise InputError(f"Y has {len(Y)} rows but bag counts {len(bags)} bags; save one row for each bag.")
-    if Y.shape[1] == 0:
-        raise InputError("Y has no columns; save one column for each class.")
+    Y = _bag_labels(arrays, len(bags))
+    n_classes = Y.shape[1] if Y is not None else len(arrays["class_names"]) if "class_names" in arrays else 0
     return BagDataset(
         bags=bags,
         Y=Y,
-        class_names=_names(arrays, "class_names", Y.shape[1], "columns of Y") or [],
-        instance_labels=_instance_labels(arrays, offsets, Y.shape[1]),
+        class_names=_names(arrays, "class_names", n_classes, "columns of Y") or [],
+        instance_labels=_instance_labels(arrays, offsets, n_classes),
         bag_names=_names(arrays, "bag_names", len(bags), "bags"),
         feature_names=_names(arrays, "feature_names", X.shape[1], "columns of X"),
         name=name,
     )
+
+
+def _bag_labels(arrays: dict[str, np.ndarray], n_bags: int) -> np.ndarray | None:
+    if "Y" not in arrays:
+        return None
+    Y = as_indicator(_of_kind(arrays, "Y", 2, _NUMBERS, "zeros and ones, one row a bag"))
+    if len(Y) != n_bags:
+        raise InputError(f"Y has {len(Y)} rows but bag counts {n_bags} bags; save one row for each bag.")
+    if Y.shape[1] == 0:
+        raise InputError("Y has no columns; save one column for each class.")
+    return Y
 
 
 def _of_kind(arrays: dict[str, np.ndarray], key: str, ndim: int, kinds: str, expected: str) -> np.ndarray:
@@ -230,7 +238,7 @@ def _instance_labels(arrays: dict[str, np.ndarray], offsets: np.ndarray, n_class
     if len(bad):
         row = bad[0]
         raise InputError(
-            f"y holds {y[row]} at row {row} but Y has {n_classes} columns; use 0 to {n_classes - 1}, "
+            f"y holds {y[row]} at row {row} but there are {n_classes} classes; use 0 to {n_classes - 1}, "
             "and -1 for unknown."
         )
     return Bags(y.astype(np.int64), offsets)

@@ -204,7 +204,7 @@ def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str) -> Label
 def _from_one_hot(table: TextTable, path: Any) -> LabelTable:
     """A column for each label."""
     classes = [undefuse(cell) for cell in table.rows[0][1:]]
-    if all(cell.casefold() in ONE_HOT for cell in table.rows[0][1:]):
+    if table.rows[0][0].casefold() not in NAME_HEADINGS and all(cell.casefold() in ONE_HOT for cell in classes):
         raise FormatError(
             f"{path}, row {table.lines[0]}: the first row holds 0 and 1; begin the file with the names of the labels."
         )

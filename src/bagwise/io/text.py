@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bagwise.exceptions import FormatError
+from bagwise.exceptions import FormatError, InputError
 from bagwise.memory import check_allocation
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -74,7 +74,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def read_rows(path: str | os.PathLike[str], separator: str | None = None) -> TextTable:
+def read_rows(path: str | os.PathLike[str], separator: str | None = None, trim: bool = True) -> TextTable:
     """All rows of a comma, semicolon or tab separated file that are not blank.
 
     Parameters
@@ -82,26 +82,32 @@ def read_rows(path: str | os.PathLike[str], separator: str | None = None) -> Tex
     path : str or path
     separator : {",", ";", "\\t"} or None
         None finds it out from the first rows.
+    trim : bool
+        Whether blanks around cells go.
     """
     text = read_text(path)
     if separator is None:
         separator = guess_separator(text)
+    elif separator not in SEPARATORS:
+        raise InputError(f"separator={separator!r} is not known; use one of {', '.join(map(repr, SEPARATORS))}.")
     rows, lines = [], []
-    for line, row in iterate_rows(text, separator, path):
+    for line, row in iterate_rows(text, separator, path, trim):
         rows.append(row)
         lines.append(line)
     return TextTable(rows, lines, separator)
 
 
-def iterate_rows(text: str, separator: str, path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line and cells, trimmed, of every row that is not blank."""
+def iterate_rows(
+    text: str, separator: str, path: str | os.PathLike[str], trim: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line and cells of every row that is not blank."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     line = 1
     try:
         for row in reader:
             cells = [cell.strip() for cell in row]
             if any(cells):
-                yield line, cells
+                yield line, cells if trim else row
             line = reader.line_num + 1
     except csv.Error as error:
         raise FormatError(f"{path}, row {line}: {error}; check the quotes of this row.") from error

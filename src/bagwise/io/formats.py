@@ -1,0 +1,259 @@
+"""All file formats of bags: which there are, which one a file is in, and reading and writing them by name."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bagwise.bags import BagDataset
+from bagwise.exceptions import FormatError, InputError
+from bagwise.io import mat, musk
+from bagwise.io.arff import read_arff, write_arff
+from bagwise.io.csv_long import read_csv, write_csv
+from bagwise.io.labels import read_labels
+from bagwise.io.long import names_of, with_labels
+from bagwise.io.mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
+from bagwise.io.miml_csv import read_miml_csv, write_miml_csv
+from bagwise.io.musk import read_musk, write_musk
+from bagwise.io.npz import read_npz, write_npz
+from bagwise.io.parquet import ParquetBags, read_parquet
+from bagwise.io.parquet_write import write_nested, write_parquet
+from bagwise.io.text import check_readable
+
+INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES = "instance labels", "locations", "feature names"
+BAG_NAMES, SAME_NAMES, CLASS_NAMES = "bag names", "several bags of one name", "class names"
+EVERYTHING = frozenset({INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES, BAG_NAMES, SAME_NAMES, CLASS_NAMES})
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Attributes
+    ----------
+    about : str
+        What it is, a few words.
+    extension : str
+        Of files that are written; the first of the endings by which it is known.
+    read : function of path and options, gives data set and how it was understood
+    write : function of data set and path
+    holds : frozenset
+        What it can keep beyond features and labels.
+    options : tuple of str
+        Names of the options of `read`.
+    """
+
+    about: str
+    extension: str
+    read: Callable[..., tuple[BagDataset, str]]
+    write: Callable[[BagDataset, Any], None]
+    holds: frozenset[str]
+    options: tuple[str, ...] = ()
+
+
+_COLUMNS = ("bag", "labels", "instance_label", "features")
+FORMATS: dict[str, Format] = {
+    "npz": Format("numpy arrays in a zip", ".npz", read_npz, write_npz, EVERYTHING - {LOCATIONS}),
+    "parquet": Format(
+        "parquet, a row an instance", ".parquet", read_parquet, write_parquet, EVERYTHING, _COLUMNS
+    ),
+    "parquet-nested": Format(
+        "parquet, a row a bag", ".parquet", read_parquet, write_nested, EVERYTHING - {LOCATIONS},
+        ("bag", "labels", "instance_label"),
+    ),
+    "csv": Format("CSV, a row an instance", ".csv", read_csv, write_csv, EVERYTHING, (*_COLUMNS, "separator")),
+    "arff": Format(
+        "multi-instance ARFF with an XML of label names", ".arff", read_arff, write_arff,
+        frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}), ("xml",),
+    ),
+    "miml-csv": Format(
+        "CSV of mimllearning", ".csv", read_miml_csv, write_miml_csv,
+        frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}),
+    ),
+    "lamda-mat": Format(
+        "LAMDA's .mat (bags, targets)", ".mat", read_lamda, write_lamda,
+        frozenset({FEATURE_NAMES, BAG_NAMES, SAME_NAMES, CLASS_NAMES}),
+    ),
+    "mil-mat": Format(
+        "benchmark .mat (features, labels, bag_ids)", ".mat", read_benchmark, write_benchmark,
+        frozenset({FEATURE_NAMES, INSTANCE_LABELS}),
+    ),
+    "musk": Format("musk .data, one class", ".data", read_musk, write_musk, frozenset({BAG_NAMES})),
+}  # fmt: skip
+
+FIXED_CLASS = {"mil-mat": [mat.CLASS], "musk": [musk.CLASS]}
+_BY_EXTENSION = {
+    ".npz": ("npz",), ".parquet": ("parquet", "parquet-nested"), ".pq": ("parquet", "parquet-nested"),
+    ".csv": ("csv", "miml-csv"), ".tsv": ("csv",), ".txt": ("csv", "miml-csv", "musk"), ".arff": ("arff",),
+    ".mat": ("lamda-mat", "mil-mat"), ".data": ("musk",),
+}  # fmt: skip
+_TEXT_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:%[^\n]*\n\s*)*@relation", re.IGNORECASE)
+
+
+def guess_format(path: str | os.PathLike[str]) -> str:
+    """The format of a file, from its first bytes and its name.
+
+    Raises
+    ------
+    FormatError
+        If the content is of no known format, or contradicts the ending of the name.
+    """
+    path = check_readable(path)
+    found = _by_content(path)
+    ending = path.suffix.casefold()
+    if found not in _BY_EXTENSION.get(ending, (found,)):
+        raise FormatError(
+            f"{path}: it is named {ending} but its content looks like {FORMATS[found].about}; rename it, or name the "
+            f"format {found!r}."
+        )
+    return found
+
+
+def _by_content(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if start.startswith(b"PAR1"):
+        return "parquet" if ParquetBags(path).form == "long" else "parquet-nested"
+    if start.startswith(b"PK") or path.suffix.casefold() == ".npz":
+        return "npz"
+    if start.startswith((b"MATLAB", b"\x89HDF")) or path.suffix.casefold() == ".mat":
+        names = mat_variables(path)
+        if BAGS not in names and FEATURES not in names:
+            raise FormatError(
+                f"{path}: its variables are {', '.join(names)[:200] or 'none'}; expected bags and targets, or "
+                "features, labels and bag_ids."
+            )
+        return "lamda-mat" if BAGS in names else "mil-mat"
+    if _TEXT_START.match(start) or path.suffix.casefold() == ".arff":
+        return "arff"
+    lines = start.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if re.fullmatch(rb"[0-9]{1,6},*\s*", lines[0]):
+        return "miml-csv"
+    if path.suffix.casefold() == ".data" or re.fullmatch(rb"[^,]+,[^,]+(,-?[0-9.]+){2,},[01]\.?\s*", lines[0]):
+        return "musk"
+    if path.suffix.casefold() in (".parquet", ".pq"):
+        raise FormatError(f"{path}: it does not begin as a parquet file; it is damaged, or another kind of file.")
+    return "csv"
+
+
+def read_dataset(
+    path: str | os.PathLike[str], format: str | None = None, *, labels_from: Any = None, **options: Any
+) -> BagDataset:
+    """Read bags from a file of any format.
+
+    Parameters
+    ----------
+    path : str or path
+    format : str or None
+        A name of `FORMATS`; None finds it out from name and content.
+    labels_from : str, path or None
+        A table of bag labels (`bagwise.io.labels.read_labels`), matched by the names of the bags.
+    **options
+        Of the format's reader, such as ``bag="recording"`` for tables.
+
+    Returns
+    -------
+    BagDataset
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.io.formats import read_dataset, write_dataset
+    >>> path = os.path.join(tempfile.mkdtemp(), "made.csv")
+    >>> data = make_gaussian_bags(n_bags=5, random_state=0)
+    >>> write_dataset(data, path)
+    >>> read_dataset(path).bags == data.bags
+    True
+    """
+    return read_described(path, format, labels_from=labels_from, **options)[0]
+
+
+def read_described(
+    path: str | os.PathLike[str], format: str | None = None, *, labels_from: Any = None, **options: Any
+) -> tuple[BagDataset, str]:
+    """As `read_dataset`, and a sentence that says which format it was and how it was understood."""
+    check_readable(path)
+    name = guess_format(path) if format is None else format
+    chosen = find_format(name)
+    unknown = [option for option in options if option not in chosen.options]
+    if unknown:
+        known = f"has {', '.join(chosen.options)}" if chosen.options else "has none"
+        raise InputError(f"The format {name!r} has no option {unknown[0]!r}; it {known}.")
+    try:
+        dataset, understood = chosen.read(path, **options)
+    except FormatError:
+        raise
+    except InputError as error:  # of Bags and BagDataset, which know no file
+        raise FormatError(f"{path}: {error}") from error
+    understood = f"{name}: {understood}"
+    if labels_from is not None:
+        table = read_labels(labels_from)
+        dataset = with_labels(dataset, table, path, labels_from)
+        understood = f"{understood}; labels from {os.fspath(labels_from)}: {table.form}"
+    return dataset, understood
+
+
+def write_dataset(dataset: BagDataset, path: str | os.PathLike[str], format: str | None = None) -> None:
+    """Write bags to a file; it appears complete or not at all.
+
+    Parameters
+    ----------
+    dataset : BagDataset
+    path : str or path
+    format : str or None
+        A name of `FORMATS`; by default the one of the ending of `path`.
+
+    Warns
+    -----
+    UserWarning
+        If the format cannot keep something that the data set has; docs/formats says what each keeps.
+    """
+    name = format_for_writing(path) if format is None else format
+    chosen = find_format(name)
+    lost = [what for what in _has(dataset) if what not in chosen.holds]
+    if name == "mil-mat" and all(isinstance(bag, int) for bag in names_of(dataset)):
+        lost = [what for what in lost if what != BAG_NAMES]
+    if dataset.class_names in (FIXED_CLASS.get(name), [0]):
+        lost = [what for what in lost if what != CLASS_NAMES]
+    if name == "musk" and all(set(location) <= {"conformation"} for location in dataset.locations or ()):
+        lost = [what for what in lost if what != LOCATIONS]
+    chosen.write(dataset, path)
+    if lost:
+        warnings.warn(f"{path}: the format {name!r} does not keep {', '.join(lost)}.", UserWarning, stacklevel=2)
+
+
+def _has(dataset: BagDataset) -> list[str]:
+    names = dataset.bag_names
+    present = {
+        INSTANCE_LABELS: dataset.instance_labels is not None,
+        LOCATIONS: dataset.locations is not None,
+        FEATURE_NAMES: dataset.feature_names is not None,
+        BAG_NAMES: names is not None,
+        CLASS_NAMES: bool(dataset.class_names),
+        SAME_NAMES: names is not None and len(set(names)) < len(names),
+    }
+    return [what for what, is_there in present.items() if is_there]
+
+
+def format_for_writing(path: str | os.PathLike[str]) -> str:
+    """The format that goes with the ending of a name."""
+    ending = Path(path).suffix.casefold()
+    if ending not in _BY_EXTENSION:
+        raise InputError(
+            f"The ending {ending!r} of {path} tells no format; use one of {', '.join(_BY_EXTENSION)}, or name the "
+            f"format: {', '.join(FORMATS)}."
+        )
+    return _BY_EXTENSION[ending][0]
+
+
+def find_format(name: str) -> Format:
+    """The format of this name."""
+    if name not in FORMATS:
+        raise InputError(f"There is no format {name!r}; the formats are {', '.join(FORMATS)}.")
+    return FORMATS[name]

@@ -1,0 +1,321 @@
+"""The long form, a row an instance, as a `BagDataset` and back; what all table formats share.
+
+Columns are known by their headings: ``bag`` (or another usual name for it), ``bag_name`` where several bags have the
+same name, ``labels`` (the bag's labels in one cell) or ``label:NAME`` (0 or 1, one column for each class),
+``instance_label``, ``location`` (JSON), and features: all others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.bags import BagDataset, Bags, group_rows
+from bagwise.exceptions import FormatError, InputError
+from bagwise.io.labels import NAME_HEADINGS, LabelTable
+from bagwise.memory import check_allocation
+
+BAG, BAG_NAME, LABELS, INSTANCE_LABEL, LOCATION = "bag", "bag_name", "labels", "instance_label", "location"
+LABEL_PREFIX = "label:"
+ROLES = (BAG, BAG_NAME, LABELS, INSTANCE_LABEL, LOCATION)
+
+Where = Callable[[int], str]
+"""Names the place of a row, counted from 0, for messages: "birds.csv, row 17"."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column of a table holds what: indices into its headings."""
+
+    bag: int
+    features: list[int]
+    bag_name: int | None = None
+    labels: int | None = None
+    one_hot: tuple[int, ...] = ()
+    instance_label: int | None = None
+    location: int | None = None
+
+
+@dataclass
+class LongTable:
+    """Columns of a table in the long form."""
+
+    X: np.ndarray
+    bag: Any
+    feature_names: list[str] | None = None
+    bag_name: Sequence[Any] | None = None
+    indicator: np.ndarray | None = None  # (m, c): the labels of the bag of each row
+    class_names: list[Any] | None = None
+    instance_labels: Sequence[Any] | None = None  # class names, None where unknown
+    locations: list[dict[str, Any]] | None = None
+
+
+def find_roles(
+    headings: Sequence[str],
+    where: str,
+    bag: str | None = None,
+    labels: str | None = None,
+    instance_label: str | None = None,
+    features: Sequence[str] | None = None,
+) -> Roles:
+    """Tell columns apart by their headings; a column that the caller names goes before the usual headings."""
+    for i, heading in enumerate(headings):
+        if heading in headings[:i]:
+            raise FormatError(f"{where}: two columns are named {heading!r}; rename one of them.")
+    found = {name: i for i, name in enumerate(headings)}
+
+    def named(name: str | None, usual: str) -> int | None:
+        if name is not None and name not in found:
+            raise FormatError(f"{where}: there is no column {name!r}; the columns are {_listed(headings)}.")
+        return found.get(usual if name is None else name)
+
+    bag_column = named(bag, BAG)
+    if bag_column is None:
+        usual = [i for i, name in enumerate(headings) if name.casefold() in NAME_HEADINGS - {BAG_NAME}]
+        if not usual:
+            raise FormatError(
+                f"{where}: no column says to which bag a row belongs; name it 'bag' (the columns are "
+                f"{_listed(headings)})."
+            )
+        bag_column = usual[0]
+    one_hot = tuple(i for i, name in enumerate(headings) if name.startswith(LABEL_PREFIX)) if labels is None else ()
+    roles = Roles(
+        bag=bag_column, features=[], bag_name=named(None, BAG_NAME), labels=named(labels, LABELS), one_hot=one_hot,
+        instance_label=named(instance_label, INSTANCE_LABEL), location=named(None, LOCATION),
+    )  # fmt: skip
+    if roles.labels is not None and one_hot:
+        raise FormatError(f"{where}: labels stand both in the column 'labels' and in columns 'label:...'; keep one.")
+    if roles.bag_name == bag_column:
+        roles = Roles(**{**vars(roles), "bag_name": None})
+    taken = {roles.bag, roles.bag_name, roles.labels, roles.instance_label, roles.location, *one_hot}
+    if features is not None:
+        wanted = [named(name, "") for name in features]
+        roles.features.extend(i for i in wanted if i is not None)
+    else:
+        roles.features.extend(i for i in range(len(headings)) if i not in taken)
+    if not roles.features:
+        raise FormatError(f"{where}: there is no column of features; the columns are {_listed(headings)}.")
+    return roles
+
+
+def _listed(headings: Sequence[str]) -> str:
+    return ", ".join(map(repr, headings[:8])) + (", ..." if len(headings) > 8 else "")
+
+
+def encode_label_lists(lists: Sequence[Sequence[Any]], class_names: list[Any] | None) -> tuple[np.ndarray, list[Any]]:
+    """(m, c) indicator and class names of the labels of each row; sorted names where none are given."""
+    cache: dict[tuple[Any, ...], int] = {}
+    keys = [cache.setdefault(tuple(labels), len(cache)) for labels in lists]
+    seen = {label for labels in cache for label in labels}
+    if class_names is None:
+        class_names = sorted(seen, key=lambda label: (str(type(label)), label))
+    column = {label: c for c, label in enumerate(class_names)}
+    distinct = np.zeros((len(cache), len(class_names)), dtype=np.uint8)
+    for i, labels in enumerate(cache):
+        for label in labels:
+            if label not in column:
+                raise InputError(f"the label {label!r} is none of the {len(class_names)} classes")
+            distinct[i, column[label]] = 1
+    return distinct[keys], class_names
+
+
+def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
+    """Group the rows into bags, in order of first appearance, and check what must be the same within one."""
+    check_features(table.X, table.feature_names, where)
+    bag_codes, ids = number_values(table.bag)
+    order, offsets, _ = group_rows(bag_codes)
+    Y = None
+    if table.indicator is not None:
+        Y = _one_per_bag(table.indicator, order, offsets, "labels", where)
+    bag_names = ids
+    if table.bag_name is not None:
+        name_codes, names = number_values(table.bag_name)
+        bag_names = [names[code] for code in _one_per_bag(name_codes[:, None], order, offsets, "bag_name", where)[:, 0]]
+    class_names = table.class_names
+    instance_labels = None
+    if table.instance_labels is not None:
+        codes, class_names = _instance_codes(table.instance_labels, class_names, where)
+        instance_labels = Bags(codes[order], offsets)
+    in_order = np.array_equal(order, np.arange(len(order)))
+    return BagDataset(
+        bags=Bags(table.X if in_order else table.X[order], offsets),
+        Y=Y,
+        class_names=class_names or [],
+        instance_labels=instance_labels,
+        bag_names=bag_names,
+        feature_names=table.feature_names,
+        locations=None if table.locations is None else [table.locations[i] for i in order],
+        name=name,
+    )
+
+
+def number_values(values: Any) -> tuple[np.ndarray, list[Any]]:
+    """Codes of the values, numbered by first appearance, and the values; a long string takes no room for every row."""
+    seen: dict[Any, int] = {}
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    return np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64), list(seen)
+
+
+def check_features(X: np.ndarray, feature_names: Sequence[str] | None, where: Where) -> None:
+    """Refuse NaN and infinite features, naming row and column."""
+    if np.isfinite(X).all():
+        return
+    row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
+    heading = repr(feature_names[column]) if feature_names else str(column + 1)
+    raise FormatError(f"{where(row)}: the feature {heading} is {X[row, column]}; fill in a number, or remove the row.")
+
+
+def _one_per_bag(values: np.ndarray, order: np.ndarray, offsets: np.ndarray, what: str, where: Where) -> np.ndarray:
+    """The value of each bag's first row, if all of its rows agree."""
+    sorted_values = values[order]
+    firsts = sorted_values[offsets[:-1]]
+    differs = (sorted_values != np.repeat(firsts, np.diff(offsets), axis=0)).any(axis=1)
+    if differs.any():
+        position = int(np.flatnonzero(differs)[0])
+        bag = int(np.searchsorted(offsets, position, side="right")) - 1
+        raise FormatError(
+            f"{where(int(order[position]))}: {what} differs from that of the first row of the same bag "
+            f"({where(int(order[offsets[bag]]))}); make them the same on all rows of a bag."
+        )
+    return firsts
+
+
+def _instance_codes(labels: Sequence[Any], class_names: list[Any] | None, where: Where) -> tuple[np.ndarray, list[Any]]:
+    if class_names is None:
+        class_names = sorted({label for label in labels if label is not None}, key=lambda x: (str(type(x)), x))
+    column = {label: c for c, label in enumerate(class_names)}
+    codes = np.full(len(labels), -1, dtype=np.int64)
+    for i, label in enumerate(labels):
+        if label is not None:
+            if label not in column:
+                raise FormatError(
+                    f"{where(i)}: the instance label {label!r} is no label of any bag; mend it, or leave it empty."
+                )
+            codes[i] = column[label]
+    return codes, class_names
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Labels from a second table
+
+
+def with_labels(dataset: BagDataset, labels: LabelTable, source: Any, label_source: Any) -> BagDataset:
+    """The data set with the labels of a second table, matched by the names of the bags."""
+    names = [str(name) for name in (dataset.bag_names or range(len(dataset)))]
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise FormatError(f"{source}: two bags are named {twice!r}, so labels cannot be matched by name; rename one.")
+    position = {name: i for i, name in enumerate(labels.names)}
+    missing = [name for name in names if name not in position]
+    if missing:
+        raise FormatError(
+            f"{label_source}: {len(missing)} bag(s) of {source} have no row, the first is {missing[0]!r}; add a row "
+            "(with an empty label where there is none)."
+        )
+    known = set(names)
+    for name, row in zip(labels.names, labels.rows, strict=True):
+        if name not in known:
+            raise FormatError(f"{label_source}, row {row}: there is no bag {name!r} in {source}; remove the row.")
+    indicator, classes = encode_label_lists([labels.label_sets[position[name]] for name in names], labels.class_names)
+    instance_labels = dataset.instance_labels
+    if instance_labels is not None:
+        old = dataset.class_names
+        column = {str(label): c for c, label in enumerate(classes)}
+        unknown = {str(old[code]) for code in np.unique(instance_labels.instances) if code >= 0} - set(column)
+        if unknown:
+            raise FormatError(
+                f"{label_source}: the instance label {min(unknown)!r} of {source} is no label of any bag."
+            )
+        recode = np.array([column.get(str(label), -1) for label in old] + [-1])
+        instance_labels = Bags(recode[instance_labels.instances], instance_labels.offsets)
+    return BagDataset(
+        bags=dataset.bags, Y=indicator, class_names=classes, instance_labels=instance_labels,
+        bag_names=dataset.bag_names, feature_names=dataset.feature_names, locations=dataset.locations,
+        name=dataset.name,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def dense_features(dataset: BagDataset) -> np.ndarray:
+    """The instances as a dense array, for formats that hold no sparse ones."""
+    X = dataset.bags.instances
+    if not sp.issparse(X):
+        return X
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    check_allocation(size, "The sparse instances written out in full", "convert fewer bags at a time")
+    return X.toarray()
+
+
+def names_of(dataset: BagDataset) -> list[Any]:
+    """Names of the bags; 0, 1, 2, ... where there are none."""
+    return list(range(len(dataset))) if dataset.bag_names is None else list(dataset.bag_names)
+
+
+def unique_names(dataset: BagDataset) -> list[str]:
+    """Names of the bags as text; one that occurs again gets a number, for formats that need distinct names."""
+    names = [str(name) for name in names_of(dataset)]
+    taken, seen, number, out = set(names), set[str](), dict[str, int](), list[str]()
+    for name in names:
+        candidate = name
+        while candidate in seen or (candidate != name and candidate in taken):
+            number[name] = number.get(name, 1) + 1
+            candidate = f"{name}#{number[name]}"
+        seen.add(candidate)
+        out.append(candidate)
+    return out
+
+
+def check_bare(names: Sequence[str], format_name: str) -> None:
+    """Refuse names that a file without quotes cannot hold."""
+    for name in names:
+        if not name or name != name.strip() or any(mark in name for mark in ',"\n\r'):
+            raise InputError(
+                f"The name {name!r} is empty or holds a comma, a quote, a line end or outer blanks, which "
+                f"{format_name} cannot; rename it, or use csv or parquet."
+            )
+
+
+def feature_names_of(dataset: BagDataset, taken: Sequence[str] = ()) -> list[str]:
+    """Distinct names of the features; x1, x2, ... where there are none. `taken` are headings of other columns."""
+    if dataset.feature_names is None:
+        return [f"x{i + 1}" for i in range(dataset.bags.n_features)]
+    names = [str(name) for name in dataset.feature_names]
+    for i, name in enumerate(names):
+        if not name or name in names[:i]:
+            raise InputError(f"The feature name {name!r} is empty or stands twice; a table needs distinct names.")
+        if name in taken or name.startswith(LABEL_PREFIX):
+            raise InputError(f"A feature is named {name!r}, which a table keeps for another column; rename it.")
+    return names
+
+
+def instance_label_names(dataset: BagDataset) -> list[Any] | None:
+    """The class name of every instance, None where unknown."""
+    if dataset.instance_labels is None:
+        return None
+    return [dataset.class_names[code] if code >= 0 else None for code in dataset.instance_labels.instances]
+
+
+def location_texts(dataset: BagDataset) -> list[str] | None:
+    """Where each instance was found, as JSON."""
+    if dataset.locations is None:
+        return None
+    return [json.dumps(location, ensure_ascii=False) for location in dataset.locations]
+
+
+def parse_location(text: str, place: str) -> dict[str, Any]:
+    """What `location_texts` wrote for one instance."""
+    try:
+        location = json.loads(text) if text else {}
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{place}: the location is not JSON ({error}); mend it, or remove the column.") from error
+    if not isinstance(location, dict):
+        raise FormatError(f'{place}: the location is no JSON object; write one such as {{"file": "a.wav"}}.')
+    return location

@@ -1,0 +1,446 @@
+"""Parquet: long (a row an instance) or nested (a row a bag), read in parts, so that a file may exceed the memory.
+
+Long files have the columns of `bagwise.io.long`. Nested files have a row a bag: ``bag``, ``labels`` (list),
+``instances`` (list of lists of numbers) and ``instance_labels`` (list). The key ``bagwise`` of the file's metadata
+holds JSON: the names of all classes, in order, and of the features where the columns do not tell them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import BagDataset, Bags, offsets_of
+from bagwise.columns import arrow_values, import_pyarrow
+from bagwise.exceptions import BagwiseError, FormatError
+from bagwise.io.labels import LIST_MARK
+from bagwise.io.long import (
+    LABEL_PREFIX,
+    LongTable,
+    Roles,
+    check_features,
+    encode_label_lists,
+    find_roles,
+    parse_location,
+    to_dataset,
+)
+from bagwise.io.text import check_readable
+from bagwise.memory import check_allocation
+
+METADATA_KEY = b"bagwise"
+INSTANCES, INSTANCE_LABELS = "instances", "instance_labels"
+BATCH_ROWS = 1 << 15
+BATCH_BAGS = 1 << 10
+_THRIFT_LIMIT = 100_000_000
+_NEEDED_BY = "Reading and writing parquet"
+
+
+@contextmanager
+def arrow_errors(path: Any) -> Iterator[None]:
+    """Whatever pyarrow says about a damaged file, as one `FormatError` that names the file."""
+    try:
+        yield
+    except (BagwiseError, ImportError):
+        raise
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        NotImplementedError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        text = " ".join(str(error).split())[:200]
+        raise FormatError(f"{path}: it is damaged, cut off or no parquet file ({text}); make it anew.") from error
+
+
+class ParquetBags:
+    """A parquet file of bags, whose metadata was read and checked, and nothing else yet.
+
+    Parameters
+    ----------
+    path : str or path
+    bag, labels, instance_label : str or None
+        Headings of columns, where they are not the usual ones.
+    features : list of str or None
+        Headings of the features of a long file; by default all other columns.
+    with_labels : bool
+        Whether labels, instance labels and locations are read too.
+
+    Attributes
+    ----------
+    form : {"long", "nested"}
+    n_rows : int
+        Rows that the file says it has.
+    class_names : list or None
+    feature_names : list of str or None
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        bag: str | None = None,
+        labels: str | None = None,
+        instance_label: str | None = None,
+        features: Sequence[str] | None = None,
+        with_labels: bool = True,
+    ):
+        self.path = check_readable(path)
+        self._arrow = import_pyarrow(_NEEDED_BY)
+        with arrow_errors(self.path):
+            self._file = self._arrow.parquet.ParquetFile(
+                self.path, thrift_string_size_limit=_THRIFT_LIMIT, thrift_container_size_limit=_THRIFT_LIMIT
+            )
+            self.schema = self._file.schema_arrow
+            self.n_rows = self._file.metadata.num_rows
+            self._about = self._read_about()
+        self.headings = list(self.schema.names)
+        nested = [name for name in self.headings if self._is_nested(self.schema.field(name).type)]
+        self.form = "nested" if nested and features is None else "long"
+        self.class_names = self._about.get("class_names")
+        where = f"{self.path}, its columns"
+        if self.form == "nested":
+            self._instances = INSTANCES if INSTANCES in nested else nested[0]
+            self.roles = find_roles(self.headings, where, bag, labels, instance_label, features=[self._instances])
+            self.feature_names = self._about.get("feature_names")
+        else:
+            self.roles = find_roles(self.headings, where, bag, labels, instance_label, features)
+            self.feature_names = [self.headings[i] for i in self.roles.features]
+            self._check_feature_types()
+        if not with_labels:
+            self.roles = Roles(bag=self.roles.bag, features=self.roles.features, bag_name=self.roles.bag_name)
+        self.with_labels = with_labels
+        if self.n_rows < 1:
+            raise FormatError(f"{self.path}: it has no rows; there is nothing to read in it.")
+
+    def _is_nested(self, kind: Any) -> bool:
+        types = self._arrow.types
+        if not self._is_list(kind):
+            return False
+        inner = kind.value_type
+        return self._is_list(inner) and (types.is_floating(inner.value_type) or types.is_integer(inner.value_type))
+
+    def _is_list(self, kind: Any) -> bool:
+        types = self._arrow.types
+        return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+    def _read_about(self) -> dict[str, Any]:
+        """Our own metadata, checked; empty where the file was written by others."""
+        raw = (self.schema.metadata or {}).get(METADATA_KEY)
+        if raw is None:
+            return {}
+        try:
+            about = json.loads(raw.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise FormatError(
+                f"{self.path}: its metadata {METADATA_KEY.decode()!r} is no JSON; make it anew."
+            ) from error
+        names = {"class_names": (str, int), "feature_names": (str,)}
+        for key, kinds in names.items():
+            value = about.get(key) if isinstance(about, dict) else 0
+            if value is None:
+                continue
+            if not isinstance(value, list) or not all(type(item) in kinds for item in value):
+                raise FormatError(f"{self.path}: its metadata names no {key} that can be used; make it anew.")
+            if len(set(value)) < len(value):
+                raise FormatError(f"{self.path}: its metadata names one of the {key} twice; make it anew.")
+        return about
+
+    def _check_feature_types(self) -> None:
+        types = self._arrow.types
+        for i in self.roles.features:
+            kind = self.schema.field(i).type
+            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+                raise FormatError(
+                    f"{self.path}: the column {self.headings[i]!r} holds {str(kind)[:60]}, not numbers; name the "
+                    "columns that are features, or remove it."
+                )
+
+    @property
+    def dtype(self) -> Any:
+        """float32 where the file's features are, else float64."""
+        kinds = {self.schema.field(i).type for i in self.roles.features}
+        if self.form == "nested":
+            kinds = {kind.value_type.value_type for kind in kinds}
+        return np.float32 if kinds == {self._arrow.float32()} else np.float64
+
+    def understood(self) -> str:
+        """How the file was understood, one sentence."""
+        row = "a row an instance" if self.form == "long" else f"a row a bag, instances in {self._instances!r}"
+        parts = [f"{row}, {self.n_rows} rows in {self._file.num_row_groups} row group(s)"]
+        parts.append(f"bags by {self.headings[self.roles.bag]!r}")
+        if self.roles.labels is not None:
+            parts.append(f"labels from {self.headings[self.roles.labels]!r}")
+        elif self.roles.one_hot:
+            parts.append(f"labels from {len(self.roles.one_hot)} columns of 0 and 1")
+        return ", ".join(parts)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self) -> BagDataset:
+        """The whole file; its size is held against the memory first."""
+        self._check_memory()
+        with arrow_errors(self.path):
+            batches = list(self._batches())
+            table = self._arrow.Table.from_batches(batches)
+            return self._to_dataset(table, 0)
+
+    def iter_bags(self) -> Iterator[BagDataset]:
+        """The file as a series of data sets of whole bags, each about as large as a batch.
+
+        The rows of a bag must stand one after another.
+        """
+        self._learn_classes()
+        convert = self._iter_long if self.form == "long" else self._iter_nested
+        iterator = convert()
+        while True:
+            with arrow_errors(self.path):
+                dataset = next(iterator, None)
+            if dataset is None:
+                return
+            yield dataset
+
+    def _check_memory(self) -> None:
+        width = len(self.roles.features)
+        cells = self.n_rows * width
+        if self.form == "nested":
+            with arrow_errors(self.path):
+                cells = self._leaf_values(self._instances)
+        what = f"{self.path} with {cells} numbers"
+        check_allocation(cells * np.dtype(self.dtype).itemsize, what, "convert or predict it, which read it in parts")
+
+    def _leaf_values(self, column: str) -> int:
+        total = 0
+        for g in range(self._file.metadata.num_row_groups):
+            group = self._file.metadata.row_group(g)
+            for c in range(group.num_columns):
+                if group.column(c).path_in_schema.split(".")[0] == column:
+                    total += group.column(c).num_values
+        return total
+
+    def _columns(self) -> list[str]:
+        roles = self.roles
+        used = [roles.bag, roles.bag_name, roles.labels, *roles.one_hot, roles.instance_label, roles.location]
+        names = [self.headings[i] for i in [*used, *roles.features] if i is not None]
+        if self.form == "nested" and self.with_labels and INSTANCE_LABELS in self.headings:
+            names.append(INSTANCE_LABELS)
+        return list(dict.fromkeys(names))
+
+    def _batches(self) -> Iterator[Any]:
+        size = BATCH_ROWS if self.form == "long" else BATCH_BAGS
+        yield from self._file.iter_batches(batch_size=size, columns=self._columns(), use_threads=False)
+
+    def _learn_classes(self) -> None:
+        """Where the metadata names no classes, those that occur: a first pass over the labels alone."""
+        roles = self.roles
+        if self.class_names is not None or (roles.labels is None and roles.instance_label is None):
+            return
+        if roles.one_hot:
+            return
+        found: set[Any] = set()
+        with arrow_errors(self.path):
+            for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self.headings[self._label_column()]]):
+                for labels in self._label_lists(batch.column(0), 0):
+                    found.update(labels)
+        self.class_names = sorted(found, key=lambda label: (str(type(label)), label))
+
+    def _label_column(self) -> int:
+        column = self.roles.labels if self.roles.labels is not None else self.roles.instance_label
+        assert column is not None
+        return column
+
+    def _iter_long(self) -> Iterator[BagDataset]:
+        pending: list[Any] = []
+        first_row, last_id, seen = 0, None, set[int]()
+        for batch in self._batches():
+            ids = arrow_values(batch.column(self.headings[self.roles.bag]))
+            starts = np.flatnonzero(np.concatenate([[not pending or ids[0] != last_id], ids[1:] != ids[:-1]]))
+            last_id = ids[-1]
+            for start in starts:
+                key = hash(ids[start])
+                if key in seen:
+                    raise FormatError(
+                        f"{self.path}, row {first_row + sum(map(len, pending)) + start + 1}: the bag {ids[start]!r} "
+                        "began earlier and was left; sort the rows by bag, so that the file can be read in parts."
+                    )
+                seen.add(key)
+            if len(starts) and (pending or starts[-1] > 0):
+                done = [*pending, batch.slice(0, starts[-1])]
+                table = self._arrow.Table.from_batches([part for part in done if len(part)])
+                if len(table):
+                    yield self._to_dataset(table, first_row)
+                    first_row += len(table)
+                pending = [batch.slice(starts[-1])]
+            else:
+                pending.append(batch)
+                size = sum(map(len, pending)) * len(self.roles.features) * np.dtype(self.dtype).itemsize
+                check_allocation(size, f"{self.path}: the bag {last_id!r}", "split this bag")
+        if pending:
+            yield self._to_dataset(self._arrow.Table.from_batches(pending), first_row)
+
+    def _iter_nested(self) -> Iterator[BagDataset]:
+        first_row = 0
+        for batch in self._batches():
+            yield self._to_dataset(self._arrow.Table.from_batches([batch]), first_row)
+            first_row += len(batch)
+
+    # -- conversion ---------------------------------------------------------------------------------------------------
+
+    def _to_dataset(self, table: Any, first_row: int) -> BagDataset:
+        where = partial(_place, self.path, first_row)
+        if table.num_rows == 0:
+            raise FormatError(f"{self.path}: it has no rows; there is nothing to read in it.")
+        bag = self._ids(table, self.roles.bag, where)
+        bag_name = None if self.roles.bag_name is None else self._ids(table, self.roles.bag_name, where)
+        indicator, class_names = self._labels(table, where)
+        if self.form == "nested":
+            return self._nested_dataset(table, bag, bag_name, indicator, class_names, where)
+        roles, instance_labels, locations = self.roles, None, None
+        if roles.instance_label is not None:
+            instance_labels = _plain(self._column(table, roles.instance_label).to_pylist())
+        if roles.location is not None:
+            texts = self._column(table, roles.location).to_pylist()
+            locations = [parse_location(text or "", where(i)) for i, text in enumerate(texts)]
+        X = np.empty((len(roles.features), table.num_rows), self.dtype)
+        for j, column in enumerate(roles.features):
+            X[j] = arrow_values(self._column(table, column))
+        long = LongTable(
+            np.ascontiguousarray(X.T),
+            bag,
+            self.feature_names,
+            bag_name,
+            indicator,
+            class_names,
+            instance_labels,
+            locations,
+        )
+        return to_dataset(long, self.path.stem, where)
+
+    def _column(self, table: Any, index: int) -> Any:
+        return table.column(self.headings[index])
+
+    def _ids(self, table: Any, column: int, where: Any) -> list[Any]:
+        values = arrow_values(self._column(table, column)).tolist()
+        for i, value in enumerate(values):
+            if not isinstance(value, (str, int)) or value == "":
+                raise FormatError(
+                    f"{where(i)}: the {self.headings[column]!r} is {value!r}; a bag is named by text or a whole number."
+                )
+        return values
+
+    def _labels(self, table: Any, where: Any) -> tuple[np.ndarray | None, list[Any] | None]:
+        roles = self.roles
+        if roles.labels is not None:
+            lists = self._label_lists(self._column(table, roles.labels), where)
+            try:
+                return encode_label_lists(lists, self.class_names)
+            except ValueError as error:
+                raise FormatError(f"{self.path}: {error}; make it anew.") from error
+        if not roles.one_hot:
+            return None, self.class_names
+        columns = []
+        for i in roles.one_hot:
+            values = arrow_values(self._column(table, i))
+            if not np.isin(values, (0, 1)).all():
+                raise FormatError(f"{self.path}: the column {self.headings[i]!r} holds more than 0 and 1; mend it.")
+            columns.append(values.astype(np.uint8))
+        return np.stack(columns, axis=1), [self.headings[i].removeprefix(LABEL_PREFIX) for i in roles.one_hot]
+
+    def _label_lists(self, column: Any, where: Any) -> list[list[Any]]:
+        """The labels of every row, from lists or from text a;b;c."""
+        lists = []
+        for i, value in enumerate(column.to_pylist()):
+            if isinstance(value, str):
+                value = [part.strip() for part in value.split(LIST_MARK) if part.strip()]
+            elif value is None:
+                value = []
+            if not isinstance(value, list) or not all(type(item) in (str, int) for item in value):
+                place = where(i) if callable(where) else self.path
+                raise FormatError(f"{place}: the labels are {str(value)[:60]}; write a list of texts.")
+            lists.append(value)
+        return lists
+
+    def _nested_dataset(
+        self, table: Any, bag: list[Any], bag_name: list[Any] | None, indicator: Any, class_names: Any, where: Any
+    ) -> BagDataset:
+        instances = table.column(self._instances).combine_chunks()
+        if instances.null_count:
+            raise FormatError(f"{self.path}: a bag has no instances; remove its row.")
+        sizes = np.asarray(self._arrow.compute.list_value_length(instances))
+        if (sizes == 0).any():
+            raise FormatError(f"{where(int(np.argmin(sizes)))}: the bag is empty; remove its row.")
+        X, feature_names = self._matrix(instances.flatten()), self.feature_names
+        if feature_names is not None and len(feature_names) != X.shape[1]:
+            raise FormatError(
+                f"{self.path}: instances have {X.shape[1]} features but the metadata names {len(feature_names)}; "
+                "make it anew."
+            )
+        offsets = offsets_of(sizes)
+        check_features(X, feature_names, lambda row: where(int(np.searchsorted(offsets, row, side="right")) - 1))
+        names = bag if bag_name is None else bag_name
+        labels = None
+        if self.with_labels and INSTANCE_LABELS in self.headings:
+            labels, class_names = self._nested_labels(table, sizes, class_names, where)
+        return BagDataset(
+            bags=Bags(X, offsets), Y=indicator, class_names=class_names or [],
+            instance_labels=None if labels is None else Bags(labels, offsets),
+            bag_names=names, feature_names=feature_names, name=self.path.stem,
+        )  # fmt: skip
+
+    def _matrix(self, rows: Any) -> np.ndarray:
+        """(m, d) array of a list array whose lists all have one length."""
+        if rows.null_count:
+            raise FormatError(f"{self.path}: an instance is missing (null); remove it.")
+        widths = np.asarray(self._arrow.compute.list_value_length(rows))
+        if len(widths) == 0 or widths.min() != widths.max() or widths[0] == 0:
+            raise FormatError(f"{self.path}: instances differ in their number of features; give all the same.")
+        values = rows.flatten()
+        if values.null_count:
+            raise FormatError(f"{self.path}: a feature is missing (null); fill in a number.")
+        return arrow_values(values).astype(self.dtype, copy=False).reshape(len(widths), int(widths[0]))
+
+    def _nested_labels(
+        self, table: Any, sizes: np.ndarray, class_names: list[Any] | None, where: Any
+    ) -> tuple[np.ndarray, list[Any]]:
+        flat: list[Any] = []
+        for i, labels in enumerate(table.column(INSTANCE_LABELS).to_pylist()):
+            if not isinstance(labels, list) or len(labels) != sizes[i]:
+                raise FormatError(f"{where(i)}: {INSTANCE_LABELS} do not hold one label for each instance.")
+            flat += labels
+        flat = _plain(flat)
+        names = class_names if class_names is not None else sorted({x for x in flat if x is not None})
+        column: dict[Any, int] = {name: c for c, name in enumerate(names)} | {None: -1}
+        if not set(flat) <= set(column):
+            raise FormatError(f"{self.path}: an instance label is no label of any bag; mend it, or leave it empty.")
+        return np.array([column[label] for label in flat], dtype=np.int64), list(names)
+
+
+def _plain(labels: list[Any]) -> list[Any]:
+    """Labels that are empty text are unknown."""
+    for label in labels:
+        if label is not None and type(label) not in (str, int):
+            raise ValueError(f"an instance label is {str(label)[:40]}; expected text or whole numbers")
+    return [None if label == "" else label for label in labels]
+
+
+def _place(path: Path, first_row: int, row: int) -> str:
+    return f"{path}, row {first_row + row + 1}"
+
+
+def read_parquet(path: str | os.PathLike[str], **options: Any) -> tuple[BagDataset, str]:
+    """Read a parquet file of either form; also a sentence that says how it was understood.
+
+    Options are those of `ParquetBags`.
+    """
+    source = ParquetBags(path, **options)
+    return source.read(), source.understood()

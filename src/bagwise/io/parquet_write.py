@@ -1,0 +1,151 @@
+"""Write parquet files of bags, long or nested, piece by piece."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import BagDataset
+from bagwise.columns import import_pyarrow
+from bagwise.exceptions import InputError
+from bagwise.io.files import atomic_write
+from bagwise.io.long import (
+    BAG,
+    BAG_NAME,
+    INSTANCE_LABEL,
+    LABELS,
+    LOCATION,
+    ROLES,
+    dense_features,
+    feature_names_of,
+    instance_label_names,
+    location_texts,
+    names_of,
+)
+from bagwise.io.parquet import INSTANCE_LABELS, INSTANCES, METADATA_KEY
+
+ROW_GROUP = 1 << 16
+
+
+def write_parquet(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
+    """Write the long form, a row an instance."""
+    write_pieces(pieces_of(dataset), path, nested=False, numbered=_has_same_names(dataset))
+
+
+def write_nested(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
+    """Write the nested form, a row a bag."""
+    write_pieces(pieces_of(dataset), path, nested=True, numbered=_has_same_names(dataset))
+
+
+def _has_same_names(dataset: BagDataset) -> bool:
+    names = names_of(dataset)
+    return len(set(names)) < len(names)
+
+
+def pieces_of(dataset: BagDataset) -> Iterator[BagDataset]:
+    """The data set cut between bags into pieces of about a row group."""
+    offsets, start = dataset.bags.offsets, 0
+    while start < len(dataset):
+        stop = int(np.searchsorted(offsets, offsets[start] + ROW_GROUP, side="right")) - 1
+        stop = min(max(stop, start + 1), len(dataset))
+        yield dataset[start:stop]
+        start = stop
+
+
+def write_pieces(pieces: Iterable[BagDataset], path: str | os.PathLike[str], *, nested: bool, numbered: bool) -> None:
+    """Write one data set that comes in pieces of whole bags with the same classes and features.
+
+    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct.
+    """
+    arrow = import_pyarrow("Reading and writing parquet")
+    iterator = iter(pieces)
+    first = next(iterator)
+    layout = _Layout(arrow, first, nested, numbered)
+    with atomic_write(path) as file, arrow.parquet.ParquetWriter(file, layout.schema) as writer:
+        for piece in chain([first], iterator):
+            writer.write_table(layout.table(piece))
+
+
+class _Layout:
+    """Schema of the file, and tables that fit it."""
+
+    def __init__(self, arrow: Any, first: BagDataset, nested: bool, numbered: bool):
+        self.arrow, self.nested, self.numbered, self.written = arrow, nested, numbered, 0
+        self.name_type = self._type_of(names_of(first), "bag names")
+        self.label_type = self._type_of(first.class_names, "class names")
+        self.float_type = arrow.float32() if first.bags.instances.dtype == np.float32 else arrow.float64()
+        self.features = feature_names_of(first, ROLES)
+        about: dict[str, Any] = {"version": 1}
+        if first.Y is not None or first.instance_labels is not None:
+            about["class_names"] = [_plain_name(name) for name in first.class_names]
+        if nested and first.feature_names is not None:
+            about["feature_names"] = self.features
+        metadata = {METADATA_KEY: json.dumps(about, ensure_ascii=False).encode()}
+        self.schema = arrow.schema(self._fields(first), metadata=metadata)
+
+    def _type_of(self, names: list[Any], what: str) -> Any:
+        kinds = {type(_plain_name(name)) for name in names}
+        if kinds <= {int}:
+            return self.arrow.int64()
+        if kinds == {str}:
+            return self.arrow.string()
+        raise InputError(f"The {what} are of several kinds ({sorted(k.__name__ for k in kinds)}); make them all text.")
+
+    def _fields(self, first: BagDataset) -> list[Any]:
+        arrow = self.arrow
+        fields = [(BAG, arrow.int64() if self.numbered else self.name_type)]
+        fields += [(BAG_NAME, self.name_type)] if self.numbered else []
+        fields += [(LABELS, arrow.list_(self.label_type))] if first.Y is not None else []
+        has_labels = first.instance_labels is not None
+        if self.nested:
+            fields += [(INSTANCE_LABELS, arrow.list_(self.label_type))] if has_labels else []
+            fields += [(INSTANCES, arrow.list_(arrow.list_(self.float_type, first.bags.n_features)))]
+        else:
+            fields += [(INSTANCE_LABEL, self.label_type)] if has_labels else []
+            fields += [(LOCATION, arrow.string())] if first.locations is not None else []
+            fields += [(name, self.float_type) for name in self.features]
+        return fields
+
+    def table(self, piece: BagDataset) -> Any:
+        """One piece as an Arrow table."""
+        arrow, bags = self.arrow, piece.bags
+        names = [_plain_name(name) for name in names_of(piece)]
+        if piece.bag_names is None:
+            names = [self.written + i for i in range(len(piece))]
+        ids = [self.written + i for i in range(len(piece))]
+        repeat = np.arange(len(piece)) if self.nested else bags.bag_index
+        columns = [arrow.array(ids if self.numbered else names, type=self.schema.field(BAG).type).take(repeat)]
+        if self.numbered:
+            columns.append(arrow.array(names, type=self.name_type).take(repeat))
+        if piece.Y is not None:
+            class_names = [_plain_name(name) for name in piece.class_names]
+            sets = [[class_names[c] for c in np.flatnonzero(row)] for row in piece.Y]
+            columns.append(arrow.array(sets, type=arrow.list_(self.label_type)).take(repeat))
+        labels = instance_label_names(piece)
+        X = dense_features(piece)
+        if labels is not None:
+            flat = arrow.array([None if x is None else _plain_name(x) for x in labels], type=self.label_type)
+            columns.append(arrow.ListArray.from_arrays(bags.offsets.astype(np.int32), flat) if self.nested else flat)
+        if self.nested:
+            rows = arrow.FixedSizeListArray.from_arrays(arrow.array(np.ascontiguousarray(X).ravel()), X.shape[1])
+            columns.append(arrow.ListArray.from_arrays(bags.offsets.astype(np.int32), rows))
+        else:
+            locations = location_texts(piece)
+            columns += [] if locations is None else [arrow.array(locations, type=arrow.string())]
+            columns += [arrow.array(np.ascontiguousarray(X[:, j])) for j in range(X.shape[1])]
+        self.written += len(piece)
+        return arrow.Table.from_arrays(columns, schema=self.schema)
+
+
+def _plain_name(name: Any) -> Any:
+    """A class or bag name as text or a whole number."""
+    if isinstance(name, (bool, np.bool_)):
+        return str(name)
+    if isinstance(name, (int, np.integer)):
+        return int(name)
+    return str(name)
