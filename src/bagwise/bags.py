@@ -78,6 +78,38 @@ class Bags:
         rows = X.iloc[order].to_numpy() if hasattr(X, "iloc") else (X.tocsr() if sp.issparse(X) else X)[order]
         return cls(rows, offsets)
 
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        bag: str = "bag",
+        labels: str | Sequence[str] | None = None,
+        instance_labels: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> Any:
+        """Bags from a table of pandas, polars, pyarrow or any library that speaks Arrow or ``__dataframe__``.
+
+        Parameters
+        ----------
+        table : table, a row an instance
+        bag : str
+            The column that names the bag of each row.
+        labels : str, list of str or None
+            The column of the bag's labels (lists, or text ``a;b;c``), or the columns of 0 and 1, one for each class.
+        instance_labels : str or None
+            The column of the instance's own label, missing where unknown.
+        features : list of str or None
+            By default all other columns.
+
+        Returns
+        -------
+        Bags; where `labels` or `instance_labels` are given, a `BagDataset` with them, the bags' and features' names.
+        """
+        from bagwise.io.frames import read_table
+
+        dataset = read_table(table, bag, labels, instance_labels, features)
+        return dataset.bags if labels is None and instance_labels is None else dataset
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import warnings
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,9 @@ class Columns:
                 f"A {type(table).__name__} is no table: it offers neither Arrow's __arrow_c_stream__ nor __dataframe__ "
                 "(as pandas, polars and pyarrow tables do); pass one of these, or use Bags.from_groups."
             )
-        self._frame = table.__dataframe__()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pandas would rather be read by Arrow, which is not there to do it
+            self._frame = table.__dataframe__()
         self.names = list(self._frame.column_names())
         self.n_rows = self._frame.num_rows()
 
