@@ -7,7 +7,7 @@ the literal `REGISTRY` below, so a file cannot name a module; a file that does n
 ``model.json`` is an object with the members ``format`` ("bagwise-model"), ``version`` (1), ``written_by``
 (the versions of the libraries) and ``estimator``: an object of the kind "estimator" with the members
 ``class`` (a name of the registry), ``params`` and ``state`` (objects, name to value). How values are written
-stands in `bagwise.io.values`.
+stands in `bagwise.io.values`. An optional member ``about`` holds plain data for people and for the command line.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import inspect
 import keyword
 import os
 import warnings
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ import sklearn
 
 from bagwise._version import __version__
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.files import atomic_write, read_archive, write_archive
+from bagwise.io.files import DOCUMENT, atomic_write, read_archive, write_archive
 from bagwise.io.values import Decoder, Encoder, Node, member
 
 FORMAT = "bagwise-model"
@@ -46,6 +47,11 @@ REGISTRY = {
     "MIMLSVM": "bagwise.classification:MIMLSVM",
     "MIMLNN": "bagwise.classification:MIMLNN",
     "MIMLBoost": "bagwise.classification:MIMLBoost",
+    "M3IC": "bagwise.clustering:M3IC",
+    "BAMIC": "bagwise.clustering:BAMIC",
+    "CPM3C": "bagwise.clustering:CPM3C",
+    "MajorityKMeans": "bagwise.clustering:MajorityKMeans",
+    "WithinBagWhitener": "bagwise.clustering:WithinBagWhitener",
     "BagPipeline": "bagwise.pipeline:BagPipeline",
     "PerInstance": "bagwise.preprocessing:PerInstance",
     "CLPLScaler": "bagwise.preprocessing:CLPLScaler",
@@ -67,7 +73,7 @@ REGISTRY = {
 }
 
 
-def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
     """Write an estimator, its parameters and what it learned, to a model file.
 
     Parameters
@@ -76,6 +82,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         Of bagwise, or one of the scikit-learn classes in `REGISTRY`, as are the estimators inside it.
     path : str or path
         The file appears complete or not at all; an old one is replaced.
+    about : dict or None
+        Plain data to keep beside the estimator, such as its name and the features' names; `read_about` gives it.
 
     Raises
     ------
@@ -100,6 +108,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "written_by": _versions(),
         "estimator": encoder.encode(estimator, type(estimator).__name__),
     }
+    if about is not None:
+        document["about"] = about
     with atomic_write(path) as handle:
         write_archive(handle, document, encoder.arrays)
 
@@ -147,6 +157,31 @@ def load(path: str | os.PathLike[str]) -> Any:
         text = f"{name!r} holds estimators of scikit-learn {writer}, and this is {sklearn.__version__}"
         warnings.warn(f"{text}; check their predictions, or save anew.", UserWarning, stacklevel=2)
     return estimator
+
+
+def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `save` was given as `about`, and under ``written_by`` the versions of the libraries."""
+    with open(path, "rb") as handle:
+        try:
+            document, _ = read_archive(handle)
+            written_by = _check_document(document)
+            about = document.get("about", {})
+            if not isinstance(about, dict):
+                raise FormatError("what it says about itself is no object.")
+        except FormatError as error:
+            raise FormatError(f"Cannot load {os.fspath(path)!r}: {error}") from error
+        except Exception as error:  # whatever else damage brings up in zip or JSON
+            raise FormatError(f"Cannot load {os.fspath(path)!r}: it is damaged or no bagwise model.") from error
+    return {**about, "written_by": written_by}
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is a zip that holds what a model file must."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return DOCUMENT in archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False
 
 
 def _versions() -> dict[str, str]:

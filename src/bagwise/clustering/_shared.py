@@ -1,0 +1,81 @@
+"""What the clusterers share: checks, numbering by size, majority votes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+from bagwise.kernels.segments import segment_max
+from bagwise.parameters import check_that
+
+
+def check_n_clusters(estimator: Any) -> None:
+    """Fewer than two clusters are none."""
+    check_that(
+        estimator,
+        "n_clusters",
+        lambda k: k >= 2 and k == int(k) and not isinstance(k, bool),
+        "a whole number, 2 or more",
+    )
+
+
+def check_enough_bags(estimator: Any, n_bags: int) -> None:
+    """There cannot be more clusters than bags."""
+    if n_bags < 2:
+        raise InputError(
+            f"There is 1 bag (n_samples=1), and a clustering needs at least 2; {type(estimator).__name__} groups bags, "
+            "not the instances of one."
+        )
+    if estimator.n_clusters > n_bags:
+        raise InputError(
+            f"n_clusters={estimator.n_clusters} is more than the {n_bags} bags; ask for as many as there are at most."
+        )
+
+
+def check_clusterable(bags: Bags) -> None:
+    """Something must tell the bags apart."""
+    X = bags.instances
+    values = X.data if sp.issparse(X) else X
+    if not values.any():
+        raise InputError("All features are zero, so nothing tells the bags apart; check how they were made.")
+    low, high = (np.asarray(f(axis=0).todense() if sp.issparse(X) else f(axis=0)).ravel() for f in (X.min, X.max))
+    sizes = bags.sizes
+    if (low == high).all():
+        raise InputError("All instances are identical, so nothing tells the bags apart; check the features.")
+    if (sizes == sizes[0]).all() and _all_equal_first(bags):
+        raise InputError("All bags are identical, so nothing tells them apart; check the features.")
+
+
+def _all_equal_first(bags: Bags) -> bool:
+    size = int(bags.sizes[0])
+    first = bags[0]
+    for start in range(size, bags.n_instances, size):  # ends at the first bag that differs, as a rule the second
+        difference = bags.instances[start : start + size] - first
+        if difference.nnz if sp.issparse(difference) else difference.any():
+            return False
+    return True
+
+
+def rank_by_size(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
+    """(k,) new number of each cluster, the largest first."""
+    rank = np.empty(n_clusters, dtype=np.int64)
+    rank[np.argsort(-np.bincount(clusters, minlength=n_clusters), kind="stable")] = np.arange(n_clusters)
+    return rank
+
+
+def majority_votes(instance_clusters: np.ndarray, bags: Bags, n_clusters: int) -> np.ndarray:
+    """(n,) cluster that most instances of the bag are in; of several, the first."""
+    cells = bags.bag_index * n_clusters + instance_clusters
+    return np.bincount(cells, minlength=len(bags) * n_clusters).reshape(len(bags), n_clusters).argmax(axis=1)
+
+
+def best_in_bag(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(n,) position within each bag of its largest value, the first of several."""
+    n_bags = len(offsets) - 1
+    maxima, rows = np.empty((n_bags, 1)), np.empty((n_bags, 1), dtype=np.int64)
+    segment_max(values[:, None], offsets, maxima, rows)
+    return rows[:, 0] - offsets[:-1]

@@ -1,0 +1,237 @@
+"""Where M3IC's weights live: the features themselves, or the space of an RBF kernel.
+
+Both give the same four things: scores of all instances under a random start or under a solution, products of witnesses
+for the cutting planes, and each instance's part along the direction to balance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from sklearn.metrics.pairwise import rbf_kernel
+
+from bagwise.bags import Bags
+from bagwise.kernels.segments import VECTORISED, Rows
+from bagwise.memory import check_allocation
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """W = k/(k-1) sum_i weights_i (e_{r_i} - 1/k) (x) x_i + shift (x) u, over the witnesses x_i.
+
+    Attributes
+    ----------
+    rows : (n,) rows of the witnesses
+    clusters : (n,) clusters r_i
+    weights : (n,) array
+    shift : (k,) array, of sum zero
+    """
+
+    rows: np.ndarray
+    clusters: np.ndarray
+    weights: np.ndarray
+    shift: np.ndarray
+
+    def coefficients(self) -> np.ndarray:
+        """(n, k) coefficients of the witnesses in the k weight vectors."""
+        k = len(self.shift)
+        out = np.zeros((len(self.rows), k))
+        out[np.arange(len(self.rows)), self.clusters] = self.weights
+        out -= self.weights[:, None] / k
+        return out * (k / (k - 1))
+
+
+class Space(Protocol):
+    """What the procedure asks of a space."""
+
+    along: np.ndarray
+    """(m,) products of the instances with u, the direction of the sum of the bags' means."""
+    length: float
+    """Length of that sum."""
+
+    def random_scores(self, rng: np.random.RandomState, n_clusters: int) -> np.ndarray:
+        """(m, k) scores under random weights that are balanced exactly."""
+
+    def multiplier(self, rows: np.ndarray, clusters: np.ndarray, n_clusters: int) -> Callable[[np.ndarray], np.ndarray]:
+        """The `multiply` of a `HingeProblem` with these witnesses."""
+
+    def scores(self, expansion: Expansion) -> np.ndarray:
+        """(m, k) scores of all instances."""
+
+
+class LinearSpace:
+    """Weights are vectors of features."""
+
+    def __init__(self, bags: Bags):
+        X = bags.instances
+        if sp.issparse(X):
+            self.X = X.astype(np.float64)
+        else:
+            self.X = np.ascontiguousarray(X, dtype=np.float64)
+        self.rows = Rows.of(self.X)
+        self.u, self.length = _unit(np.asarray(_shares(bags) @ self.X).ravel())
+        self.along = np.asarray(self.X @ self.u)
+
+    def random_scores(self, rng: np.random.RandomState, n_clusters: int) -> np.ndarray:
+        W = rng.standard_normal((n_clusters, self.X.shape[1]))
+        W -= np.outer(W @ self.u, self.u)
+        return self._score(W)
+
+    def _score(self, W: np.ndarray) -> np.ndarray:
+        scores = np.empty((self.X.shape[0], len(W)))
+        _score(*self.rows, W, np.ascontiguousarray(W.T) if sp.issparse(self.X) else W.T, scores)
+        return scores
+
+    def multiplier(self, rows: np.ndarray, clusters: np.ndarray, n_clusters: int) -> Callable[[np.ndarray], np.ndarray]:
+        factor = (n_clusters / (n_clusters - 1)) ** 2
+
+        def multiply(weights: np.ndarray) -> np.ndarray:
+            sums, products = np.zeros((n_clusters, self.X.shape[1])), np.empty(len(rows))
+            _multiply(*self.rows, rows, clusters, weights, factor, sums, products)
+            return products
+
+        return multiply
+
+    def weight_vectors(self, expansion: Expansion) -> np.ndarray:
+        """(k, d) weights."""
+        W = np.outer(expansion.shift, self.u)
+        _combine(*self.rows, expansion.rows, expansion.coefficients(), W)
+        return W
+
+    def scores(self, expansion: Expansion) -> np.ndarray:
+        return self._score(self.weight_vectors(expansion))
+
+
+class KernelSpace:
+    """Weights are sums of images of instances under exp(-gamma ||x - z||^2) (Appendix D)."""
+
+    def __init__(self, bags: Bags, gamma: float):
+        m = bags.n_instances
+        check_allocation(
+            16 * m * m,  # the matrix, and the distances it is made from
+            f"The kernel matrix of {m} instances",
+            "use fewer bags, or kernel='linear' on random Fourier features of bagwise.preprocessing",
+        )
+        self.K = rbf_kernel(bags.instances, gamma=gamma)
+        self.shares = _shares(bags)
+        sums = self.K @ self.shares
+        self.length = float(np.sqrt(max(self.shares @ sums, 0.0)))
+        self.along = sums / self.length
+
+    def random_scores(self, rng: np.random.RandomState, n_clusters: int) -> np.ndarray:
+        coefficients = rng.standard_normal((len(self.K), n_clusters))
+        scores = self.K @ coefficients
+        return scores - np.outer(self.along, self.along @ coefficients)
+
+    def multiplier(self, rows: np.ndarray, clusters: np.ndarray, n_clusters: int) -> Callable[[np.ndarray], np.ndarray]:
+        factor = (n_clusters / (n_clusters - 1)) ** 2
+        K = self.K[np.ix_(rows, rows)]
+        everyone = np.arange(len(rows))
+
+        def multiply(weights: np.ndarray) -> np.ndarray:
+            by_cluster = np.zeros((len(rows), n_clusters))
+            by_cluster[everyone, clusters] = weights
+            sums = K @ by_cluster
+            return factor * (sums[everyone, clusters] - sums.mean(axis=1))
+
+        return multiply
+
+    def coefficients(self, expansion: Expansion) -> np.ndarray:
+        """(m, k) coefficients of all instances in the k weight vectors."""
+        out = np.outer(self.shares / self.length, expansion.shift)
+        out[expansion.rows] += expansion.coefficients()
+        return out
+
+    def scores(self, expansion: Expansion) -> np.ndarray:
+        return self.K[expansion.rows].T @ expansion.coefficients() + np.outer(self.along, expansion.shift)
+
+
+def _shares(bags: Bags) -> np.ndarray:
+    """(m,) weights 1 / n_i that make the sum of the bags' means."""
+    return np.repeat(1.0 / bags.sizes, bags.sizes)
+
+
+def _unit(vector: np.ndarray) -> tuple[np.ndarray, float]:
+    length = float(np.linalg.norm(vector))
+    return (vector / length if length > 0.0 else vector), length
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def _score(X, data, indices, indptr, W, columns, scores):
+    """scores = X W' for few clusters, where a general matrix product is several times slower; columns is W'."""
+    n_clusters = W.shape[0]
+    sparse = indptr.shape[0] > 0
+    for q in range(scores.shape[0]):
+        if sparse:
+            own = scores[q]
+            for p in range(n_clusters):
+                own[p] = 0.0
+            for e in range(indptr[q], indptr[q + 1]):
+                value, column = data[e], columns[indices[e]]
+                for p in range(n_clusters):
+                    own[p] += value * column[p]
+        else:
+            row = X[q]
+            for p in range(n_clusters):
+                weight, total = W[p], 0.0
+                for f in range(weight.shape[0]):
+                    total += row[f] * weight[f]
+                scores[q, p] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def _multiply(X, data, indices, indptr, rows, clusters, weights, factor, sums, products):
+    """products_i = factor <x_i, sums of r_i - mean of the sums>, sums_r = sum of weights_i x_i over cluster r."""
+    n_clusters, n_features = sums.shape
+    sparse = indptr.shape[0] > 0
+    for i in range(rows.shape[0]):
+        weight, total, q = weights[i], sums[clusters[i]], rows[i]
+        if weight == 0.0:
+            continue
+        if sparse:
+            for e in range(indptr[q], indptr[q + 1]):
+                total[indices[e]] += weight * data[e]
+        else:
+            row = X[q]
+            for f in range(n_features):
+                total[f] += weight * row[f]
+    for f in range(n_features):
+        mean = 0.0
+        for r in range(n_clusters):
+            mean += sums[r, f]
+        mean /= n_clusters
+        for r in range(n_clusters):
+            sums[r, f] -= mean
+    for i in range(rows.shape[0]):
+        total, product, q = sums[clusters[i]], 0.0, rows[i]
+        if sparse:
+            for e in range(indptr[q], indptr[q + 1]):
+                product += data[e] * total[indices[e]]
+        else:
+            row = X[q]
+            for f in range(n_features):
+                product += row[f] * total[f]
+        products[i] = factor * product
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def _combine(X, data, indices, indptr, rows, coefficients, W):
+    """Add coefficients_ip x_i to every W_p; bags beyond their margin have none and are passed over."""
+    for i in range(rows.shape[0]):
+        q = rows[i]
+        for p in range(W.shape[0]):
+            value, weight = coefficients[i, p], W[p]
+            if value == 0.0:
+                continue
+            if indptr.shape[0] > 0:
+                for e in range(indptr[q], indptr[q + 1]):
+                    weight[indices[e]] += value * data[e]
+            else:
+                row = X[q]
+                for f in range(weight.shape[0]):
+                    weight[f] += value * row[f]

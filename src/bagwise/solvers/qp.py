@@ -1,0 +1,173 @@
+"""Small dense quadratic programs: PIQP, and clarabel where PIQP's answer fails the optimality conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import clarabel
+import numpy as np
+import piqp
+import scipy.sparse as sp
+from numba import njit
+
+KKT_TOLERANCE = 1e-6
+SOLVER_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class QuadraticProgram:
+    """minimise 1/2 x' P x + q' x  subject to  A x = b,  G x <= h,  x >= 0; P is positive semi-definite."""
+
+    P: np.ndarray
+    q: np.ndarray
+    A: np.ndarray
+    b: np.ndarray
+    G: np.ndarray
+    h: np.ndarray
+
+
+@dataclass(frozen=True)
+class QPSolution:
+    """A point x >= 0, the multipliers of A and G, how far they are from optimal, and the solver that found them."""
+
+    x: np.ndarray
+    y: np.ndarray
+    z: np.ndarray
+    residual: float
+    solver: str
+
+    @property
+    def solved(self) -> bool:
+        return self.residual <= KKT_TOLERANCE
+
+
+def solve_qp(problem: QuadraticProgram) -> QPSolution:
+    """The first solver's answer if it meets the KKT conditions, else the second's, else the better of the two.
+
+    A solver's own word that it succeeded is not taken: the residual is computed here from point and multipliers. The
+    problem is first brought to unit scale, so that tolerances mean the same whatever the unit of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers.qp import QuadraticProgram, solve_qp
+    >>> no_equality = np.empty((0, 2)), np.empty(0)
+    >>> problem = QuadraticProgram(np.eye(2), np.array([-2.0, -1.0]), *no_equality, np.ones((1, 2)), np.array([2.0]))
+    >>> solve_qp(problem).x.round(6).tolist()
+    [1.5, 0.5]
+    """
+    length, energy = _scales(problem)
+    scaled = QuadraticProgram(
+        problem.P * (length * length / energy), problem.q * (length / energy),
+        problem.A, problem.b / length, problem.G, problem.h / length,
+    )  # fmt: skip
+    zeros = [np.zeros(len(limits)) for limits in (problem.q, problem.b, problem.h)]
+    best = QPSolution(zeros[0], zeros[1], zeros[2], np.inf, "none")
+    for name, solver in SOLVERS.items():
+        x, y, z = solver(scaled)
+        x, z = np.maximum(x, 0.0), np.maximum(z, 0.0)
+        residual = kkt_residual(scaled, x, y, z)
+        if residual < best.residual:
+            best = QPSolution(x * length, y * (energy / length), z * (energy / length), residual, name)
+        if best.solved:
+            break
+    return best
+
+
+def _scales(problem: QuadraticProgram) -> tuple[float, float]:
+    """Length of a typical x and size of the objective there: the unconstrained minimum, or the limits if nearer."""
+    force = max(float(problem.q.max()), -float(problem.q.min()))
+    curvature = float(problem.P.trace()) / len(problem.q)
+    limits = [float(limit) for limit in problem.h if 0.0 < limit < np.inf]
+    if curvature > 0.0:
+        limits.append(force / curvature)
+    length = min((limit for limit in limits if limit > 0.0), default=1.0)
+    return length, (force * length if force > 0.0 else 1.0)
+
+
+def kkt_residual(problem: QuadraticProgram, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> float:
+    """Largest violation of the optimality conditions at x >= 0 with multipliers y and z >= 0.
+
+    The multipliers of x >= 0 are the positive parts of the gradient of the Lagrangian; its negative parts are the
+    violation of stationarity. Each is relative to the size of the terms that should cancel, or to 1 if that is larger.
+    Numbers that are not finite are infinitely far off.
+    """
+    return float(_residual(problem.P, problem.q, problem.A, problem.b, problem.G, problem.h, x, y, z))
+
+
+@njit(cache=True, nogil=True)
+def _residual(P, q, A, b, G, h, x, y, z):
+    """Compiled because it runs once a cut on a handful of numbers, where numpy's calls cost more than the solver."""
+    n = len(x)
+    stationarity = gap = quadratic = linear = infeasible = total = 0.0
+    scale = largest = 1.0
+    for i in range(n):
+        curvature = force = 0.0
+        for j in range(n):
+            curvature += P[i, j] * x[j]
+        for r in range(len(b)):
+            force += A[r, i] * y[r]
+        for r in range(len(h)):
+            force += G[r, i] * z[r]
+        gradient = curvature + q[i] + force
+        total += gradient  # NaN if any number is: `max` may pass over it
+        stationarity = max(stationarity, -gradient)
+        gap += max(gradient, 0.0) * x[i]
+        quadratic += curvature * x[i]
+        linear += q[i] * x[i]
+        scale = max(scale, abs(curvature), abs(q[i]), abs(force))
+        largest = max(largest, x[i])
+    for r in range(len(b)):
+        excess = -b[r]
+        for i in range(n):
+            excess += A[r, i] * x[i]
+        infeasible = max(infeasible, abs(excess))
+        largest = max(largest, abs(b[r]))
+    for r in range(len(h)):
+        slack = h[r]
+        for i in range(n):
+            slack -= G[r, i] * x[i]
+        infeasible = max(infeasible, -slack)
+        gap += z[r] * max(slack, 0.0)
+        largest = max(largest, abs(h[r]))
+    if not np.isfinite(total):
+        return np.inf
+    return max(stationarity / scale, gap / max(1.0, abs(quadratic), abs(linear)), infeasible / largest)
+
+
+Answer = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _solve_piqp(problem: QuadraticProgram) -> Answer:
+    solver = piqp.DenseSolver()
+    settings, n = solver.settings, len(problem.q)
+    settings.preconditioner_scale_cost = False  # with it, small cost vectors end the iteration too early
+    settings.eps_abs = settings.eps_duality_gap_abs = SOLVER_TOLERANCE
+    settings.eps_rel = settings.eps_duality_gap_rel = SOLVER_TOLERANCE
+    solver.setup(
+        np.asfortranarray(problem.P), problem.q, np.asfortranarray(problem.A), problem.b,
+        np.asfortranarray(problem.G), None, problem.h, np.zeros(n), None,
+    )  # fmt: skip
+    solver.solve()
+    result = solver.result
+    return np.array(result.x), np.array(result.y), np.array(result.z_u)
+
+
+def _solve_clarabel(problem: QuadraticProgram) -> Answer:
+    n, n_equal, n_upper = len(problem.q), len(problem.b), len(problem.h)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = SOLVER_TOLERANCE
+    size = np.maximum(1.0, np.abs(problem.h))  # a far limit is brought near, or clarabel stops at its size
+    rows = sp.csc_matrix(np.vstack([problem.A, problem.G / size[:, None], -np.eye(n)]))
+    limits = np.concatenate([problem.b, problem.h / size, np.zeros(n)])
+    cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_upper + n)]
+    solver = clarabel.DefaultSolver(sp.csc_matrix(np.triu(problem.P)), problem.q, rows, limits, cones, settings)
+    result = solver.solve()
+    z = np.array(result.z)
+    return np.array(result.x), z[:n_equal], z[n_equal : n_equal + n_upper] / size
+
+
+SOLVERS: dict[str, Callable[[QuadraticProgram], Answer]] = {"piqp": _solve_piqp, "clarabel": _solve_clarabel}
