@@ -78,6 +78,17 @@ def test_fourier_features_approximate_the_kernel(X):
     assert_allclose(draws.var(), 2 * 0.3, rtol=0.03)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 50.0])
+def test_fourier_gamma_follows_the_scale(size):
+    X = size * np.random.default_rng(0).normal(size=(30, 4))
+    distances = [np.sum((a - b) ** 2) for i, a in enumerate(X) for b in X[:i]]
+    features = RandomFourierFeatures(gamma="scale", random_state=0).fit(X)
+    assert_allclose(features.gamma_, 2.0 / np.mean(distances), rtol=1e-10)
+    unit = RandomFourierFeatures(gamma="scale", random_state=0).fit_transform(X / size)
+    assert_allclose(features.transform(X), unit, atol=1e-10)
+    assert RandomFourierFeatures(gamma="scale").fit(np.ones((3, 2))).gamma_ == 1.0
+
+
 def test_mean_squared_distance_over_all_pairs(X):
     pairs = [np.sum((X[i] - X[j]) ** 2) for i in range(40) for j in range(40) if i != j]
     assert_allclose(mean_squared_distance(X), np.mean(pairs))
@@ -110,9 +121,12 @@ def test_whitening_makes_the_weights_norm_the_rkhs_norm(X):
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
-        (RandomFourierFeatures(gamma=0.0), "'gamma' parameter of RandomFourierFeatures must be positive. Got 0.0"),
+        (
+            RandomFourierFeatures(gamma=0.0),
+            "'gamma' parameter of RandomFourierFeatures must be a positive number or 'scale'. Got 0.0",
+        ),
         (RandomFourierFeatures(n_components=0), "'n_components' parameter"),
-        (RBFDictionary(width=-1.0), "'width' parameter of RBFDictionary must be positive"),
+        (RBFDictionary(width=-1.0), "'width' parameter of RBFDictionary must be a positive number"),
         (RBFDictionary(size=1.5), "'size' parameter of RBFDictionary"),
         (RBFDictionary(size=0), "'size' parameter of RBFDictionary"),
     ],

@@ -39,7 +39,7 @@ def _clpl_scaled(*steps: Any) -> Any:
 
 def _fourier(*steps: Any) -> Any:
     """The nonlinear form of Briggs et al.: scaled, Fourier features, scaled again."""
-    features = RandomFourierFeatures(gamma=1e4, n_components=50, random_state=0)
+    features = RandomFourierFeatures(gamma="scale", n_components=50, random_state=0)
     return _clpl_scaled(PerInstance(features), PerInstance(CLPLScaler()), *steps)
 
 

@@ -22,6 +22,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, is_flat, validate_bags
 from bagwise.exceptions import InputError
 from bagwise.memory import check_allocation
+from bagwise.parameters import check_count, check_positive, check_that, is_positive
 
 FLOATS = [np.float64, np.float32]
 
@@ -138,33 +139,34 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     Parameters
     ----------
-    gamma : float, default=1.0
+    gamma : float or "scale", default=1.0
+        "scale" is two over the mean squared distance of the instances (1 where that is zero): it follows the scale of
+        the features, which `CLPLScaler` makes smaller the more instances there are.
     n_components : int, default=50
         D; twice as many features come out.
     random_state : int, RandomState or None
 
     Attributes
     ----------
+    gamma_ : float
+        What `gamma` came to.
     frequencies_ : (d, D) array
     """
 
-    def __init__(self, gamma: float = 1.0, n_components: int = 50, random_state: Any = None):
+    def __init__(self, gamma: float | str = 1.0, n_components: int = 50, random_state: Any = None):
         self.gamma = gamma
         self.n_components = n_components
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
-        """Draw the frequencies; of `X` only the width counts, `y` is ignored."""
-        if not self.gamma > 0:
-            raise InputError(f"The 'gamma' parameter of RandomFourierFeatures must be positive. Got {self.gamma!r}.")
-        if not (isinstance(self.n_components, Integral) and self.n_components >= 1):
-            raise InputError(
-                f"The 'n_components' parameter of RandomFourierFeatures must be 1 or more. Got {self.n_components!r}."
-            )
+        """Draw the frequencies; of `X` only the width counts, and with "scale" the distances. `y` is ignored."""
+        check_that(self, "gamma", lambda value: value == "scale" or is_positive(value), "a positive number or 'scale'")
+        check_count(self, "n_components")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        self.gamma_ = 2.0 / (mean_squared_distance(X) or 2.0) if self.gamma == "scale" else float(self.gamma)
         rng = check_random_state(self.random_state)
         shape = (X.shape[1], self.n_components)
-        self.frequencies_: np.ndarray = rng.normal(scale=np.sqrt(2.0 * self.gamma), size=shape).astype(
+        self.frequencies_: np.ndarray = rng.normal(scale=np.sqrt(2.0 * self.gamma_), size=shape).astype(
             X.dtype, copy=False
         )
         self._n_features_out = 2 * self.n_components
@@ -227,8 +229,7 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def fit(self, X: Any, y: Any = None) -> RBFDictionary:
         """Choose the dictionary and the width; `y` is ignored."""
-        if not self.width > 0:
-            raise InputError(f"The 'width' parameter of RBFDictionary must be positive. Got {self.width!r}.")
+        check_positive(self, "width")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         n_words = self._dictionary_size(X.shape[0])
         self._check_memory(X.shape[0], n_words)

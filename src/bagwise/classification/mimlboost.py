@@ -19,7 +19,7 @@ from bagwise.classification._shared import (
     row_blocks,
     t_criterion,
 )
-from bagwise.memory import check_allocation
+from bagwise.memory import check_allocation, memory_limit
 from bagwise.parameters import check_choice, check_count, check_positive
 
 LABEL_CODINGS = ("separate", "feature")
@@ -236,7 +236,9 @@ def train_joint_learner(
         pairs = sp.hstack([sp.vstack([instances] * n_labels), column], format="csr")
     else:
         pairs = np.hstack([np.tile(instances, (n_labels, 1)), column])
-    model = SVC(C=C, kernel="rbf", gamma=gamma).fit(pairs[used], sides[used], sample_weight=bounds[used])
+    cache = min(4 * len(used) ** 2, memory_limit() // 4) / 2**20 + 1  # MiB for the kernel, in single precision
+    model = SVC(C=C, kernel="rbf", gamma=gamma, cache_size=cache)
+    model.fit(pairs[used], sides[used], sample_weight=bounds[used])
     duals = np.zeros(n_labels * n_instances)
     duals[used[model.support_]] = np.asarray(
         model.dual_coef_.todense() if sp.issparse(model.dual_coef_) else model.dual_coef_
