@@ -79,6 +79,19 @@ def test_objective_never_rises(kernel, seed):
     assert model.objective_history_[-1] == model.objective_
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
+def test_features_of_mean_zero_leave_nothing_to_balance(C, scale):
+    """Rounding makes their sum a direction of no meaning; W = 0 still costs C, and no solution costs more."""
+    bags = random_bags(0, n_bags=25)
+    means = np.array([bag.mean(axis=0) for bag in bags])
+    centred = Bags(scale * (bags.instances - means.mean(axis=0)), bags.offsets)
+    for balance in (0.0, 0.1, 10.0):
+        model = quiet_fit(M3IC(3, C, balance, n_init=2, random_state=0), centred)
+        assert model.objective_history_[0] <= C * (1 + 1e-9)
+        assert model.objective_ == pytest.approx(m3ic_objective(centred, model.coef_, C), rel=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_fitted_attributes_are_those_of_the_weights(seed):
     k, C, balance = 2 + seed % 3, 2.0, [0.0, 0.3, 5.0][seed % 3]

@@ -74,7 +74,9 @@ class LinearSpace:
         else:
             self.X = np.ascontiguousarray(X, dtype=np.float64)
         self.rows = Rows.of(self.X)
-        self.u, self.length = _unit(np.asarray(_shares(bags) @ self.X).ravel())
+        shares = _shares(bags)
+        size = float(shares @ np.asarray(abs(self.X).sum(axis=1)).ravel())
+        self.u, self.length = unit_direction(np.asarray(shares @ self.X).ravel(), size)
         self.along = np.asarray(self.X @ self.u)
 
     def random_scores(self, rng: np.random.RandomState, n_clusters: int) -> np.ndarray:
@@ -156,9 +158,12 @@ def _shares(bags: Bags) -> np.ndarray:
     return np.repeat(1.0 / bags.sizes, bags.sizes)
 
 
-def _unit(vector: np.ndarray) -> tuple[np.ndarray, float]:
-    length = float(np.linalg.norm(vector))
-    return (vector / length if length > 0.0 else vector), length
+def unit_direction(total: np.ndarray, size: float) -> tuple[np.ndarray, float]:
+    """A sum's direction and length; both zero where it is nothing but the rounding of terms of this size in all."""
+    length = float(np.linalg.norm(total))
+    if length <= 1e-10 * size:
+        return np.zeros_like(total), 0.0
+    return total / length, length
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)

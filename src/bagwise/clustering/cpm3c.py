@@ -19,6 +19,7 @@ from bagwise.clustering._shared import (
     majority_votes,
     rank_by_size,
 )
+from bagwise.clustering._spaces import unit_direction
 from bagwise.parameters import check_count, check_not_negative, check_positive
 from bagwise.solvers.cutting_plane import solve_under_cuts
 
@@ -146,8 +147,7 @@ class _InstanceProblem:
     def __init__(self, instances: Any, n_clusters: int, C: float, balance: float):
         self.X, self.n_clusters, self.C = instances, n_clusters, float(C)
         total = np.asarray(instances.sum(axis=0), dtype=np.float64).ravel()
-        length = float(np.linalg.norm(total))
-        self.direction = total / length if length > 0.0 else total
+        self.direction, length = unit_direction(total, float(abs(instances).sum()))
         self.slack = balance / length if length > 0.0 else 0.0
 
     def scores(self, weights: np.ndarray) -> np.ndarray:
@@ -160,13 +160,14 @@ class _InstanceProblem:
     def cut_vectors(self, cuts: list[_Cut], winners: np.ndarray) -> np.ndarray:
         """(s, k, d) vectors 1/m sum_i c_i (e_winner - e_rival) (x) x_i of all cuts, for the present winners."""
         m, k = len(winners), self.n_clusters
-        signs = np.zeros((m, len(cuts), k))
         everyone = np.arange(m)
-        for j, cut in enumerate(cuts):
-            signs[everyone, j, winners] += cut.mask
-            signs[everyone, j, cut.rivals] -= cut.mask
-        products = np.asarray(self.X.T @ signs.reshape(m, -1), dtype=np.float64).T / m
-        return products.reshape(len(cuts), k, self.X.shape[1])
+        vectors = np.empty((len(cuts), k, self.X.shape[1]))
+        for vector, cut in zip(vectors, cuts, strict=True):
+            signs = np.zeros((m, k))
+            signs[everyone, winners] += cut.mask
+            signs[everyone, cut.rivals] -= cut.mask
+            vector[:] = (self.X.T @ signs).T / m
+        return vectors
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,9 @@ def solve_under_cuts(
 
     That all pairs of <w_p, u> differ by at most l is that they lie between some h - l and h. The multipliers of the k
     lower and k upper bounds are the first variables, 2k where the paper has 2k^2; their sums are equal because h is
-    free. With l = 0 they could grow without end: W is then orthogonal to u, which is taken out of the cuts instead.
+    free. With l = 0 they could grow without end: W is then orthogonal to u, which is taken out of the cuts instead. The
+    optimum is at most C, that of W = 0, so ||W||^2 <= 2 C and no pair can differ by more than 2 sqrt(C): a larger l
+    bounds nothing and is left out.
 
     Parameters
     ----------
@@ -212,7 +214,8 @@ def solve_under_cuts(
         With the KKT residual of the quadratic program.
     """
     s, k = drifts.shape
-    e = 2 * k if slack > 0.0 and drifts.any() else 0  # else no direction to balance, or none left
+    binding = slack < 2.0 * np.sqrt(C) and bool(drifts.any())
+    e = 2 * k if binding and slack > 0.0 else 0
     P, q = np.empty((e + s, e + s)), np.zeros(e + s)
     equal, limited = np.zeros((1 if e else 0, e + s)), np.zeros((1, e + s))
     P[e:, e:] = gram
@@ -223,7 +226,7 @@ def solve_under_cuts(
         P[e:, :k], P[e:, k:e] = drifts, -drifts
         P[:e, e:] = P[e:, :e].T
         q[:k], equal[0, :k], equal[0, k:e] = slack, 1.0, -1.0
-    elif slack == 0.0:
+    elif binding:
         P -= drifts @ drifts.T
     solution = solve_qp(QuadraticProgram(P, q, equal, np.zeros(len(equal)), limited, np.array([float(C)])))
     alpha = solution.x[e:]
@@ -231,8 +234,9 @@ def solve_under_cuts(
     if total > C:  # by rounding, or because no solver succeeded: the point is kept feasible
         alpha = alpha * (C / total)
     drift = alpha @ drifts
-    shift = solution.x[:k] - solution.x[k:e] if e else -drift
-    shift = _balance(drift, shift, slack)
+    shift = np.zeros(k)
+    if binding:
+        shift = _balance(drift, solution.x[:k] - solution.x[k:e] if e else -drift, slack)
     products = gram @ alpha + drifts @ shift
     half_norm = 0.5 * float(alpha @ (gram @ alpha) + 2.0 * drift @ shift + shift @ shift)
     return CutOptimum(alpha, shift, half_norm, max(0.0, float((offsets - products).max())), solution.residual)

@@ -57,33 +57,40 @@ def solve_qp(problem: QuadraticProgram) -> QPSolution:
     >>> solve_qp(problem).x.round(6).tolist()
     [1.5, 0.5]
     """
-    length, energy = _scales(problem)
-    scaled = QuadraticProgram(
-        problem.P * (length * length / energy), problem.q * (length / energy),
-        problem.A, problem.b / length, problem.G, problem.h / length,
-    )  # fmt: skip
-    zeros = [np.zeros(len(limits)) for limits in (problem.q, problem.b, problem.h)]
-    best = QPSolution(zeros[0], zeros[1], zeros[2], np.inf, "none")
+    scaled, to_x, to_y, to_z = _to_unit_scale(problem)
+    best = QPSolution(np.zeros(len(problem.q)), np.zeros(len(problem.b)), np.zeros(len(problem.h)), np.inf, "none")
     for name, solver in SOLVERS.items():
         x, y, z = solver(scaled)
         x, z = np.maximum(x, 0.0), np.maximum(z, 0.0)
         residual = kkt_residual(scaled, x, y, z)
         if residual < best.residual:
-            best = QPSolution(x * length, y * (energy / length), z * (energy / length), residual, name)
+            best = QPSolution(x * to_x, y * to_y, z * to_z, residual, name)
         if best.solved:
             break
     return best
 
 
-def _scales(problem: QuadraticProgram) -> tuple[float, float]:
-    """Length of a typical x and size of the objective there: the unconstrained minimum, or the limits if nearer."""
-    force = max(float(problem.q.max()), -float(problem.q.min()))
-    curvature = float(problem.P.trace()) / len(problem.q)
-    limits = [float(limit) for limit in problem.h if 0.0 < limit < np.inf]
-    if curvature > 0.0:
-        limits.append(force / curvature)
-    length = min((limit for limit in limits if limit > 0.0), default=1.0)
-    return length, (force * length if force > 0.0 else 1.0)
+def _to_unit_scale(problem: QuadraticProgram) -> tuple[QuadraticProgram, np.ndarray, np.ndarray, np.ndarray]:
+    """The same problem in variables whose curvature is alike and whose forces and lengths are at most about 1.
+
+    Also the factors that turn its answer back: those of x, of y and of z.
+    """
+    curvature = np.diag(problem.P)
+    largest = float(curvature.max())
+    own = 1.0 / np.sqrt(np.where(curvature > 0.0, curvature, largest if largest > 0.0 else 1.0))
+    equal, upper = problem.A * own, problem.G * own
+    by_equal, by_upper = (np.maximum(np.abs(rows).max(axis=1), 1e-300) for rows in (equal, upper))
+    force = problem.q * own
+    size = max(float(force.max()), -float(force.min()))
+    size = size if size > 0.0 else 1.0
+    near = problem.h / by_upper
+    length = min([size, *near[near > 0.0]])
+    P = problem.P * (own[:, None] * (own * (length / size)))
+    scaled = QuadraticProgram(
+        P, force / size, equal / by_equal[:, None], problem.b / (by_equal * length),
+        upper / by_upper[:, None], near / length,
+    )  # fmt: skip
+    return scaled, own * length, size / by_equal, size / by_upper
 
 
 def kkt_residual(problem: QuadraticProgram, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> float:
