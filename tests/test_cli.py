@@ -116,7 +116,7 @@ def test_warnings_are_one_line_each(tmp_path):
     path = tmp_path / "tight.npz"
     Y = np.array([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]])  # three labels on two instances
     np.savez(path, X=np.random.default_rng(0).normal(size=(8, 2)), bag=np.repeat(np.arange(4), 2), Y=Y)
-    code = f"from bagwise.cli import main; main(['evaluate', {str(path)!r}, '--mode', 'transductive'])"
+    code = f"from bagwise.cli import main; main(['evaluate', {str(path)!r}, '--mode', 'transductive', '--quiet'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()

@@ -14,7 +14,7 @@ from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixi
 from bagwise.exceptions import InfeasibleBagWarning
 from bagwise.parameters import check_count, check_positive
 from bagwise.solvers import minimize_lbfgs
-from bagwise.solvers.result import Callback
+from bagwise.solvers.result import Callback, Keeper
 
 
 class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -74,7 +74,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X: Any, Y: Any, callback: Callback | None = None) -> CLPL:
+    def fit(self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: Keeper | None = None) -> CLPL:
         """Learn from bags and their labels.
 
         Parameters
@@ -83,6 +83,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
         callback : callable or None
             Called after every iteration with its number and the objective.
+        checkpoint : Checkpoint or None
+            Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
         """
         self._check_parameters()
         bags, indicator = self._start_fit(X, Y)
@@ -99,7 +101,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             return value, gradient
 
         result = minimize_lbfgs(
-            objective,
+            objective if checkpoint is None else checkpoint.remember(objective),
             np.zeros((len(self.classes_), bags.n_features)),
             max_iter=self.max_iter,
             tol=self.tol,

@@ -26,7 +26,7 @@ from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import METHODS, UnionProblem, clean_approximation, warn_approximation
 from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
-from bagwise.solvers.result import Callback
+from bagwise.solvers.result import Callback, Keeper
 
 ITERATIONS = {"lbfgs": 500, "em": 50}  # 50: the paper's stopping rule
 ON_INFEASIBLE = ("drop", "error", "relax")
@@ -138,7 +138,12 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     # -- fit ----------------------------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, Y: Any, instance_labels: Bags | None = None, callback: Callback | None = None
+        self,
+        X: Any,
+        Y: Any,
+        instance_labels: Bags | None = None,
+        callback: Callback | None = None,
+        checkpoint: Keeper | None = None,
     ) -> ORedLogisticRegression:
         """Learn from bags and their labels.
 
@@ -150,6 +155,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere: mixed granularity.
         callback : callable or None
             Called after every iteration with its number and the objective.
+        checkpoint : Checkpoint or None
+            Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
         """
         self._check_parameters()
         old = self._weights() if self.warm_start and hasattr(self, "coef_") else None
@@ -162,7 +169,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         weights = np.zeros((len(self.classes_) + self.background, bags.n_features + 1))
         if old is not None and old.shape == weights.shape:
             weights = old
-        result = self._solve(bags, problem, indicator, known, relaxed, weights, callback)
+        result = self._solve(bags, problem, indicator, known, relaxed, weights, callback, checkpoint)
         self._set_weights(result.weights)
         if self.background and self.background_share is not None:
             self._move_background(bags, problem)
@@ -186,19 +193,23 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         relaxed: np.ndarray | None,
         weights: np.ndarray,
         callback: Callback | None,
+        keeper: Keeper | None,
     ) -> SolveResult:
         max_iter = ITERATIONS[self.solver] if self.max_iter is None else self.max_iter
         objective = self._objective(bags, problem)
         if self.solver == "lbfgs":
             m = bags.n_instances
             report = None if callback is None else (lambda i, value: callback(i, -m * value))
-            result = minimize_lbfgs(objective.negative_mean, weights, max_iter=max_iter, tol=self.tol, callback=report)
+            negative_mean = objective.negative_mean if keeper is None else keeper.remember(objective.negative_mean)
+            result = minimize_lbfgs(negative_mean, weights, max_iter=max_iter, tol=self.tol, callback=report)
             return SolveResult(
                 result.weights, -m * result.objective, result.n_iter, result.converged, -m * result.history
             )
         expectation = objective.expectation
         if self.batch_fraction < 1.0:
-            expectation = self._sampled_expectation(bags, indicator, known, relaxed)
+            kept = None if keeper is None else keeper.load()
+            n_drawn = 0 if kept is None else len(kept["history"]) - 1
+            expectation = self._sampled_expectation(bags, indicator, known, relaxed, n_drawn)
         return generalized_em(
             expectation,
             weights,
@@ -206,15 +217,23 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             tol=1e-4 * self.tol if self.batch_fraction == 1.0 else 0.0,
             first_step=1.0 / bags.n_instances,
             callback=callback,
+            keeper=keeper,
         )
 
     def _sampled_expectation(
-        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
+        self,
+        bags: Bags,
+        indicator: np.ndarray,
+        known: np.ndarray | None,
+        relaxed: np.ndarray | None,
+        n_drawn: int,
     ) -> Any:
-        """An E-step on a fresh sample of the bags at each call, scaled up to all of them."""
+        """An E-step on a fresh sample of the bags at each call, scaled up to all; `n_drawn` were drawn before."""
         rng = check_random_state(self.random_state)
         size = max(1, round(self.batch_fraction * len(bags)))
         values = None if known is None else Bags(known, bags.offsets)
+        for _ in range(n_drawn):  # a fit that goes on draws what it would have drawn
+            rng.choice(len(bags), size, replace=False)
 
         def expectation(weights: np.ndarray) -> Any:
             index = rng.choice(len(bags), size, replace=False)

@@ -16,7 +16,7 @@ from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.losses import LOSSES
 from bagwise.parameters import check_choice, check_count, check_positive
 from bagwise.solvers.cccp import cccp
-from bagwise.solvers.result import Callback, SolveResult
+from bagwise.solvers.result import Callback, Keeper, SolveResult
 from bagwise.solvers.subgradient import BagProblem, heuristic
 
 SOLVERS: dict[str, Callable[..., SolveResult]] = {"heuristic": heuristic, "cccp": cccp}
@@ -126,7 +126,9 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self.restart = restart
         self.on_undefined = on_undefined
 
-    def fit(self, X: Any, Y: Any, callback: Callback | None = None) -> SupportInstanceMachine:
+    def fit(
+        self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: Keeper | None = None
+    ) -> SupportInstanceMachine:
         """Learn from bags and their labels.
 
         Parameters
@@ -135,6 +137,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
         callback : callable or None
             Called after every phase with its number and the objective.
+        checkpoint : Checkpoint or None
+            Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
         """
         self._check_parameters()
         bags, indicator = self._start_fit(X, Y)
@@ -150,6 +154,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             n_phases=self.n_phases,
             n_steps=self.n_steps,
             callback=callback,
+            keeper=checkpoint,
             **own,
         )
         if result.objective > 1.0 - 1e-9:

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from bagwise.cli._common import progress
+from bagwise.cli._data import data_options, notice, reader_options
+from bagwise.cli._settings import apply_settings, set_option
 
 
 @click.command()
@@ -34,24 +36,31 @@ from bagwise.cli._common import progress
     "--curve", type=click.Path(path_type=Path, dir_okay=False),
     help="With --select: a picture (PNG) of rank loss and transductive accuracy against the parameter.",
 )  # fmt: skip
-@click.option("--quiet", is_flag=True, help="No progress bars.")
+@set_option
+@data_options
+@click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
 def evaluate(
     data: Path, models: tuple[str, ...], mode: str, folds: int, seed: int, jobs: int,
-    records: Path | None, as_json: bool, select: str | None, grid: str | None, curve: Path | None, quiet: bool,
+    records: Path | None, as_json: bool, select: str | None, grid: str | None, curve: Path | None,
+    settings: tuple[str, ...], format_name: str | None, labels_from: Path | None, bag: str | None,
+    features: str | None, quiet: bool,
 ) -> None:  # fmt: skip
-    """Train and score models on DATA (an .npz file) by the papers' protocols."""
+    """Train and score models on DATA, a file of labelled bags, by the papers' protocols."""
+    from bagwise.batch import settings_of
     from bagwise.catalog import make_model
-    from bagwise.datasets import load_npz
+    from bagwise.io.formats import read_described
     from bagwise.io.tables import json_lines, write_json_lines
     from bagwise.model_selection import evaluate as run
     from bagwise.model_selection import search_by_rank_loss, summarize
     from bagwise.report.tables import format_summary
 
-    estimators = {name: make_model(name) for name in models}
-    dataset = load_npz(data)
+    estimators = {name: apply_settings(make_model(name), settings) for name in models}
+    made_by = {name: settings_of(estimator) for name, estimator in estimators.items()}
+    dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
+    notice(f"read {data} as {understood}", quiet or as_json)
     if select is None and (grid is not None or curve is not None):
         raise click.UsageError("--grid and --curve go with --select.")
-    values = _grid_values(select, grid)
+    values = grid_values(select, grid)
     if select is not None and curve is not None:
         _draw_curves(estimators, dataset, select, values, curve, folds, seed, jobs)
     if select is not None:
@@ -67,10 +76,10 @@ def evaluate(
                 progress=partial(report, name),
             )  # fmt: skip
     if records is not None:
-        write_json_lines(results, records)
+        write_json_lines([{**record, **made_by[record["model"]]} for record in results], records)
     rows = summarize(results)
     if as_json:
-        click.echo(json_lines(rows), nl=False)
+        click.echo(json_lines({**row, **made_by[row["model"]]} for row in rows), nl=False)
         return
     click.echo(format_summary(rows))
     for name in estimators if select is not None else ():
@@ -80,7 +89,7 @@ def evaluate(
         click.echo(f"wrote {file}")
 
 
-def _grid_values(select: str | None, grid: str | None) -> list[float]:
+def grid_values(select: str | None, grid: str | None) -> list[float]:
     """The values to select from."""
     if grid is None:
         if select not in (None, "alpha"):

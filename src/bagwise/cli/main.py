@@ -6,10 +6,16 @@ import click
 
 from bagwise._version import __version__
 from bagwise.cli._common import BagwiseGroup
+from bagwise.cli.annotate import annotate
+from bagwise.cli.convert import convert
 from bagwise.cli.demo import demo
 from bagwise.cli.evaluate import evaluate
+from bagwise.cli.fit import fit
+from bagwise.cli.info import info
+from bagwise.cli.inspect import inspect
+from bagwise.cli.predict import annotate_table, predict
 
-COMMANDS = (demo, evaluate)
+COMMANDS = (demo, annotate, inspect, fit, predict, annotate_table, evaluate, convert, info)
 
 
 @click.group(cls=BagwiseGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,4 +1,4 @@
-"""Reading and writing: the model file."""
+"""Reading and writing: data sets in many formats, labels, results and the model file."""
 
 from bagwise.io.model import load, save
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -179,28 +180,49 @@ def _labels(
 def write_csv(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
     """Write a data set as CSV: bag, one column of 0 and 1 for each class, instance label, location, features."""
     names = [str(name) for name in names_of(dataset)]
-    ids, headings = names, [BAG]
-    if len(set(names)) < len(names):
-        ids, headings = [str(i) for i in range(len(names))], [BAG, BAG_NAME]
-    has_names = len(headings) == 2
-    instance_labels, locations = instance_label_names(dataset), location_texts(dataset)
-    if dataset.Y is not None:
-        headings += [f"{LABEL_PREFIX}{name}" for name in dataset.class_names]
-    headings += [INSTANCE_LABEL] if instance_labels is not None else []
-    headings += [LOCATION] if locations is not None else []
-    headings += feature_names_of(dataset, ROLES)
-    X, offsets = dense_features(dataset), dataset.bags.offsets
+    write_csv_pieces([dataset], path, numbered=len(set(names)) < len(names))
+
+
+def write_csv_pieces(pieces: Iterable[BagDataset], path: str | os.PathLike[str], numbered: bool) -> None:
+    """Write one data set that comes in pieces of whole bags with the same classes and features.
+
+    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct.
+    """
+    written = 0
+    iterator = iter(pieces)
+    first = next(iterator)
+    headings = _headings(first, numbered)
     with atomic_write(path, "w") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([defuse(heading) for heading in headings])
-        for b, bag_id in enumerate(ids):
-            start = [defuse(bag_id)] + ([defuse(names[b])] if has_names else [])
-            if dataset.Y is not None:
-                start += dataset.Y[b].tolist()
-            for i in range(offsets[b], offsets[b + 1]):
-                row = list(start)
-                if instance_labels is not None:
-                    row.append("" if instance_labels[i] is None else defuse(str(instance_labels[i])))
-                if locations is not None:
-                    row.append(locations[i])
-                writer.writerow(row + X[i].astype(np.float64).tolist())
+        for piece in chain([first], iterator):
+            writer.writerows(_rows(piece, numbered, written))
+            written += len(piece)
+
+
+def _headings(dataset: BagDataset, numbered: bool) -> list[str]:
+    headings = [BAG, BAG_NAME] if numbered else [BAG]
+    if dataset.Y is not None:
+        headings += [f"{LABEL_PREFIX}{name}" for name in dataset.class_names]
+    headings += [INSTANCE_LABEL] if dataset.instance_labels is not None else []
+    headings += [LOCATION] if dataset.locations is not None else []
+    return headings + feature_names_of(dataset, ROLES)
+
+
+def _rows(dataset: BagDataset, numbered: bool, n_before: int) -> Iterator[list[Any]]:
+    """A row for every instance; `n_before` bags were written before."""
+    names = names_of(dataset) if dataset.bag_names is not None else [n_before + i for i in range(len(dataset))]
+    instance_labels, locations = instance_label_names(dataset), location_texts(dataset)
+    X, offsets = dense_features(dataset), dataset.bags.offsets
+    for b, name in enumerate(names):
+        start: list[Any] = [n_before + b] if numbered else []
+        start.append(defuse(str(name)))
+        if dataset.Y is not None:
+            start += dataset.Y[b].tolist()
+        for i in range(offsets[b], offsets[b + 1]):
+            row = list(start)
+            if instance_labels is not None:
+                row.append("" if instance_labels[i] is None else defuse(str(instance_labels[i])))
+            if locations is not None:
+                row.append(locations[i])
+            yield row + X[i].astype(np.float64).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bagwise.aggregation import Aggregation, Support
-from bagwise.solvers.result import Callback, SolveResult
+from bagwise.solvers.result import Callback, Keeper, SolveResult
 from bagwise.solvers.subgradient import BagProblem, descend
 
 
@@ -17,6 +17,7 @@ def cccp(
     n_steps: int,
     max_steps: int,
     callback: Callback | None = None,
+    keeper: Keeper | None = None,
 ) -> SolveResult:
     """Minimise one convex upper bound after another, each touching the objective at the last weights.
 
@@ -38,6 +39,8 @@ def cccp(
         T, K and K_max of the paper. The first phase uses the bags' means for the support of their labels.
     callback : callable or None
         Called after every phase with its number and the objective.
+    keeper : Keeper or None
+        Keeps the weights of every phase; if it has kept any, the phases after them are run.
 
     Returns
     -------
@@ -50,6 +53,10 @@ def cccp(
     shares = np.repeat(1.0 / sizes, sizes)[:, None].repeat(n_classes, axis=1)
     support = Support(rows=np.full(problem.Y.shape, -1), weights=shares)
     converged = False
+    kept = None if keeper is None else keeper.load()
+    if kept is not None:
+        weights, history = kept["weights"], kept["history"].tolist()
+        support = problem.aggregate(aggregation, weights)[1]
     while len(history) < n_phases and not converged:
         lower = _lower_bound(problem, support, weights, n_steps, max_steps)
         if lower is None and not history:
@@ -58,6 +65,8 @@ def cccp(
         weights = weights if lower is None else lower
         value, support = problem.aggregate(aggregation, weights)
         history.append(value)
+        if keeper is not None and not converged:
+            keeper.save(weights=weights, history=history)
         if callback is not None:
             callback(len(history), value)
     return SolveResult(weights, history[-1], len(history), converged, np.asarray(history))

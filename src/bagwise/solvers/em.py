@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bagwise.solvers.result import Callback, SolveResult
+from bagwise.solvers.result import Callback, Keeper, SolveResult
 
 SUFFICIENT_INCREASE = 0.5  # Armijo: half of what the gradient promises
 GROWTH, SHRINK = 2.0, 0.5
@@ -31,19 +31,25 @@ def generalized_em(
     tol: float,
     first_step: float,
     callback: Callback | None = None,
+    keeper: Keeper | None = None,
 ) -> SolveResult:
     """Maximise by E-steps, each followed by one gradient step on the surrogate, its length found by backtracking.
 
     A step that raises the surrogate raises the objective (or leaves it), so the history never falls. The search
-    starts from twice the last accepted length. Stops when the objective rises by less than `tol` of its size.
+    starts from twice the last accepted length. Stops when the objective rises by less than `tol` of its size. With a
+    `keeper` that has kept a state, goes on from there.
     """
     weights, step = start, first_step
     history: list[float] = []
     converged = False
+    kept = None if keeper is None else keeper.load()
+    if kept is not None:
+        weights, step, history = kept["weights"], float(kept["step"]), kept["history"].tolist()
     state = expectation(weights)
-    history.append(state.objective)
-    iteration = 0
-    for iteration in range(1, max_iter + 1):
+    if kept is None:
+        history.append(state.objective)
+    iteration = len(history) - 1
+    for iteration in range(len(history), max_iter + 1):
         gradient = state.gradient
         slope = float(np.vdot(gradient, gradient))
         change = state.surrogate_change(gradient)
@@ -63,4 +69,6 @@ def generalized_em(
             converged = True
             break
         step *= GROWTH
+        if keeper is not None:
+            keeper.save(weights=weights, step=step, history=history)
     return SolveResult(weights, history[-1], iteration, converged, np.asarray(history))

@@ -29,7 +29,7 @@ from bagwise.kernels.segments import (
     segment_weighted_sum,
 )
 from bagwise.losses import Loss, label_lists
-from bagwise.solvers.result import Callback, SolveResult
+from bagwise.solvers.result import Callback, Keeper, SolveResult
 
 # how the score of a bag and a class comes about: from one row, from weighted rows, or (CCCP) from one row or weighted
 # rows for the bag's labels and the best row under the current weights for all other classes
@@ -179,6 +179,7 @@ def heuristic(
     n_steps: int,
     restart: str = "best",
     callback: Callback | None = None,
+    keeper: Keeper | None = None,
 ) -> SolveResult:
     """Alternate between finding the support instances and descending with them fixed (Algorithm 4 of [1]_).
 
@@ -193,6 +194,8 @@ def heuristic(
         Go on from the phase's weights of the lowest convex objective, as in [1]_, or from its last, as in [2]_.
     callback : callable or None
         Called after every phase with its number and the objective.
+    keeper : Keeper or None
+        Keeps the weights of every phase; if it has kept any, the phases after them are run.
 
     Returns
     -------
@@ -202,12 +205,18 @@ def heuristic(
     weights, history = problem.start, list[float]()
     phase_problem = problem.means()
     support = Support(weights=np.ones(problem.Y.shape))
-    for phase in range(1, n_phases + 1):
+    kept = None if keeper is None else keeper.load()
+    if kept is not None:
+        weights, history, phase_problem = kept["weights"], kept["history"].tolist(), problem
+        support = problem.aggregate(aggregation, weights)[1]
+    for phase in range(len(history) + 1, n_phases + 1):
         descent = descend(phase_problem, support, weights, n_steps=n_steps, skip_start=phase == 1)
         weights = descent.best if restart == "best" else descent.last
         phase_problem = problem
         value, support = problem.aggregate(aggregation, weights)
         history.append(value)
+        if keeper is not None:
+            keeper.save(weights=weights, history=history)
         if callback is not None:
             callback(phase, value)
     return SolveResult(weights, history[-1], n_phases, True, np.asarray(history))

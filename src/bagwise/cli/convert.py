@@ -1,0 +1,30 @@
+"""`bagwise convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bagwise.cli._data import data_options, notice, reader_options
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--to", metavar="NAME", help="Format to write; by default that of the ending of TARGET.")
+@data_options
+@click.option("--quiet", is_flag=True, help="No remarks.")
+def convert(
+    source: Path, target: Path, to: str | None, format_name: str | None, labels_from: Path | None, bag: str | None,
+    features: str | None, quiet: bool,
+) -> None:  # fmt: skip
+    """Read bags from SOURCE and write them to TARGET in another format.
+
+    Between parquet files, and from parquet to CSV, a file may be larger than the memory.
+    """
+    from bagwise.batch import convert_file
+
+    understood = convert_file(source, target, format_name, to, **reader_options(labels_from, bag, features))
+    notice(f"read {source} as {understood}", quiet)
+    notice(f"wrote {target}", quiet)

@@ -1,0 +1,122 @@
+"""`bagwise predict` and `bagwise annotate-table`: apply a model to files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bagwise.cli._common import progress
+from bagwise.cli._data import data_options, notice, reader_options, run_each
+
+
+def _output_options(command: Any) -> Any:
+    options = (
+        click.option("--out", type=click.Path(path_type=Path), help="A .csv, .jsonl or .parquet file to write."),
+        click.option(
+            "--out-dir", type=click.Path(path_type=Path, file_okay=False),
+            help="A folder for the results of several files, each named after its data.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON lines instead of CSV."),
+        click.option("--quiet", is_flag=True, help="No remarks and no progress bars."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--scores", is_flag=True, help="Add a column score:NAME for every class.")
+@data_options
+@_output_options
+def predict(
+    model: Path, data: tuple[Path, ...], scores: bool, format_name: str | None, labels_from: Path | None,
+    bag: str | None, features: str | None, out: Path | None, out_dir: Path | None, as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Predict the label sets of the bags in DATA with MODEL, a file that fit wrote."""
+    from bagwise.batch import predict_piece
+
+    options = {**reader_options(None, bag, features), "with_labels": False}
+    if labels_from is not None:
+        raise click.UsageError("predict does not look at labels; --labels belongs to annotate-table and fit.")
+    _apply(
+        model, data, format_name, options, out, out_dir, as_json, quiet, ".predicted",
+        lambda estimator, piece: predict_piece(estimator, piece, scores),
+    )  # fmt: skip
+
+
+@click.command("annotate-table")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--inductive", is_flag=True, help="Do not look at the labels of the bags; by default they are used where known."
+)
+@data_options
+@_output_options
+def annotate_table(
+    model: Path, data: tuple[Path, ...], inductive: bool, format_name: str | None, labels_from: Path | None,
+    bag: str | None, features: str | None, out: Path | None, out_dir: Path | None, as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Label every instance of the bags in DATA with MODEL, a file that fit wrote."""
+    from bagwise.batch import annotate_piece
+
+    _apply(
+        model, data, format_name, reader_options(labels_from, bag, features), out, out_dir, as_json, quiet,
+        ".annotated", lambda estimator, piece: annotate_piece(estimator, piece, piece.Y is not None and not inductive),
+    )  # fmt: skip
+
+
+def _apply(
+    model: Path, data: tuple[Path, ...], format_name: str | None, options: dict[str, Any], out: Path | None,
+    out_dir: Path | None, as_json: bool, quiet: bool, suffix: str, work: Callable[[Any, Any], Any],
+) -> None:  # fmt: skip
+    """Run `work` on every piece of every file and write or print what it gives."""
+    from bagwise.io.model import load, read_about
+
+    if out is not None and (out_dir is not None or len(data) > 1):
+        raise click.UsageError("--out takes the result of one file; use --out-dir for several.")
+    if out is None and out_dir is None and len(data) > 1:
+        raise click.UsageError("Several files need --out-dir, a folder for their results.")
+    estimator, about = load(model), read_about(model)
+    if out_dir is not None:
+        out_dir.mkdir(parents=True, exist_ok=True)
+
+    def one(path: Path) -> None:
+        target = out if out_dir is None else out_dir / f"{path.name}{suffix}.{'jsonl' if as_json else 'csv'}"
+        made_by = {**about, "model_file": str(model)}
+        _apply_one(estimator, made_by, path, format_name, options, target, as_json, quiet, work)
+
+    if len(data) == 1:
+        one(data[0])
+    else:
+        run_each(data, one)
+
+
+def _apply_one(
+    estimator: Any, about: dict[str, Any], path: Path, format_name: str | None, options: dict[str, Any],
+    target: Path | None, as_json: bool, quiet: bool, work: Callable[[Any, Any], Any],
+) -> None:  # fmt: skip
+    from bagwise.batch import iter_dataset, select_features
+    from bagwise.io.results import write_csv_pieces, write_json_pieces, write_results
+
+    datasets, understood = iter_dataset(path, format_name, **options)
+    notice(f"read {path} as {understood}", quiet)
+    with progress(quiet) as report:
+
+        def pieces() -> Iterator[Any]:
+            done = 0
+            for dataset in datasets:
+                yield work(estimator, select_features(dataset, about.get("feature_names"), path))
+                done += len(dataset)
+                report(f"bags of {path.name}", done, 0)
+
+        if target is None:
+            (write_json_pieces if as_json else write_csv_pieces)(pieces(), sys.stdout)
+            return
+        n_rows = write_results(pieces(), target, {**about, "data": str(path)})
+    notice(f"wrote {target} ({n_rows} rows)", quiet)

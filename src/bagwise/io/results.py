@@ -1,0 +1,113 @@
+"""Results of a model as CSV, JSON lines or parquet, written piece by piece, and always with what made them.
+
+Parquet keeps that in its metadata, under the key ``bagwise-result``. CSV and JSON lines have no place for it, so it
+goes into a file beside them whose name ends in ``.json``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bagwise.columns import import_pyarrow
+from bagwise.exceptions import InputError
+from bagwise.io.files import atomic_write
+from bagwise.io.labels import LIST_MARK
+from bagwise.io.tables import defuse_value, json_lines, plain_value
+
+RESULT_KEY = b"bagwise-result"
+Piece = Mapping[str, Sequence[Any]]
+"""Columns by heading, all of one length."""
+
+
+def write_results(pieces: Iterable[Piece], path: str | os.PathLike[str], about: Mapping[str, Any]) -> int:
+    """Write pieces of one table; the ending of `path` (.csv, .jsonl or .parquet) says how. Gives the number of rows."""
+    path = Path(path)
+    if path.suffix not in WRITERS:
+        raise InputError(f"Results are written as {', '.join(WRITERS)}, not as {path.suffix!r} ({path}).")
+    n_rows = WRITERS[path.suffix](pieces, path, about)
+    if path.suffix != ".parquet":
+        with atomic_write(about_path(path), "w") as file:
+            file.write(json.dumps(about, ensure_ascii=False, indent=1, default=plain_value) + "\n")
+    return n_rows
+
+
+def about_path(path: str | os.PathLike[str]) -> Path:
+    """The file beside CSV and JSON lines that says what made them."""
+    return Path(f"{os.fspath(path)}.json")
+
+
+def write_csv_pieces(pieces: Iterable[Piece], file: Any) -> int:
+    """Write CSV with one heading to an open text file; lists become a;b;c."""
+    writer, n_rows = csv.writer(file, lineterminator="\n"), 0
+    for piece in pieces:
+        if n_rows == 0:
+            writer.writerow([defuse_value(heading) for heading in piece])
+        columns = [[_csv_cell(value) for value in column] for column in piece.values()]
+        writer.writerows(zip(*columns, strict=True))
+        n_rows += len(columns[0])
+    return n_rows
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return defuse_value(
+            LIST_MARK.join(str(plain_value(item)) if hasattr(item, "tolist") else str(item) for item in value)
+        )
+    return "" if value is None else defuse_value(value)
+
+
+def write_json_pieces(pieces: Iterable[Piece], file: Any) -> int:
+    """Write one JSON object a row to an open text file."""
+    n_rows = 0
+    for piece in pieces:
+        rows = [dict(zip(piece, values, strict=True)) for values in zip(*piece.values(), strict=True)]
+        file.write(json_lines(rows))
+        n_rows += len(rows)
+    return n_rows
+
+
+def _to_csv(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
+    with atomic_write(path, "w") as file:
+        return write_csv_pieces(pieces, file)
+
+
+def _to_json(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
+    with atomic_write(path, "w") as file:
+        return write_json_pieces(pieces, file)
+
+
+def _to_parquet(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
+    arrow = import_pyarrow("Writing parquet")
+    text = json.dumps(about, ensure_ascii=False, default=plain_value)
+    writer, n_rows = None, 0
+    with atomic_write(path) as file:
+        try:
+            for piece in pieces:
+                table = arrow.table({heading: list(column) for heading, column in piece.items()})
+                if writer is None:
+                    schema = table.schema.with_metadata({RESULT_KEY: text.encode()})
+                    schema = arrow.schema([_usable(arrow, field) for field in schema], schema.metadata)
+                    writer = arrow.parquet.ParquetWriter(file, schema)
+                writer.write_table(table.cast(writer.schema))
+                n_rows += table.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+    return n_rows
+
+
+def _usable(arrow: Any, field: Any) -> Any:
+    """A column whose first piece is all empty is taken for text, so that later pieces fit."""
+    if arrow.types.is_null(field.type):
+        return arrow.field(field.name, arrow.string())
+    if arrow.types.is_list(field.type) and arrow.types.is_null(field.type.value_type):
+        return arrow.field(field.name, arrow.list_(arrow.string()))
+    return field
+
+
+WRITERS = {".csv": _to_csv, ".jsonl": _to_json, ".parquet": _to_parquet}

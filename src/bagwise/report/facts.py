@@ -1,0 +1,92 @@
+"""What is in a data set, as plain data: sizes, labels, and what may be wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.bags import BagDataset
+from bagwise.base import name_bags
+
+
+class DatasetFacts:
+    """Gathers facts from a data set that comes in pieces of whole bags."""
+
+    def __init__(self) -> None:
+        self.n_bags = self.n_instances = self.n_features = 0
+        self.largest, self.smallest = 0, 0
+        self.class_names: list[Any] = []
+        self.label_counts = np.zeros(0, dtype=np.int64)
+        self.has_labels = self.has_instance_labels = False
+        self.n_known = self.unlabelled = self.duplicates = 0
+        self.infeasible: list[int] = []
+        self.dtype = ""
+        self._rows: set[int] = set()
+        self._low = self._high = np.zeros(0)
+        self._names: set[Any] = set()
+        self.same_names = 0
+        self.feature_names: list[str] | None = None
+
+    def add(self, dataset: BagDataset) -> None:
+        """Take in one piece."""
+        bags, first = dataset.bags, self.n_bags == 0
+        X = bags.instances.toarray() if sp.issparse(bags.instances) else bags.instances
+        low, high = X.min(axis=0), X.max(axis=0)
+        if first:
+            self.n_features, self.dtype = bags.n_features, str(X.dtype)
+            self.smallest, self._low, self._high = int(bags.sizes.min()), low, high
+            self.class_names, self.feature_names = list(dataset.class_names), dataset.feature_names
+            self.label_counts = np.zeros(len(self.class_names), dtype=np.int64)
+        self._low, self._high = np.minimum(self._low, low), np.maximum(self._high, high)
+        self.largest = max(self.largest, int(bags.sizes.max()))
+        self.smallest = min(self.smallest, int(bags.sizes.min()))
+        for row in np.ascontiguousarray(X + 0.0):  # so that -0.0 and 0.0 are one value
+            key = hash(row.tobytes())
+            self.duplicates += key in self._rows
+            self._rows.add(key)
+        for name in dataset.bag_names or []:
+            self.same_names += name in self._names
+            self._names.add(name)
+        if dataset.Y is not None:
+            self.has_labels = True
+            n_labels = dataset.Y.sum(axis=1)
+            self.label_counts += dataset.Y.sum(axis=0, dtype=np.int64)
+            self.unlabelled += int((n_labels == 0).sum())
+            self.infeasible += (np.flatnonzero(n_labels > bags.sizes) + self.n_bags).tolist()
+        if dataset.instance_labels is not None:
+            self.has_instance_labels = True
+            self.n_known += int((dataset.instance_labels.instances >= 0).sum())
+        self.n_bags += len(bags)
+        self.n_instances += bags.n_instances
+
+    def summary(self) -> dict[str, Any]:
+        """Plain data for people and programs."""
+        constant = np.flatnonzero(self._low == self._high)
+        names = self.feature_names or [str(i) for i in range(self.n_features)]
+        out: dict[str, Any] = {
+            "bags": self.n_bags,
+            "instances": self.n_instances,
+            "features": self.n_features,
+            "numbers": self.dtype,
+            "instances_a_bag": {
+                "least": self.smallest, "mean": self.n_instances / max(self.n_bags, 1), "most": self.largest,
+            },
+        }  # fmt: skip
+        if self.has_labels:
+            out["classes"] = len(self.class_names)
+            out["labels_a_bag"] = float(self.label_counts.sum() / self.n_bags)
+            out["bags_of_a_class"] = {
+                str(name): int(count) for name, count in zip(self.class_names, self.label_counts, strict=True)
+            }
+            out["bags_without_labels"] = self.unlabelled
+            out["infeasible_bags"] = len(self.infeasible)
+            if self.infeasible:
+                out["infeasible"] = f"{name_bags(self.infeasible)}: more labels than instances"
+        if self.has_instance_labels:
+            out["labelled_instances"] = self.n_known
+        out["duplicate_rows"] = self.duplicates
+        out["bags_of_a_name_used_before"] = self.same_names
+        out["constant_features"] = [names[i] for i in constant]
+        return out
