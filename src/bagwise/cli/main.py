@@ -7,6 +7,7 @@ import click
 from bagwise._version import __version__
 from bagwise.cli._common import BagwiseGroup
 from bagwise.cli.annotate import annotate
+from bagwise.cli.cluster import cluster
 from bagwise.cli.convert import convert
 from bagwise.cli.demo import demo
 from bagwise.cli.evaluate import evaluate
@@ -14,8 +15,9 @@ from bagwise.cli.fit import fit
 from bagwise.cli.info import info
 from bagwise.cli.inspect import inspect
 from bagwise.cli.predict import annotate_table, predict
+from bagwise.cli.reproduce import reproduce
 
-COMMANDS = (demo, annotate, inspect, fit, predict, annotate_table, evaluate, convert, info)
+COMMANDS = (demo, annotate, inspect, fit, predict, annotate_table, evaluate, convert, info, reproduce, cluster)
 
 
 @click.group(cls=BagwiseGroup, context_settings={"help_option_names": ["-h", "--help"]})

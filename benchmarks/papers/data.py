@@ -1,0 +1,87 @@
+"""The papers' data sets by short names: which file each is in, and why ours may differ from the authors'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from bagwise.bags import BagDataset, Bags
+from bagwise.datasets import load_npz
+from benchmarks.common import data_folder
+
+DRAWN = "the letters were drawn again: the authors' draw is lost"
+RESTORED = "which regions make a picture was restored by inference"
+ABSENT = "data not available"
+SPLIT = "the authors' random groups are not known; ours follow their class lists"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from.
+
+    Attributes
+    ----------
+    file : str
+        Name in the data folder, without the ending .npz.
+    title : str
+    reason : str or None
+        Why figures may differ from the published ones.
+    drop_absent : bool
+        Leave out classes that no bag carries, as Pham et al. do with two letters.
+    """
+
+    file: str
+    title: str
+    reason: str | None = None
+    drop_absent: bool = False
+
+
+SOURCES: dict[str, Source] = {
+    "carroll": Source("letter_carroll_rebuilt", "Letter-Carroll", DRAWN),
+    "frost": Source("letter_frost_rebuilt", "Letter-Frost", DRAWN),
+    "carroll-24": Source("letter_carroll_rebuilt", "Letter-Carroll", DRAWN, drop_absent=True),
+    "frost-24": Source("letter_frost_rebuilt", "Letter-Frost", DRAWN, drop_absent=True),
+    "hja-filtered": Source("hja_birdsong_filtered", "HJA filtered"),
+    "hja": Source("hja_birdsong", "HJA"),
+    "hja-experts": Source("hja_birdsong_experts", "HJA, experts' labels", ABSENT),
+    "msrc": Source("msrc_v2", "MSRC v2", RESTORED),
+    "voc12": Source("voc12", "VOC 2012", ABSENT),
+    "50salads": Source("50salads", "50Salads", ABSENT),
+    "scene": Source("miml_scene", "Scene"),
+    "reuters": Source("miml_reuters", "Reuters"),
+}
+
+
+def path_of(name: str) -> Path | None:
+    """The file of a data set, or None where it is not in the data folder."""
+    folder = data_folder()
+    if folder is None:
+        return None
+    path = folder / f"{SOURCES[name].file}.npz"
+    return path if path.is_file() else None
+
+
+@lru_cache(maxsize=2)
+def load(name: str) -> BagDataset:
+    """A data set that is there (`path_of`)."""
+    path = path_of(name)
+    if path is None:
+        raise FileNotFoundError(f"{SOURCES[name].file}.npz is not in the data folder; set BAGWISE_DATA to it.")
+    data = load_npz(path)
+    return without_absent_classes(data) if SOURCES[name].drop_absent else data
+
+
+def without_absent_classes(data: BagDataset) -> BagDataset:
+    """The data set without the classes that no bag carries."""
+    assert data.Y is not None
+    present = np.flatnonzero(data.Y.any(axis=0))
+    labels = data.instance_labels
+    if labels is not None:
+        renumber = np.full(data.n_classes + 1, -1)  # the last is for -1, unknown
+        renumber[present] = np.arange(len(present))
+        labels = Bags(renumber[labels.instances], data.bags.offsets)
+    names = [data.class_names[c] for c in present]
+    return replace(data, Y=data.Y[:, present], class_names=names, instance_labels=labels)

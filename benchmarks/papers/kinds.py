@@ -1,0 +1,160 @@
+"""What a run does: each kind takes a run and gives records, plain numbers by name."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise.aggregation import Support
+from bagwise.losses import LOSSES
+from bagwise.metrics import hamming_loss, instance_accuracy
+from bagwise.model_selection import BAG_MEASURES, MEASURES, evaluate, selection_curve
+from bagwise.pipeline import final_step, fit_parameters
+from bagwise.preprocessing import CLPLScaler, PerInstance
+from bagwise.solvers.subgradient import BagProblem, descend
+from benchmarks.papers.data import load
+from benchmarks.papers.methods import METHODS
+from benchmarks.papers.runs import Record, Run
+
+
+def perform(run: Run) -> list[Record]:
+    """Do what the run names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the papers fix the number of steps
+        warnings.filterwarnings("ignore", message=".*cannot be explained.*")  # training parts without a class
+        return KINDS[run.kind](run)
+
+
+def folds(run: Run) -> list[Record]:
+    """Inductive: instance accuracy and bag measures of every fold."""
+    records = evaluate(_model(run), load(run.data), "inductive", cv=dict(run.options).get("folds", 10))
+    n_classes = load(run.data).n_classes
+    kept = [{key: record[key] for key in MEASURES if key in record} for record in records]
+    return [{**record, "coverage": record["coverage"] / n_classes} for record in kept]  # as Pham et al. print it
+
+
+def training(run: Run) -> list[Record]:
+    """Transductive: accuracy on the training bags, and the Hamming loss of what would be predicted for them."""
+    data, model = load(run.data), _model(run)
+    record = evaluate(model, data, "transductive")[0]
+    found = {key: record[key] for key in ("accuracy", "fit_seconds") if key in record}
+    if dict(run.options).get("hamming"):
+        model.fit(data.bags, data.Y)
+        found["hamming_loss"] = float(hamming_loss(data.Y, model.predict(data.bags)))
+    return [found]
+
+
+def training_size(run: Run) -> list[Record]:
+    """Section 4.2 of Zhang and Zhou: one test set of 1,000 bags, N training bags drawn from the others."""
+    data, options = load(run.data), dict(run.options)
+    order = np.random.default_rng(0).permutation(len(data))
+    test, pool = order[:1000], order[1000:]
+    train = np.random.default_rng([options["bags"], options["repeat"]]).choice(pool, options["bags"], replace=False)
+    return [_bag_measures(run, train, test)]
+
+
+def multi_label_share(run: Run) -> list[Record]:
+    """Section 4.3: bags with one label (or several) are left out until the share is right; then it is halved."""
+    data, options = load(run.data), dict(run.options)
+    assert data.Y is not None
+    several = data.Y.sum(axis=1) > 1
+    many, one = np.flatnonzero(several), np.flatnonzero(~several)
+    share, generator = options["share"], np.random.default_rng([1, options["share"]])
+    n_many = min(len(many), round(len(one) * share / (100 - share)))
+    n_one = min(len(one), round(len(many) * (100 - share) / share))
+    kept = [generator.choice(many, n_many, replace=False), generator.choice(one, n_one, replace=False)]
+    order = np.random.default_rng([share, options["repeat"]]).permutation(np.concatenate(kept))
+    return [_bag_measures(run, order[: len(order) // 2], order[len(order) // 2 :])]
+
+
+def learning(run: Run) -> list[Record]:
+    """Section 6.3 of Pham et al.: a share of the bags for training, the others for testing, several draws."""
+    data, options = load(run.data), dict(run.options)
+    assert data.instance_labels is not None
+    records = []
+    for repeat in range(options["repeats"]):
+        order = np.random.default_rng([options["percent"], repeat]).permutation(len(data))
+        n_train = max(2, round(len(data) * options["percent"] / 100))
+        part, rest = data[order[:n_train]], data[order[n_train:]]
+        model = _model(run)
+        given = {}
+        if getattr(final_step(model), "needs_instance_labels", False):
+            given = fit_parameters(model, instance_labels=part.instance_labels)
+        model.fit(part.bags, part.Y, **given)
+        assert rest.instance_labels is not None
+        truth, labels = rest.instance_labels.instances, model.predict_instances(rest.bags)
+        records.append({"accuracy": float(instance_accuracy(truth, labels))})
+    return records
+
+
+def history(run: Run) -> list[Record]:
+    """The objective after every phase (Figure 4 of Briggs et al. 2013)."""
+    data, model = load(run.data), _model(run)
+    model.fit(data.bags, data.Y)
+    return [{"objective": float(value)} for value in final_step(model).objective_history_]
+
+
+def steps(run: Run) -> list[Record]:
+    """The convex objective along one descent with the bags' means (Figure 1 of Briggs et al. 2012)."""
+    data = load(run.data)
+    assert data.Y is not None
+    bags = PerInstance(CLPLScaler()).fit_transform(data.bags)
+    problem = BagProblem.build(bags, data.Y, LOSSES["rank"], dict(run.settings)["alpha"]).means()
+    descent = descend(problem, Support(weights=np.ones(data.Y.shape)), problem.start, n_steps=100)
+    return [{"objective": float(value)} for value in descent.values]
+
+
+def curve(run: Run) -> list[Record]:
+    """Accuracy and cross-validated rank loss against alpha (Figure 5 of Briggs et al. 2013)."""
+    options = dict(run.options)
+    values = [10.0**exponent for exponent in options["exponents"]]
+    return selection_curve(_model(run), load(run.data), "alpha", values, cv=options["folds"])
+
+
+def complexity(run: Run) -> list[Record]:
+    """The sums of Table 9 and the ratio of Table 10 of Pham et al."""
+    data = load(run.data)
+    assert data.Y is not None
+    n, labels = data.bags.sizes.astype(float), data.Y.sum(axis=1).astype(float)
+    exponential = labels * 2.0**labels * n
+    cheapest = np.sort(exponential)[: int(0.8 * len(n))]
+    return [
+        {
+            "sum |Y| 2^|Y| n^2": float(np.sum(exponential * n)),
+            "sum |Y| 2^|Y| n": float(np.sum(exponential)),
+            "sum n c d": float(np.sum(n) * data.n_classes * data.bags.n_features),
+            "ratio": float(np.sum(exponential) / np.sum(cheapest)),
+        }
+    ]
+
+
+def _model(run: Run):
+    return METHODS[run.method](**dict(run.settings))
+
+
+def _bag_measures(run: Run, train: np.ndarray, test: np.ndarray) -> Record:
+    data, model = load(run.data), _model(run)
+    assert data.Y is not None
+    started = time.perf_counter()
+    model.fit(data.bags[train], data.Y[train])
+    seconds = time.perf_counter() - started
+    outcome = {"labels": model.predict(data.bags[test]), "scores": model.decision_function(data.bags[test])}
+    measures = {name: float(function(data.Y[test], outcome[needs])) for name, (function, needs) in BAG_MEASURES.items()}
+    return {**measures, "fit_seconds": seconds}
+
+
+KINDS: dict[str, Callable[[Run], list[Record]]] = {
+    "folds": folds,
+    "training": training,
+    "training-size": training_size,
+    "multi-label-share": multi_label_share,
+    "learning": learning,
+    "history": history,
+    "steps": steps,
+    "curve": curve,
+    "complexity": complexity,
+}

@@ -1,0 +1,95 @@
+"""The page of results, in Markdown, and the summary on the README."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from bagwise.report.tables import format_table
+from benchmarks.papers.data import SOURCES
+from benchmarks.papers.experiment import Report
+from benchmarks.papers.tables import Cell, Table
+
+INTRODUCTION = """\
+# The papers, reproduced
+
+Written by `{command}`; do not edit by hand. Each cell: ours, then what the paper prints, then the difference. **Bold**:
+a two-tailed paired t-test at 95 % over the folds does not tell it from our best of the column. A mark ▼ stands where
+ours is worse by more than one published standard deviation (by more than {unit:g} where the paper prints none); the
+reasons that are known stand below the table.
+"""
+
+
+def cell_text(cell: Cell, digits: int, plain: bool = False) -> str:
+    """One cell; `plain` for a terminal."""
+    if cell.text is not None:
+        return cell.text
+    published = "-" if cell.published is None else f"{cell.published:,.{digits}f}"
+    if cell.ours is None:
+        return f"- / {published}"
+    ours = f"{cell.ours:,.{digits}f}"
+    if cell.best and not plain:
+        ours = f"**{ours}**"
+    spread = "" if cell.deviation is None else f" ± {cell.deviation:.{digits}f}"
+    difference = "" if cell.difference is None else f" ({cell.difference:+,.{digits}f})"
+    return f"{ours}{spread} / {published}{difference}{' ▼' if cell.falls_short else ''}"
+
+
+def title_of(name: str) -> str:
+    return SOURCES[name].title if name in SOURCES else name
+
+
+def grid_of(table: Table, plain: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows."""
+    cells = {(cell.row, cell.column): cell for cell in table.cells}
+    rows = [
+        [
+            title_of(row),
+            *(
+                cell_text(cells[row, column], table.digits, plain) if (row, column) in cells else ""
+                for column in table.columns
+            ),
+        ]
+        for row in table.rows
+    ]
+    return ["", *map(title_of, table.columns)], rows
+
+
+def reasons(cells: Iterable[Cell]) -> list[str]:
+    """Known reasons of marked and empty cells, each once with the columns it is for."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.reason and cell.text is None and (cell.ours is None or cell.falls_short):
+            columns = found.setdefault(cell.reason, [])
+            if title_of(cell.column) not in columns:
+                columns.append(title_of(cell.column))
+    return [f"{', '.join(columns)}: {reason}." for reason, columns in found.items()]
+
+
+def terminal_text(title: str, report: Report) -> str:
+    """A report for the terminal."""
+    parts = [title]
+    for table in report.tables:
+        headings, rows = grid_of(table, plain=True)
+        parts.append(f"{table.title}\n\n{format_table(headings, rows, right=range(1, len(headings)))}")
+        parts += reasons(table.cells)
+    parts += report.notes
+    parts += [f"wrote {path}" for _, path in report.pictures]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown_text(title: str, name: str, report: Report, page: Path) -> str:
+    """A section of the page."""
+    parts = [f"## {title}", f"`bagwise reproduce {name}`"]
+    for table in report.tables:
+        headings, rows = grid_of(table)
+        lines = [headings, ["---"] * len(headings), *rows]
+        parts.append(f"{table.title}.")
+        parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
+        known = reasons(table.cells)
+        if known:
+            parts.append("\n".join(f"- {line}" for line in known))
+    parts += report.notes
+    parts += [f"![{what}]({os.path.relpath(path, page.parent)})\n\n{what}." for what, path in report.pictures]
+    return "\n\n".join(parts) + "\n"

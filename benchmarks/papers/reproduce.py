@@ -1,0 +1,86 @@
+"""Run experiments, print them, and write the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from bagwise.exceptions import InputError
+from bagwise.io.files import atomic_write
+from benchmarks.papers import EXPERIMENTS
+from benchmarks.papers.kinds import perform
+from benchmarks.papers.page import INTRODUCTION, markdown_text, terminal_text
+from benchmarks.papers.runs import Store, execute
+from benchmarks.papers.tables import WITHOUT_DEVIATION
+
+ROOT = Path(__file__).parents[2]
+
+
+def select(names: Iterable[str]) -> list[str]:
+    """Experiments by name, or by the beginning of a name such as a paper's; none means all."""
+    chosen: list[str] = []
+    for name in names:
+        found = [known for known in EXPERIMENTS if known == name or known.startswith(f"{name}-")]
+        if not found:
+            raise InputError(f"There is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}.")
+        chosen += [known for known in found if known not in chosen]
+    return chosen or list(EXPERIMENTS)
+
+
+def reproduce(
+    names: Iterable[str] = (),
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    out: Path | None = None,
+    say: Callable[[str], None] = print,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> None:
+    """Run what is not there yet, print every table, and write the page where all experiments were asked for.
+
+    Parameters
+    ----------
+    names : names of experiments or papers
+        None means all.
+    quick : bool
+        Few settings, folds and data sets; its page is written beside the runs, not into docs/.
+    jobs : int
+        Runs in parallel.
+    out : path or None
+        Folder of the runs (JSON lines) and, in the short form, of page and pictures; ``papers-output`` by default.
+    say : callable
+        Given the text of every experiment.
+    progress : callable or None
+        Called with what was done, how many are, and how many there are.
+    """
+    chosen = select(names)
+    folder = out if out is not None else ROOT / "papers-output"
+    store = Store(folder / ("runs-quick.jsonl" if quick else "runs.jsonl"))
+    page = folder / "results.md" if quick else ROOT / "docs" / "results.md"
+    wanted = {run.key: run for name in chosen for run in EXPERIMENTS[name].runs(quick)}
+    n_done = sum(run in store for run in wanted.values())
+    for name in chosen:
+        experiment = EXPERIMENTS[name]
+        for run in execute(experiment.runs(quick), store, perform, jobs=jobs):
+            n_done += 1
+            if progress is not None:
+                progress(str(run), n_done, len(wanted))
+        say(terminal_text(experiment.title, experiment.report(store, quick, page.parent / "results")))
+        if len(chosen) == len(EXPERIMENTS):
+            write_page(page, store, quick)
+    if len(chosen) == len(EXPERIMENTS):
+        say(f"wrote {page}")
+
+
+def write_page(page: Path, store: Store, quick: bool) -> None:
+    """Write the sections of all experiments whose runs are finished; the others are named."""
+    command = "make papers QUICK=1" if quick else "make papers"
+    parts = [INTRODUCTION.format(command=command, unit=WITHOUT_DEVIATION)]
+    for name, experiment in EXPERIMENTS.items():
+        if all(run in store for run in experiment.runs(quick)):
+            report = experiment.report(store, quick, page.parent / "results")
+            parts.append(markdown_text(experiment.title, name, report, page))
+        else:
+            parts.append(f"## {experiment.title}\n\n`bagwise reproduce {name}` has not been run to its end yet.\n")
+    with atomic_write(page, "w") as file:
+        file.write("\n".join(parts))

@@ -1,0 +1,235 @@
+"""Tables of ours beside the published: cells, their marks, and the choice of a setting."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import ttest_rel
+
+from benchmarks.papers.data import ABSENT, SOURCES, path_of
+from benchmarks.papers.runs import Record, Run, Store
+
+HIGHER_IS_BETTER = ("accuracy", "average_precision", "nmi")
+LEVEL = 0.05  # of the paired t-tests
+WITHOUT_DEVIATION = 1.0  # what counts as a deviation where the paper prints none, in the table's units
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table.
+
+    Attributes
+    ----------
+    ours, deviation : float or None
+        None where the data is not there or the run was left out.
+    published, published_deviation : float or None
+    setting : str
+        That was chosen.
+    best : bool
+        Not distinguishable from our best method of the column by a two-tailed paired t-test.
+    reason : str or None
+        Known, for a difference or an empty cell.
+    higher : bool
+        Whether more is better.
+    text : str or None
+        Shown as it is, in place of figures.
+    """
+
+    row: str
+    column: str
+    ours: float | None = None
+    deviation: float | None = None
+    published: float | None = None
+    published_deviation: float | None = None
+    setting: str = ""
+    best: bool = False
+    reason: str | None = None
+    higher: bool = True
+    text: str | None = None
+
+    @property
+    def difference(self) -> float | None:
+        if self.ours is None or self.published is None:
+            return None
+        return self.ours - self.published
+
+    @property
+    def falls_short(self) -> bool:
+        """Worse than published by more than a published standard deviation."""
+        difference = self.difference
+        allowed = self.published_deviation if self.published_deviation is not None else WITHOUT_DEVIATION
+        return difference is not None and (-difference if self.higher else difference) > allowed + 1e-9
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells under a title; `rows` and `columns` give their order."""
+
+    title: str
+    cells: list[Cell]
+    digits: int = 1
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[str]:
+        return list(dict.fromkeys(cell.row for cell in self.cells))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(cell.column for cell in self.cells))
+
+
+@lru_cache
+def published(paper: str) -> dict[str, Any]:
+    """The figures of a paper, as they are in published/."""
+    with (Path(__file__).parent / "published" / f"{paper}.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def figure(values: Sequence[float] | None, position: int) -> float | None:
+    """A published figure; None where the paper has a dash or no such row."""
+    if values is None or math.isnan(values[position]):
+        return None
+    return float(values[position])
+
+
+Grid = Callable[[str, str, bool], list[dict[str, Any]]]
+"""Row, data set and whether the short form is wanted -> settings to choose from."""
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A table whose rows are methods and whose columns are data sets.
+
+    Attributes
+    ----------
+    paper, table : str
+        Names in published/.
+    kind : str
+        "folds" or "training".
+    grid : callable
+        Settings of each row; the best by `tuning` is shown.
+    tuning : str
+        Measure by which the setting is chosen.
+    measure, scale, digits
+        What is shown, times what, with how many digits.
+    quick_columns : tuple of str
+        Data sets of the short form.
+    quick_rows : tuple of str or None
+        Rows of the short form, None for all.
+    """
+
+    paper: str
+    table: str
+    kind: str
+    grid: Grid
+    tuning: str = "accuracy"
+    measure: str = "accuracy"
+    scale: float = 100.0
+    digits: int = 1
+    options: tuple[tuple[str, Any], ...] = ()
+    quick_columns: tuple[str, ...] = ()
+    quick_rows: tuple[str, ...] | None = None
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        return published(self.paper)[self.table]
+
+    def settings(self, row: str, data: str, quick: bool) -> list[Run]:
+        options = (("folds", 3),) if quick and self.kind == "folds" else self.options
+        return [Run(self.kind, data, row, tuple(s.items()), options) for s in self.grid(row, data, quick)]
+
+    def chosen(self, quick: bool) -> list[tuple[str, str]]:
+        """Row and column of every cell that is computed."""
+        return [
+            (row, data)
+            for row, values in self.entry["rows"].items()
+            for position, data in enumerate(self.entry["columns"])
+            if path_of(data) is not None
+            and figure(values, position) is not None
+            and (not quick or (data in self.quick_columns and (self.quick_rows is None or row in self.quick_rows)))
+        ]
+
+    def runs(self, quick: bool) -> list[Run]:
+        return [run for row, data in self.chosen(quick) for run in self.settings(row, data, quick)]
+
+    def table_of(self, store: Store, quick: bool) -> Table:
+        computed = set(self.chosen(quick))
+        cells = []
+        for position, data in enumerate(self.entry["columns"]):
+            column: list[Cell] = []
+            values: dict[str, np.ndarray] = {}
+            for row, figures in self.entry["rows"].items():
+                base = Cell(
+                    row,
+                    data,
+                    published=figure(figures, position),
+                    published_deviation=figure(self.entry.get("deviations", {}).get(row), position),
+                    reason=SOURCES[data].reason,
+                    higher=self.measure in HIGHER_IS_BETTER,
+                )
+                if base.published is None:
+                    continue
+                if (row, data) not in computed:
+                    reason = ABSENT if path_of(data) is None else "not in the short form"
+                    column.append(replace(base, reason=reason))
+                    continue
+                run, records = best_of(self.settings(row, data, quick), store, self.tuning)
+                values[row] = self.scale * np.array([record[self.measure] for record in records])
+                column.append(replace(base, **mean_of(values[row]), setting=setting_text(run)))
+            cells += mark_best(column, values)
+        return Table(self.entry["title"], cells, self.digits)
+
+
+def best_of(runs: Iterable[Run], store: Store, measure: str) -> tuple[Run, list[Record]]:
+    """The run with the best mean of a measure; of equals the first."""
+    sign = 1.0 if measure in HIGHER_IS_BETTER else -1.0
+    found = [(run, store[run]) for run in runs]
+    return max(found, key=lambda item: sign * float(np.mean([record[measure] for record in item[1]])))
+
+
+def mean_of(values: np.ndarray) -> dict[str, float | None]:
+    return {"ours": float(values.mean()), "deviation": float(values.std()) if len(values) > 1 else None}
+
+
+def setting_text(run: Run) -> str:
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in run.settings
+    )
+
+
+def mark_best(cells: list[Cell], values: dict[str, np.ndarray]) -> list[Cell]:
+    """Mark the methods that a paired t-test over the folds cannot tell from the best, as Pham et al. do in bold."""
+    scored = [cell for cell in cells if cell.ours is not None]
+    if not scored:
+        return cells
+    sign = 1.0 if scored[0].higher else -1.0
+    top = max(scored, key=lambda cell: sign * cell.ours)  # type: ignore[operator]
+    marked = {cell.row for cell in scored if not differs(values[cell.row], values[top.row])}
+    return [replace(cell, best=cell.row in marked) for cell in cells]
+
+
+def differs(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether a two-tailed paired t-test tells the two apart; single values differ where they are not equal."""
+    if len(first) < 2:
+        return bool(np.any(first != second))
+    difference = first - second
+    if np.ptp(difference) == 0:
+        return bool(difference[0] != 0)
+    return bool(ttest_rel(first, second).pvalue < LEVEL)
+
+
+def win_tie_loss(pairs: Iterable[tuple[np.ndarray, np.ndarray]], higher: bool) -> str:
+    """How often the first is significantly better, not told apart, significantly worse."""
+    counts = {1: 0, 0: 0, -1: 0}
+    for first, second in pairs:
+        sign = np.sign(np.mean(first) - np.mean(second)) * (1 if higher else -1)
+        counts[int(sign) if differs(first, second) else 0] += 1
+    return f"{counts[1]}/{counts[0]}/{counts[-1]}"
