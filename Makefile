@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock clean clean-kernels
+.PHONY: help setup demo test lint format bench fuzz lock clean clean-kernels
 
 help:
 	@echo "make demo    make letter bags, learn from their bag labels, show what was worked out"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
+	@echo "make fuzz    damaged files for every reader (COUNT=100000 inputs each)"
 	@echo "make lock    resolve requirements.lock anew"
 	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
@@ -44,6 +45,9 @@ format: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+fuzz: setup
+	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

@@ -30,6 +30,10 @@ from bagwise.cli._settings import apply_settings, set_option
     "--checkpoint", type=click.Path(path_type=Path, file_okay=False),
     help="A folder that keeps the state of a long fit; the same command goes on from there.",
 )  # fmt: skip
+@click.option(
+    "--checkpoint-seconds", type=click.FloatRange(min=0), default=10.0, show_default=True,
+    help="How often the state is kept.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is random.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Parallel jobs; -1 for all processors.")
 @data_options
@@ -37,8 +41,9 @@ from bagwise.cli._settings import apply_settings, set_option
 @click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
 def fit(
     data: Path, name: str, out: Path, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
-    use_known: bool, checkpoint: Path | None, seed: int, jobs: int, format_name: str | None, labels_from: Path | None,
-    bag: str | None, features: str | None, as_json: bool, quiet: bool,
+    use_known: bool, checkpoint: Path | None, checkpoint_seconds: float, seed: int, jobs: int,
+    format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, as_json: bool,
+    quiet: bool,
 ) -> None:  # fmt: skip
     """Train a model on DATA, a file of labelled bags, and save it."""
     from bagwise.batch import settings_of
@@ -62,7 +67,9 @@ def fit(
         model.set_params(**best)
     with progress(quiet or as_json) as report:
         callback = _iteration_reporter(report)
-        keeper = fit_dataset(model, dataset, use_known=use_known, checkpoint=checkpoint, callback=callback)
+        keeper = fit_dataset(
+            model, dataset, use_known=use_known, checkpoint=checkpoint, callback=callback, interval=checkpoint_seconds
+        )
     about = {
         "model": name, **settings_of(model), "data": dataset.name, "n_bags": len(dataset),
         "n_instances": dataset.bags.n_instances, "feature_names": dataset.feature_names, "seed": seed,

@@ -105,7 +105,7 @@ class ParquetBags:
             self.n_rows = self._file.metadata.num_rows
             self._about = self._read_about()
         self.headings = list(self.schema.names)
-        nested = [name for name in self.headings if self._is_nested(self.schema.field(name).type)]
+        nested = [name for i, name in enumerate(self.headings) if self._is_nested(self.schema.field(i).type)]
         self.form = "nested" if nested and features is None else "long"
         self.class_names = self._about.get("class_names")
         where = f"{self.path}, its columns"
