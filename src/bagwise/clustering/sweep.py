@@ -1,0 +1,172 @@
+"""Choosing the number of clusters, C and balance without labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.utils import check_random_state
+
+from bagwise.bags import Bags, as_bags
+from bagwise.base import check_finite
+from bagwise.clustering.m3ic import M3IC
+from bagwise.exceptions import InputError
+from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
+from bagwise.parameters import check_choice, is_count
+
+Record = dict[str, Any]
+
+C_VALUES = (0.25, 1.0, 4.0, 16.0)
+BALANCE_VALUES = (0.0, 0.1, 1.0, 10.0)
+"""A coarse form of the grids in section 4.2 of the paper."""
+
+
+def sweep(
+    X: Any,
+    n_clusters: int | Iterable[int] = (2, 3, 4, 5),
+    *,
+    C: float | Iterable[float] = C_VALUES,
+    balance: float | Iterable[float] = BALANCE_VALUES,
+    n_seeds: int = 5,
+    estimator: M3IC | None = None,
+    distance: str = "average",
+    max_bags: int = 1000,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Record]:
+    """Fit M3IC at every setting from several seeds, and say what can be said of the clusters without labels.
+
+    Parameters
+    ----------
+    X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Scaled as they will be for the fit.
+    n_clusters, C, balance : a value, or several
+    n_seeds : int, default=5
+        Starts at each setting, one a seed.
+    estimator : M3IC or None
+        Gives all other parameters, such as the kernel.
+    distance : {"average", "maximal", "minimal"}, default="average"
+        Hausdorff distance of the silhouette.
+    max_bags : int, default=1000
+        The silhouette is taken over at most so many bags, drawn once: their distances are all pairs.
+    random_state : int, RandomState or None, default=0
+    n_jobs : int or None
+        Settings in parallel.
+    progress : callable or None
+        Called with the settings done and their number.
+
+    Returns
+    -------
+    list of dict
+        One for each setting, in the order of `n_clusters`, then `C`, then `balance`: these three, and
+
+        - ``objective``: the lowest J of the seeds; comparable at equal C only;
+        - ``cost``: J / C, between 0 and 1: W = 0 costs 1;
+        - ``seed``: that start's; ``M3IC(..., n_init=1, random_state=seed)`` gives these clusters again;
+        - ``sizes``: its clusters' sizes, the largest first;
+        - ``silhouette``: mean silhouette of its clusters over the distances of bags, -1 to 1; None with one cluster;
+        - ``stability``: mean adjusted Rand index of all pairs of seeds; None with one seed.
+
+    See Also
+    --------
+    choose_setting : takes one of the records.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.clustering import choose_setting, sweep
+    >>> rng = np.random.default_rng(0)
+    >>> corners = 5 * np.eye(3)[np.arange(45) % 3]
+    >>> bags = [corner + rng.normal(size=(4, 3)) for corner in corners]
+    >>> records = sweep(bags, [2, 3, 4], C=1.0, balance=[0.0, 1.0])
+    >>> len(records), choose_setting(records)["n_clusters"]
+    (6, 3)
+    """
+    check_choice("distance", distance, KINDS)
+    for name, value in (("n_seeds", n_seeds), ("max_bags", max_bags)):
+        if not is_count(value):
+            raise InputError(f"{name} must be a whole number, 1 or more. Got {value!r}.")
+    bags, rng = as_bags(X), check_random_state(random_state)
+    check_finite(bags)  # before the distances, not after
+    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=n_seeds)]
+    sample = np.sort(rng.permutation(len(bags))[:max_bags])
+    seen = bags[sample]
+    distances = hausdorff_distances(seen.instances, seen.offsets, kind=distance)
+    settings = list(product(_values(n_clusters), _values(C), _values(balance)))
+    if not settings:
+        raise InputError("There is no setting to try; give at least one value of n_clusters, C and balance.")
+    work = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_try_setting)(bags, setting, seeds, estimator or M3IC(), distances, sample) for setting in settings
+    )
+    records = []
+    for record in work:
+        records.append(record)
+        if progress is not None:
+            progress(len(records), len(settings))
+    return records
+
+
+def choose_setting(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The setting of the largest silhouette among those that use all their clusters; the more stable of equals.
+
+    Where no setting uses all its clusters, all are eligible. J cannot choose: it grows with C and falls with balance
+    and with the number of clusters, whatever the data.
+    """
+    if not records:
+        raise InputError("There are no records to choose from; pass those of sweep.")
+    full = [record for record in records if min(record["sizes"]) > 0] or list(records)
+    return max(full, key=lambda record: (_or_least(record["silhouette"]), _or_least(record["stability"])))
+
+
+def _or_least(value: float | None) -> float:
+    return -np.inf if value is None else value
+
+
+def _values(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Iterable) else [value]
+
+
+def _try_setting(
+    bags: Bags,
+    setting: tuple[int, float, float],
+    seeds: list[int],
+    estimator: M3IC,
+    distances: np.ndarray,
+    sample: np.ndarray,
+) -> Record:
+    n_clusters, C, balance = setting
+    model = clone(estimator).set_params(n_clusters=n_clusters, C=C, balance=balance, n_init=1)
+    fits = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # empty clusters are what the sizes tell
+        for seed in seeds:
+            fitted = clone(model).set_params(random_state=seed).fit(bags)
+            fits.append((fitted.objective_, seed, fitted.labels_))
+    objective, seed, labels = min(fits, key=lambda fit: fit[0])
+    pairs = [adjusted_rand_score(a, b) for (_, _, a), (_, _, b) in combinations(fits, 2)]
+    return {
+        "n_clusters": n_clusters,
+        "C": C,
+        "balance": balance,
+        "objective": float(objective),
+        "cost": float(objective / C),
+        "seed": seed,
+        "sizes": np.bincount(labels, minlength=n_clusters).tolist(),
+        "silhouette": _silhouette(distances, labels[sample]),
+        "stability": float(np.mean(pairs)) if pairs else None,
+    }
+
+
+def _silhouette(distances: np.ndarray, labels: np.ndarray) -> float | None:
+    """Mean silhouette, or None where there are not at least two clusters and one bag more than clusters."""
+    if not 2 <= len(np.unique(labels)) < len(labels):
+        return None
+    return float(silhouette_score(distances, labels, metric="precomputed"))
