@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,9 @@ STYLES = ("-", "--", "-.", ":")
 
 
 def draw_panels(
-    panels: Mapping[str, Lines], path: Path, *, x: str, y: str, log_x: bool = False, log_y: bool = False
+    panels: Mapping[str, Lines], path: Path, *, x: str, y: str, log_x: bool = False, log_y: Collection[str] = ()
 ) -> Path:
-    """Draw one panel for each entry and write a picture."""
+    """Draw one panel for each entry and write a picture; `log_y` names the panels with a logarithmic scale."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -40,7 +40,7 @@ def draw_panels(
         axis.grid(alpha=0.25)
         if log_x:
             axis.set_xscale("log")
-        if log_y:
+        if title in log_y:
             axis.set_yscale("log")
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)

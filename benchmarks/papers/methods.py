@@ -93,5 +93,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     ),
     "m3miml-rbf": lambda **settings: _unit_range(M3MIML(C=1.0, gamma=1.0, tol=1e-3, **settings)),
     "mimlboost": lambda **settings: _unit_range(MIMLBoost(n_rounds=25, **settings)),
+    "mimlboost-feature": lambda **settings: _unit_range(MIMLBoost(n_rounds=25, label_coding="feature", **settings)),
     "mimlsvm": lambda **settings: _unit_range(MIMLSVM(gamma=0.2, random_state=0, **settings)),
 }

@@ -82,5 +82,6 @@ def write_page(page: Path, store: Store, quick: bool) -> None:
             parts.append(markdown_text(experiment.title, name, report, page))
         else:
             parts.append(f"## {experiment.title}\n\n`bagwise reproduce {name}` has not been run to its end yet.\n")
+    page.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(page, "w") as file:
         file.write("\n".join(parts))

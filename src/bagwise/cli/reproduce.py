@@ -56,5 +56,5 @@ def _checkout() -> Path:
         if (folder / "benchmarks" / "papers").is_dir():
             return folder
     raise click.ClickException(
-        "the published figures are not part of the installed package; clone the project and run `bagwise reproduce` there."
+        "the published figures are not part of the installed package; clone the project and run the command there."
     )

@@ -1,0 +1,167 @@
+"""The reproduction of the papers: published figures, the store of runs, marks, and a whole experiment on made data."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.papers import EXPERIMENTS
+from benchmarks.papers import data as sources
+from benchmarks.papers.kinds import KINDS
+from benchmarks.papers.methods import METHODS
+from benchmarks.papers.page import cell_text, reasons, terminal_text
+from benchmarks.papers.reproduce import reproduce, select
+from benchmarks.papers.runs import Run, Store, execute
+from benchmarks.papers.tables import Cell, best_of, differs, mark_best, win_tie_loss
+
+from bagwise.datasets import make_gaussian_bags
+from bagwise.exceptions import InputError
+
+PUBLISHED = Path(sources.__file__).parent / "published"
+
+
+@pytest.fixture
+def data_folder(tmp_path, monkeypatch):
+    """A folder with one of the papers' files, made up; the others are not there."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    made = make_gaussian_bags(n_bags=24, n_features=4, n_classes=4, separation=2.0, random_state=0)
+    np.savez(
+        folder / "letter_carroll_rebuilt.npz",
+        X=made.bags.instances,
+        bag=made.bags.bag_index,
+        Y=made.Y,
+        y=made.instance_labels.instances,
+    )
+    monkeypatch.setenv("BAGWISE_DATA", str(folder))
+    sources.load.cache_clear()
+    yield folder
+    sources.load.cache_clear()
+
+
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.toml")), ids=lambda path: path.stem)
+def test_published_tables_are_rectangular(path):
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert tables
+    for name, table in tables.items():
+        for part in [table] if "columns" in table else table.values():
+            for values in (*part["rows"].values(), *part.get("deviations", {}).values()):
+                assert len(values) == len(part["columns"]), name
+            assert set(part.get("deviations", {})) <= set(part["rows"])
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+@pytest.mark.parametrize("quick", [True, False])
+def test_runs_are_named_in_the_lists(name, quick, data_folder):
+    for run in EXPERIMENTS[name].runs(quick):
+        assert run.kind in KINDS
+        assert run.method in METHODS
+        assert sources.SOURCES[run.data].file == "letter_carroll_rebuilt"  # nothing else is there
+        assert json.loads(run.key)  # made of plain values
+
+
+def test_a_store_goes_on_after_a_torn_line(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    first, second, third = (Run("folds", "carroll", "dummy", (), (("folds", n),)) for n in (2, 3, 4))
+    calls = []
+
+    def perform(run):
+        calls.append(run)
+        return [{"accuracy": 0.1 + 0.2, "n": dict(run.options)["folds"]}]
+
+    assert list(execute([first, second, first], Store(path), perform)) == [first, second]
+    path.write_text(path.read_text()[:-7])  # stopped in the middle of a line
+    store = Store(path)
+    assert first in store
+    assert second not in store
+    assert list(execute([first, second, third], store, perform)) == [second, third]
+    again = Store(path)
+    assert [again[run][0]["n"] for run in (first, second, third)] == [2, 3, 4]
+    assert again[first][0]["accuracy"] == 0.1 + 0.2  # to the last bit
+    assert calls == [first, second, second, third]
+
+
+def test_cells_are_marked_beyond_one_deviation():
+    base = {"row": "sim", "column": "carroll", "published": 50.0}
+    assert not Cell(**base, ours=46.1, published_deviation=4.0).falls_short
+    assert Cell(**base, ours=45.9, published_deviation=4.0).falls_short
+    assert Cell(**base, ours=48.9).falls_short  # no deviation: one point
+    assert not Cell(**base, ours=49.1).falls_short
+    assert Cell(**base, ours=54.1, published_deviation=4.0, higher=False).falls_short
+    assert not Cell(**base).falls_short
+    assert cell_text(Cell(**base, ours=45.9, deviation=3.0, published_deviation=4.0, best=True), 1) == (
+        "**45.9** ± 3.0 / 50.0 (-4.1) ▼"
+    )
+    assert cell_text(Cell(**base), 1) == "- / 50.0"
+    assert reasons([Cell(**base, ours=40.0, reason="drawn again"), Cell(**base, ours=50.0, reason="never shown")]) == [
+        "Letter-Carroll: drawn again."
+    ]
+
+
+def test_wins_and_best_by_paired_tests():
+    rng = np.random.default_rng(0)
+    base = rng.normal(50, 5, 10)
+    better, same = base + 3 + rng.normal(0, 0.5, 10), base + rng.normal(0, 3, 10)
+    assert differs(better, base)
+    assert not differs(same, base)
+    assert not differs(base, base)
+    assert differs(base + 1, base)  # a constant difference has no spread
+    assert win_tie_loss([(better, base), (same, base), (base, better)], higher=True) == "1/1/1"
+    assert win_tie_loss([(better, base)], higher=False) == "0/0/1"
+    cells = [Cell(name, "carroll", ours=float(values.mean())) for name, values in (("a", better), ("b", base))]
+    assert [cell.best for cell in mark_best(cells, {"a": better, "b": base})] == [True, False]
+
+
+def test_the_best_setting_is_chosen_by_the_measure(tmp_path):
+    store = Store(tmp_path / "runs.jsonl")
+    runs = [Run("folds", "carroll", "sim", (("alpha", a),)) for a in (1e-6, 1e-7)]
+    store.add(runs[0], [{"accuracy": 0.5, "hamming_loss": 0.2}], 0.0)
+    store.add(runs[1], [{"accuracy": 0.6, "hamming_loss": 0.3}], 0.0)
+    assert best_of(runs, store, "accuracy")[0] == runs[1]
+    assert best_of(runs, store, "hamming_loss")[0] == runs[0]
+
+
+def test_names():
+    assert select([]) == list(EXPERIMENTS)
+    assert select(["pham-table-3"]) == ["pham-table-3"]
+    assert set(select(["pham"])) == {name for name in EXPERIMENTS if name.startswith("pham-")}
+    with pytest.raises(InputError, match="There is no experiment 'pam'; there are briggs2013-table-3a"):
+        select(["pam"])
+
+
+NAMES = ["briggs2013-table-3c", "briggs2013-figure-4", "pham-table-9", "pham-table-7"]
+
+
+def test_experiments_from_end_to_end_and_again(data_folder, tmp_path):
+    out, said = tmp_path / "out", []
+    reproduce(NAMES, quick=True, out=out, say=said.append)
+    n_lines = len((out / "runs-quick.jsonl").read_text().splitlines())
+    assert n_lines > 5
+    assert "Letter-Frost" in said[0]
+    assert "data not available" not in said[0].split("\n\n")[2]
+    assert (out / "results" / "briggs2013-figure-4.png").stat().st_size > 5000
+    again = []
+    reproduce(NAMES, quick=True, out=out, say=again.append)
+    assert again == said
+    assert len((out / "runs-quick.jsonl").read_text().splitlines()) == n_lines  # nothing was computed twice
+    (out / "runs-quick.jsonl").unlink()
+    afresh = []
+    reproduce(NAMES, quick=True, out=out, say=afresh.append)
+    assert afresh == said  # the same seed, the same numbers
+
+
+def test_nothing_is_lost_without_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("BAGWISE_DATA", str(tmp_path / "nowhere"))
+    said = []
+    reproduce(quick=True, out=tmp_path / "out", say=said.append)
+    page = (tmp_path / "out" / "results.md").read_text(encoding="utf-8")
+    assert page.count("\n## ") == len(EXPERIMENTS)
+    assert "- / 71.9" in page  # the published figures keep their rows
+    assert "data not available" in page
+
+
+def test_terminal_text_has_a_line_a_row(tmp_path, monkeypatch):
+    monkeypatch.setenv("BAGWISE_DATA", str(tmp_path / "nowhere"))
+    report = EXPERIMENTS["briggs2013-table-3b"].report(Store(tmp_path / "runs.jsonl"), True, tmp_path)
+    assert terminal_text("title", report).count("sim-cccp-rff") == 1
