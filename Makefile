@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench fuzz lock clean clean-kernels
+.PHONY: help setup demo test lint format bench papers fuzz lock clean clean-kernels
 
 help:
 	@echo "make demo    make letter bags, learn from their bag labels, show what was worked out"
@@ -14,6 +14,7 @@ help:
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
 	@echo "make fuzz    damaged files for every reader (COUNT=100000 inputs each)"
+	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
 	@echo "make lock    resolve requirements.lock anew"
 	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
@@ -42,6 +43,9 @@ lint: setup
 format: setup
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+papers: setup
+	@$(BIN)/bagwise reproduce --jobs -1 $(if $(QUICK),--quick)
 
 bench: setup
 	@$(BIN)/python -m benchmarks

@@ -12,12 +12,9 @@ from bagwise.io.tables import write_json_lines
 
 BENCHMARKS = {
     "ored-speed": "benchmarks.ored_speed",
-    "ored-accuracy": "benchmarks.ored_accuracy",
+    "ored-background": "benchmarks.ored_background",
     "sim-speed": "benchmarks.sim_speed",
-    "sim-tables": "benchmarks.sim_tables",
     "m3miml-speed": "benchmarks.m3miml_speed",
-    "m3miml-tables": "benchmarks.m3miml_tables",
-    "mimlfast-lsb-tables": "benchmarks.mimlfast_lsb_tables",
 }
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import BagDataset, Bags, offsets_of
 from bagwise.datasets import load_npz
 from benchmarks.common import data_folder
 
+LETTERS = "letter_recognition"  # the file of all letters of UCI Letter Recognition
 DRAWN = "the letters were drawn again: the authors' draw is lost"
 RESTORED = "which regions make a picture was restored by inference"
 ABSENT = "data not available"
-SPLIT = "the authors' random groups are not known; ours follow their class lists"
 
 
 @dataclass(frozen=True)
@@ -85,3 +85,32 @@ def without_absent_classes(data: BagDataset) -> BagDataset:
         labels = Bags(renumber[labels.instances], data.bags.offsets)
     names = [data.class_names[c] for c in present]
     return replace(data, Y=data.Y[:, present], class_names=names, instance_labels=labels)
+
+
+def redraw(name: str, seed: int) -> BagDataset:
+    """A Letter set with the words of `name` and letters drawn anew from UCI Letter Recognition."""
+    folder = data_folder()
+    assert folder is not None
+    with np.load(folder / f"{LETTERS}.npz", allow_pickle=False) as archive:
+        instances, letters = archive["X"], archive["y"]
+    rng = np.random.default_rng(seed)
+    text = words_of(name).read_text(encoding="utf-8")
+    words = [[ord(letter) - ord("a") for letter in word if letter.isalpha()] for word in text.lower().split()]
+    words = [word for word in words if word]
+    pools = [list(rng.permutation(np.flatnonzero(letters == letter))) for letter in range(26)]
+    labels = np.array([letter for word in words for letter in word])
+    bags = Bags(instances[[pools[letter].pop() for letter in labels]], offsets_of([len(word) for word in words]))
+    Y = np.zeros((len(bags), 26), dtype=np.uint8)
+    Y[bags.bag_index, labels] = 1
+    return BagDataset(bags, Y, instance_labels=Bags(labels, bags.offsets), name=name)
+
+
+def words_of(name: str) -> Path:
+    """The file of a Letter set's words."""
+    return (data_folder() or Path()) / f"{SOURCES[name].file.removesuffix('_rebuilt')}_words.txt"
+
+
+def can_redraw(name: str) -> bool:
+    """Whether the words and the letters to draw from are in the data folder."""
+    folder = data_folder()
+    return folder is not None and (folder / f"{LETTERS}.npz").is_file() and words_of(name).is_file()
