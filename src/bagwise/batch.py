@@ -11,7 +11,6 @@ import numpy as np
 
 from bagwise._version import __version__
 from bagwise.bags import BagDataset, Bags
-from bagwise.base import decode_labels
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.csv_long import write_csv_pieces
 from bagwise.io.formats import find_format, format_for_writing, guess_format, read_described, write_dataset
@@ -107,9 +106,11 @@ def predict_piece(model: Any, dataset: BagDataset, with_scores: bool = False) ->
     predicted = np.asarray(model.predict(dataset.bags))
     if final.single_label_:
         sets = [[label] for label in predicted.tolist()]
-    else:
-        found = decode_labels(predicted, final.classes_)
-        sets = [[label for label in classes if label in labels] for labels in found]
+    else:  # bags share few different label sets, so each is written out once
+        packed = np.packbits(predicted.astype(bool), axis=1)
+        _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        distinct = [[classes[c] for c in np.flatnonzero(predicted[i])] for i in first]
+        sets = [distinct[i] for i in which]
     columns: dict[str, Sequence[Any]] = {"bag": _names(dataset), "labels": sets}
     if with_scores:
         scores = np.asarray(model.decision_function(dataset.bags))

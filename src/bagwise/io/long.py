@@ -41,6 +41,14 @@ class Roles:
     location: int | None = None
 
 
+@dataclass(frozen=True)
+class Coded:
+    """Values as codes into distinct ones, numbered by first appearance."""
+
+    codes: np.ndarray
+    values: list[Any]
+
+
 @dataclass
 class LongTable:
     """Columns of a table in the long form."""
@@ -48,7 +56,7 @@ class LongTable:
     X: np.ndarray
     bag: Any
     feature_names: list[str] | None = None
-    bag_name: Sequence[Any] | None = None
+    bag_name: Any = None
     indicator: np.ndarray | None = None  # (m, c): the labels of the bag of each row
     class_names: list[Any] | None = None
     instance_labels: Sequence[Any] | None = None  # class names, None where unknown
@@ -141,7 +149,7 @@ def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
     if table.instance_labels is not None:
         codes, class_names = _instance_codes(table.instance_labels, class_names, where)
         instance_labels = Bags(codes[order], offsets)
-    in_order = np.array_equal(order, np.arange(len(order)))
+    in_order = bool(np.all(order[1:] > order[:-1]))
     return BagDataset(
         bags=Bags(table.X if in_order else table.X[order], offsets),
         Y=Y,
@@ -156,6 +164,8 @@ def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
 
 def number_values(values: Any) -> tuple[np.ndarray, list[Any]]:
     """Codes of the values, numbered by first appearance, and the values; a long string takes no room for every row."""
+    if isinstance(values, Coded):
+        return values.codes, values.values
     seen: dict[Any, int] = {}
     values = values.tolist() if isinstance(values, np.ndarray) else values
     return np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64), list(seen)
@@ -163,8 +173,9 @@ def number_values(values: Any) -> tuple[np.ndarray, list[Any]]:
 
 def check_features(X: np.ndarray, feature_names: Sequence[str] | None, where: Where) -> None:
     """Refuse NaN and infinite features, naming row and column."""
-    if np.isfinite(X).all():
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()) or np.isfinite(X).all():  # the sum of finite numbers may overflow, but seldom does
+            return
     row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
     heading = repr(feature_names[column]) if feature_names else str(column + 1)
     raise FormatError(f"{where(row)}: the feature {heading} is {X[row, column]}; fill in a number, or remove the row.")

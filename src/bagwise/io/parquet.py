@@ -23,6 +23,7 @@ from bagwise.exceptions import BagwiseError, FormatError
 from bagwise.io.labels import LIST_MARK
 from bagwise.io.long import (
     LABEL_PREFIX,
+    Coded,
     LongTable,
     Roles,
     check_features,
@@ -36,7 +37,7 @@ from bagwise.memory import check_allocation
 
 METADATA_KEY = b"bagwise"
 INSTANCES, INSTANCE_LABELS = "instances", "instance_labels"
-BATCH_ROWS = 1 << 15
+BATCH_ROWS = 1 << 14
 BATCH_BAGS = 1 << 10
 _THRIFT_LIMIT = 100_000_000
 _NEEDED_BY = "Reading and writing parquet"
@@ -99,7 +100,10 @@ class ParquetBags:
         self._arrow = import_pyarrow(_NEEDED_BY)
         with arrow_errors(self.path):
             self._file = self._arrow.parquet.ParquetFile(
-                self.path, thrift_string_size_limit=_THRIFT_LIMIT, thrift_container_size_limit=_THRIFT_LIMIT
+                self.path,
+                pre_buffer=False,  # else a whole row group is held in memory
+                thrift_string_size_limit=_THRIFT_LIMIT,
+                thrift_container_size_limit=_THRIFT_LIMIT,
             )
             self.schema = self._file.schema_arrow
             self.n_rows = self._file.metadata.num_rows
@@ -238,7 +242,7 @@ class ParquetBags:
 
     def _batches(self) -> Iterator[Any]:
         size = BATCH_ROWS if self.form == "long" else BATCH_BAGS
-        yield from self._file.iter_batches(batch_size=size, columns=self._columns(), use_threads=False)
+        yield from self._file.iter_batches(batch_size=size, columns=self._columns())
 
     def _learn_classes(self) -> None:
         """Where the metadata names no classes, those that occur: a first pass over the labels alone."""
@@ -260,30 +264,33 @@ class ParquetBags:
         return column
 
     def _iter_long(self) -> Iterator[BagDataset]:
+        """Whole bags: the last bag of a batch waits for the next one, where it may go on."""
         pending: list[Any] = []
-        first_row, last_id, seen = 0, None, set[int]()
+        first_row, n_pending, last_id, seen = 0, 0, None, set[int]()
         for batch in self._batches():
-            ids = arrow_values(batch.column(self.headings[self.roles.bag]))
-            starts = np.flatnonzero(np.concatenate([[not pending or ids[0] != last_id], ids[1:] != ids[:-1]]))
-            last_id = ids[-1]
+            ids = self._coded(batch.column(self.headings[self.roles.bag]), partial(_place, self.path, first_row))
+            starts = np.flatnonzero(ids.codes[1:] != ids.codes[:-1]) + 1
+            if not pending or ids.values[ids.codes[0]] != last_id:
+                starts = np.concatenate([[0], starts])
+            last_id = ids.values[ids.codes[-1]]
             for start in starts:
-                key = hash(ids[start])
+                key = hash(ids.values[ids.codes[start]])
                 if key in seen:
                     raise FormatError(
-                        f"{self.path}, row {first_row + sum(map(len, pending)) + start + 1}: the bag {ids[start]!r} "
-                        "began earlier and was left; sort the rows by bag, so that the file can be read in parts."
+                        f"{self.path}, row {first_row + n_pending + start + 1}: the bag "
+                        f"{ids.values[ids.codes[start]]!r} began earlier and was left; sort the rows by bag, so that "
+                        "the file can be read in parts."
                     )
                 seen.add(key)
-            if len(starts) and (pending or starts[-1] > 0):
-                done = [*pending, batch.slice(0, starts[-1])]
-                table = self._arrow.Table.from_batches([part for part in done if len(part)])
-                if len(table):
-                    yield self._to_dataset(table, first_row)
-                    first_row += len(table)
-                pending = [batch.slice(starts[-1])]
+            if len(starts) and n_pending + starts[-1] > 0:
+                table = self._arrow.Table.from_batches([*pending, batch.slice(0, starts[-1])])
+                yield self._to_dataset(table, first_row)
+                first_row += table.num_rows
+                pending, n_pending = [batch.slice(starts[-1])], batch.num_rows - int(starts[-1])
             else:
                 pending.append(batch)
-                size = sum(map(len, pending)) * len(self.roles.features) * np.dtype(self.dtype).itemsize
+                n_pending += batch.num_rows
+                size = n_pending * len(self.roles.features) * np.dtype(self.dtype).itemsize
                 check_allocation(size, f"{self.path}: the bag {last_id!r}", "split this bag")
         if pending:
             yield self._to_dataset(self._arrow.Table.from_batches(pending), first_row)
@@ -300,8 +307,8 @@ class ParquetBags:
         where = partial(_place, self.path, first_row)
         if table.num_rows == 0:
             raise FormatError(f"{self.path}: it has no rows; there is nothing to read in it.")
-        bag = self._ids(table, self.roles.bag, where)
-        bag_name = None if self.roles.bag_name is None else self._ids(table, self.roles.bag_name, where)
+        bag = self._coded(self._column(table, self.roles.bag), where)
+        bag_name = None if self.roles.bag_name is None else self._coded(self._column(table, self.roles.bag_name), where)
         indicator, class_names = self._labels(table, where)
         if self.form == "nested":
             return self._nested_dataset(table, bag, bag_name, indicator, class_names, where)
@@ -311,32 +318,38 @@ class ParquetBags:
         if roles.location is not None:
             texts = self._column(table, roles.location).to_pylist()
             locations = [parse_location(text or "", where(i)) for i, text in enumerate(texts)]
-        X = np.empty((len(roles.features), table.num_rows), self.dtype)
-        for j, column in enumerate(roles.features):
-            X[j] = arrow_values(self._column(table, column))
-        long = LongTable(
-            np.ascontiguousarray(X.T),
-            bag,
-            self.feature_names,
-            bag_name,
-            indicator,
-            class_names,
-            instance_labels,
-            locations,
-        )
+        X = self._features(table)
+        long = LongTable(X, bag, self.feature_names, bag_name, indicator, class_names, instance_labels, locations)
         return to_dataset(long, self.path.stem, where)
 
     def _column(self, table: Any, index: int) -> Any:
         return table.column(self.headings[index])
 
-    def _ids(self, table: Any, column: int, where: Any) -> list[Any]:
-        values = arrow_values(self._column(table, column)).tolist()
-        for i, value in enumerate(values):
-            if not isinstance(value, (str, int)) or value == "":
-                raise FormatError(
-                    f"{where(i)}: the {self.headings[column]!r} is {value!r}; a bag is named by text or a whole number."
-                )
-        return values
+    def _features(self, table: Any) -> np.ndarray:
+        """(m, d) array of the feature columns."""
+        batch = table.select([self.headings[i] for i in self.roles.features]).combine_chunks().to_batches()[0]
+        if all(field.type in (self._arrow.float32(), self._arrow.float64()) for field in batch.schema):
+            return batch.to_tensor(null_to_nan=True, row_major=True).to_numpy().astype(self.dtype, copy=False)
+        return np.stack([arrow_values(column).astype(self.dtype) for column in batch.columns], axis=1)
+
+    def _coded(self, column: Any, where: Any) -> Coded:
+        """Names of bags; text and whole numbers only."""
+        types, kind = self._arrow.types, column.type
+        if isinstance(column, self._arrow.ChunkedArray):
+            column = column.combine_chunks()
+        if types.is_dictionary(kind):
+            column, kind = column.cast(kind.value_type), kind.value_type
+        if not (types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind)):
+            raise FormatError(f"{self.path}: bags are named by {kind}; they must be named by text or whole numbers.")
+        if column.null_count:
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise FormatError(f"{where(row)}: the name of the bag is missing; name it.")
+        encoded = column.dictionary_encode()
+        codes, values = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+        if "" in values:
+            row = int(np.argmax(codes == values.index("")))
+            raise FormatError(f"{where(row)}: the name of the bag is empty; name it.")
+        return Coded(codes, values)
 
     def _labels(self, table: Any, where: Any) -> tuple[np.ndarray | None, list[Any] | None]:
         roles = self.roles
@@ -371,7 +384,7 @@ class ParquetBags:
         return lists
 
     def _nested_dataset(
-        self, table: Any, bag: list[Any], bag_name: list[Any] | None, indicator: Any, class_names: Any, where: Any
+        self, table: Any, bag: Coded, bag_name: Coded | None, indicator: Any, class_names: Any, where: Any
     ) -> BagDataset:
         instances = table.column(self._instances).combine_chunks()
         if instances.null_count:
@@ -387,7 +400,8 @@ class ParquetBags:
             )
         offsets = offsets_of(sizes)
         check_features(X, feature_names, lambda row: where(int(np.searchsorted(offsets, row, side="right")) - 1))
-        names = bag if bag_name is None else bag_name
+        named = bag if bag_name is None else bag_name
+        names = [named.values[code] for code in named.codes]
         labels = None
         if self.with_labels and INSTANCE_LABELS in self.headings:
             labels, class_names = self._nested_labels(table, sizes, class_names, where)

@@ -66,9 +66,12 @@ def write_pieces(pieces: Iterable[BagDataset], path: str | os.PathLike[str], *, 
     iterator = iter(pieces)
     first = next(iterator)
     layout = _Layout(arrow, first, nested, numbered)
-    with atomic_write(path) as file, arrow.parquet.ParquetWriter(file, layout.schema) as writer:
+    # dictionaries pay for names, which repeat, not for features, which do not
+    repeated = [name for name in layout.schema.names if name in (BAG, BAG_NAME, INSTANCE_LABEL)]
+    options = {"use_dictionary": repeated, "compression": "zstd" if nested else "snappy"}
+    with atomic_write(path) as file, arrow.parquet.ParquetWriter(file, layout.schema, **options) as writer:
         for piece in chain([first], iterator):
-            writer.write_table(layout.table(piece))
+            writer.write_table(layout.table(piece), row_group_size=ROW_GROUP)
 
 
 class _Layout:

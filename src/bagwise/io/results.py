@@ -18,6 +18,7 @@ from bagwise.exceptions import InputError
 from bagwise.io.files import atomic_write
 from bagwise.io.labels import LIST_MARK
 from bagwise.io.tables import defuse_value, json_lines, plain_value
+from bagwise.io.text import defuse
 
 RESULT_KEY = b"bagwise-result"
 Piece = Mapping[str, Sequence[Any]]
@@ -47,18 +48,25 @@ def write_csv_pieces(pieces: Iterable[Piece], file: Any) -> int:
     for piece in pieces:
         if n_rows == 0:
             writer.writerow([defuse_value(heading) for heading in piece])
-        columns = [[_csv_cell(value) for value in column] for column in piece.values()]
+        columns = [_csv_cells(column) for column in piece.values()]
         writer.writerows(zip(*columns, strict=True))
         n_rows += len(columns[0])
     return n_rows
 
 
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, list):
-        return defuse_value(
-            LIST_MARK.join(str(plain_value(item)) if hasattr(item, "tolist") else str(item) for item in value)
-        )
-    return "" if value is None else defuse_value(value)
+def _csv_cells(column: Sequence[Any]) -> list[Any]:
+    """Cells of one column; a list that occurs again is written out once."""
+    texts: dict[int, str] = {}
+    cells: list[Any] = []
+    for value in column:
+        if isinstance(value, list):
+            key = id(value)
+            if key not in texts:
+                texts[key] = defuse(LIST_MARK.join(str(item) for item in value))
+            cells.append(texts[key])
+        else:
+            cells.append("" if value is None else defuse_value(value))
+    return cells
 
 
 def write_json_pieces(pieces: Iterable[Piece], file: Any) -> int:
