@@ -34,7 +34,7 @@ def run(*arguments):
 
 
 def test_demo_prints_and_writes(tmp_path):
-    result = run("demo", "--out", tmp_path / "out", "--seed", 1)
+    result = run("demo", "--letters", "--out", tmp_path / "out", "--seed", 1)
     assert result.exit_code == 0, result.output
     for expected in ("182 words", "most-frequent", "ored", "lr-supervised", "these words", "new words", "wrote"):
         assert expected in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,18 +14,65 @@ from bagwise.cli._common import progress
 @click.command()
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("demo-output"), show_default=True,
-    help="Folder for the annotated table, the picture and the model.",
+    help="Folder for what is made and found.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Draws the letters and the folds.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the data.")
+@click.option("--letters", is_flag=True, help="Letters from words instead of birds from recordings.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
-def demo(out: Path, seed: int, quiet: bool) -> None:
-    """Make letter bags, learn from their bag labels alone, and show what was worked out."""
-    from bagwise.demo import MODELS, run_demo, word_lines
+def demo(out: Path, seed: int, letters: bool, quiet: bool) -> None:
+    """Make a soundscape, learn from the species of each recording alone, and compare with the truth."""
+    console = make_console()
+    with progress(quiet) as report:
+        if letters:
+            from bagwise.demo import run_demo
+
+            result: Any = run_demo(out, seed, report)
+        else:
+            from bagwise.soundscape_demo import run_soundscape_demo
+
+            result = run_soundscape_demo(out, seed, report)
+    (_print_letters if letters else _print_soundscape)(console, result)
+
+
+def _print_soundscape(console: Any, result: Any) -> None:
     from bagwise.report.tables import format_table
 
-    with progress(quiet) as report:
-        result = run_demo(out, seed, report)
-    console = make_console()
+    scene, told = result.scene, result.told
+    minutes = sum(map(len, scene.recordings)) / scene.rate / 60
+    console.print(
+        f"\n[bold]{len(scene.recordings)} recordings, {minutes:.0f} minutes, {told.n_events} calls of "
+        f"{len(scene.species)} species.[/bold] For each recording only the species in it were told,\nnot when or at "
+        "what pitch they call. bagwise found and named:\n"
+    )
+    rows = [
+        [name, str(calls), _percent(found, calls), str(matched), _percent(right, matched)]
+        for name, (calls, found, matched, right) in told.by_species.items()
+    ]
+    rows.append(
+        ["all", str(told.n_events), _percent(told.n_found, told.n_events), str(told.n_matched),
+         _percent(told.n_right, told.n_matched)]
+    )  # fmt: skip
+    console.print(format_table(["species", "calls", "found", "syllables", "named right"], rows, right=(1, 2, 3, 4)))
+    noise, recognised = told.noise_recognised
+    console.print(
+        f"\n  named right, species of the recording told     {100 * told.accuracy:5.1f} %\n"
+        f"  the same by guessing the commonest of them     {100 * result.guessed.accuracy:5.1f} %\n"
+        f"  new recordings, nothing told                   {100 * result.new.accuracy:5.1f} %\n"
+        f"  noises of no species taken for noise           {recognised:5d} of {noise}\n"
+    )
+    folder = result.page.parent
+    console.print(f"wrote Raven, Audacity, BirdNET, Label Studio and long tables to {folder}")
+    console.print(f"open {result.page.resolve().as_uri()}")
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _print_letters(console: Any, result: Any) -> None:
+    from bagwise.demo import MODELS, word_lines
+    from bagwise.report.tables import format_table
+
     dataset = result.dataset
     console.print(
         f"\n[bold]{len(dataset)} words, {dataset.bags.n_instances} letters.[/bold] For each word only the set of its "

@@ -10,8 +10,8 @@ def gradient_histograms(image: np.ndarray, labels: np.ndarray, n_regions: int, n
     """(n_regions, n_bins) share of the gradient in each direction, by region; rows sum to 1.
 
     Gradients are Sobel's; each point counts with the size of its gradient for the direction, over the full circle,
-    the first bin centred on "brighter to the right", going on towards "brighter downwards". A library's histogram of
-    gradients takes rectangles and half the circle only. A region without any gradient gets equal shares.
+    the first bin centred on "brighter to the right", the fifth of sixteen on "brighter in later rows". A library's
+    histogram of gradients takes rectangles and half the circle only. A region without any gradient gets equal shares.
 
     Parameters
     ----------

@@ -1,0 +1,181 @@
+"""Pictures: a bag is a picture, an instance is a region of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import BagDataset
+from bagwise.exceptions import FormatError, InputError
+from bagwise.featurize._result import FileBags, Settings, assemble, featurize_each, stack_features
+from bagwise.featurize.gradients import gradient_histograms
+from bagwise.featurize.image_file import read_coco_polygons, read_image, read_mask
+from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, polygon_regions, slic_regions
+from bagwise.featurize.palette import N_COLOURS, nearest_colour
+
+REGIONS = ("slic", "mask", "coco", "patches")
+HISTOGRAM_NAMES = [*(f"hog{i}" for i in range(16)), *(f"color{i}" for i in range(N_COLOURS))]
+PATCH_NAMES = [f"{part}_{c}" for part in ("blob", "left", "up", "right", "down") for c in ("red", "green", "blue")]
+_GRID = 8  # side of the shrunken picture of the SBN form
+_CORNERS = (2, 3, 4)  # corners of its 2 x 2 blobs that have room for neighbours on all sides
+
+
+@dataclass(frozen=True)
+class ImageSettings(Settings):
+    """How pictures become regions.
+
+    Attributes
+    ----------
+    regions : {"slic", "mask", "coco", "patches"}
+        Regions of like colour; of a mask picture beside each picture; polygons of a COCO file; nine patches.
+    mask_suffix : str
+        The mask of ``a.jpg`` is ``a<suffix>.png``.
+    coco : str
+        Path of the COCO file.
+    n_segments, compactness : float
+        Of SLIC: number of regions asked for, and how much place counts against colour.
+    min_area : int
+        Least points of a region.
+    """
+
+    regions: str = "slic"
+    mask_suffix: str = "_mask"
+    coco: str = ""
+    n_segments: int = 12
+    compactness: float = 10.0
+    min_area: int = 50
+
+    def __post_init__(self) -> None:
+        if self.regions not in REGIONS:
+            raise InputError(f"The setting 'regions' is {self.regions!r}; use one of {', '.join(map(repr, REGIONS))}.")
+        if self.regions == "coco" and not self.coco:
+            raise InputError("regions='coco' needs the setting 'coco': the path of the COCO file.")
+        self.check_ranges({"n_segments": (1, 100_000), "compactness": (1e-6, 1e6), "min_area": (1, np.inf)})
+
+    @property
+    def feature_names(self) -> list[str]:
+        return PATCH_NAMES if self.regions == "patches" else HISTOGRAM_NAMES
+
+
+def is_mask(path: Path, settings: ImageSettings) -> bool:
+    """Whether a file is the mask of another picture and no picture itself."""
+    return settings.regions == "mask" and path.stem.endswith(settings.mask_suffix)
+
+
+def find_regions(path: str | Path, name: str, image: np.ndarray, settings: ImageSettings) -> np.ndarray:
+    """(height, width) region of each point, from 1; 0 is outside."""
+    shape = image.shape[:2]
+    if settings.regions == "slic":
+        return slic_regions(image, settings.n_segments, settings.compactness, settings.min_area)
+    if settings.regions == "patches":
+        return grid_regions(shape, 3, 3)
+    if settings.regions == "mask":
+        file = Path(path).with_name(f"{Path(path).stem}{settings.mask_suffix}.png")
+        mask = read_mask(file)
+        if mask.shape != shape:
+            raise FormatError(
+                f"{file}: the mask is {mask.shape[1]} x {mask.shape[0]} points but the picture {name} is "
+                f"{shape[1]} x {shape[0]}; they must be of one size."
+            )
+        return mask_regions(mask, settings.min_area)
+    polygons = _coco(settings.coco)
+    found = polygons.get(name, polygons.get(Path(name).name))
+    if found is None:
+        raise FormatError(f"{path}: the COCO file {settings.coco} does not name it.")
+    return polygon_regions(shape, found, settings.min_area)
+
+
+@lru_cache(maxsize=4)
+def _coco(path: str) -> dict[str, list[list[np.ndarray]]]:
+    return read_coco_polygons(path)
+
+
+def region_features(image: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(n, 48) histogram of gradients and of colours of each region, as MSRC v2 and VOC have them.
+
+    16 directions of the gradient of the grey picture, counter-clockwise from "brighter to the right", and 32 colours;
+    each block sums to 1.
+    """
+    n = int(labels.max(initial=0))
+    grey = image @ np.array([0.299, 0.587, 0.114])
+    gradients = gradient_histograms(grey[::-1], labels[::-1], n)
+    inside = labels > 0
+    cell = (labels[inside].astype(np.int64) - 1) * N_COLOURS + nearest_colour(image[inside])
+    colours = np.bincount(cell, minlength=n * N_COLOURS).reshape(n, N_COLOURS)
+    return np.hstack([gradients, colours / np.maximum(colours.sum(axis=1, keepdims=True), 1)])
+
+
+def patch_features(image: np.ndarray) -> np.ndarray:
+    """(9, 15) single blobs with neighbours (SBN), as the Scene set has them.
+
+    The picture is averaged down to 8 x 8; a blob is 2 x 2 of these. Each of the nine blobs that have neighbours on all
+    sides gives its mean colour and the differences to it of the blobs left of, above, right of and below it.
+    """
+    rows = np.linspace(0, image.shape[0], _GRID + 1).astype(int)
+    columns = np.linspace(0, image.shape[1], _GRID + 1).astype(int)
+    if min(image.shape[:2]) < _GRID:
+        raise InputError(f"The picture is {image.shape[1]} x {image.shape[0]} points; patches need 8 x 8 or more.")
+    sums = np.add.reduceat(np.add.reduceat(image.astype(float), rows[:-1], axis=0), columns[:-1], axis=1)
+    small = sums / (np.diff(rows)[:, None] * np.diff(columns)[None, :])[..., None]
+
+    def blob(row: int, column: int) -> np.ndarray:
+        return small[row : row + 2, column : column + 2].mean(axis=(0, 1))
+
+    return np.array([
+        np.concatenate([
+            blob(r, c), *(blob(r + i, c + j) - blob(r, c) for i, j in ((0, -2), (-2, 0), (0, 2), (2, 0)))
+        ])
+        for r in _CORNERS for c in _CORNERS
+    ])  # fmt: skip
+
+
+def read_picture(path: str | Path, name: str, settings: ImageSettings) -> FileBags:
+    """The regions of one picture."""
+    image = read_image(path)
+    labels = find_regions(path, name, image, settings)
+    features = patch_features(image) if settings.regions == "patches" else region_features(image, labels)
+    locations = [_location(name, labels == i + 1) for i in range(len(features))]
+    problems = [] if len(features) else ["no region was found in it."]
+    return FileBags(
+        bag_names=[name],
+        sizes=[len(features)],
+        features=features,
+        locations=locations,
+        info={"width": image.shape[1], "height": image.shape[0]},
+        problems=problems,
+    )
+
+
+def _location(name: str, region: np.ndarray) -> dict[str, Any]:
+    rows, columns = np.nonzero(region)
+    box = [int(columns.min()), int(rows.min()), int(np.ptp(columns) + 1), int(np.ptp(rows) + 1)]
+    return {"file": name, "polygon": outline(region), "box": box, "area": len(rows)}
+
+
+def featurize_images(paths: Sequence[str | Path], settings: ImageSettings | None = None) -> BagDataset:
+    """Regions of pictures, described by gradients and colours or, for patches, by colours and differences.
+
+    Parameters
+    ----------
+    paths : list of paths
+        The pictures, without their masks.
+    settings : ImageSettings or None
+
+    Returns
+    -------
+    BagDataset
+        Without labels. `locations` hold file, polygon (points x, y), box (left, top, width, height) and area.
+
+    Raises
+    ------
+    FormatError
+        If a picture or its mask cannot be used; the message names it.
+    """
+    settings = settings or ImageSettings()
+    files = featurize_each(paths, lambda path, name: read_picture(path, name, settings))
+    return assemble(files, stack_features(files), settings.feature_names, "images")

@@ -1,0 +1,93 @@
+"""What was worked out for every instance of some media: the one form that all writers take."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bagwise.io.files import atomic_write
+
+PLACES = {
+    "audio": ("start", "end", "low", "high"),
+    "image": ("left", "top", "width", "height"),
+    "text": ("start", "end"),
+    "series": ("start", "end"),
+}
+FINDINGS = ("label", "probability", "runner_up", "noise", "mode", "bag", "instance")
+_BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Annotated instances of the files of a folder.
+
+    Attributes
+    ----------
+    medium : {"audio", "image", "text", "series"}
+    rows : list of dict
+        For each instance its file, its place (see `PLACES`; pictures also have a polygon) and the findings: label (""
+        where there is none), probability and noise (None where the model gives none), runner_up, mode ("transductive"
+        where the labels of the bag were known, else "inductive"), bag and instance (number in the bag).
+    files : list of dict
+        The files that were read, in order, those without instances too: file, and seconds, or width and height.
+    classes : list of str
+    about : dict
+        Model name, version and settings.
+    folder : path
+        Where the files are.
+    max_noise : float
+        Instances more probably noise than this stand in the long table only.
+    """
+
+    medium: str
+    rows: list[dict[str, Any]]
+    files: list[dict[str, Any]]
+    classes: list[str]
+    about: dict[str, Any] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path)
+    max_noise: float = 1.0
+
+    def shown(self) -> list[dict[str, Any]]:
+        """The rows that have a label and are not noise."""
+        return [row for row in self.rows if row["label"] and (row["noise"] or 0.0) <= self.max_noise]
+
+    def shown_by_file(self) -> dict[str, list[dict[str, Any]]]:
+        """The same for each file, also for those that have none."""
+        found: dict[str, list[dict[str, Any]]] = {file["file"]: [] for file in self.files}
+        for row in self.shown():
+            found[row["file"]].append(row)
+        return found
+
+
+def plain_cell(text: str) -> str:
+    """A name without tabs and line ends, which would break a row of a tab-separated file."""
+    return _BREAKS.sub(" ", text)
+
+
+def open_folder(folder: Path, *parts: str) -> Path:
+    """The path of a file in a folder that is made first."""
+    path = folder.joinpath(*parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Write indented JSON in UTF-8, names as they are."""
+    with atomic_write(path, "w") as file:
+        file.write(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+
+
+def write_tabbed(rows: Sequence[Mapping[str, Any]], headings: Sequence[str], path: Path) -> None:
+    """Write a tab-separated table as Raven reads it: no quotes, so no cell may hold a tab or a line end."""
+    with atomic_write(path, "w") as file:
+        file.write("\t".join(headings) + "\n")
+        for row in rows:
+            file.write("\t".join(plain_cell(str(row[heading])) for heading in headings) + "\n")
+
+
+def probability_text(row: Mapping[str, Any]) -> str:
+    return "" if row["probability"] is None else f"{row['probability']:.4f}"

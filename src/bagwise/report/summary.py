@@ -1,0 +1,84 @@
+"""What a run gave, as plain data: the page is made from this and from nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from bagwise.report.stages import COLOURS
+from bagwise.workflow.result import AnnotateResult
+
+N_LEAST_SURE = 30
+BARS = 10  # bins of the histogram of probabilities
+
+
+def summarize_run(result: AnnotateResult) -> dict[str, Any]:
+    """The figures of the page.
+
+    Returns
+    -------
+    dict
+        ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict for each class), ``least_sure``
+        (rows, the least sure first), ``problems``, ``unexplained``, ``form``.
+    """
+    annotations = result.annotations
+    shown = annotations.shown()
+    labelled = [labels for labels in result.label_sets.values() if labels is not None]
+    unlabelled = len(result.label_sets) - len(labelled)
+    counts = {
+        "files": len(annotations.files),
+        "bags": len(result.label_sets),
+        "bags labelled": len(labelled),
+        "bags annotated by the model alone": unlabelled,
+        "instances": len(annotations.rows),
+        "instances named": len(shown),
+        "instances taken for noise": len(annotations.rows) - len(shown),
+    }
+    if annotations.medium in ("audio", "series"):
+        counts["minutes"] = round(sum(file["seconds"] for file in annotations.files) / 60, 1)
+    return {
+        "about": annotations.about,
+        "counts": counts,
+        "classes": _classes(annotations.classes, shown, labelled),
+        "least_sure": sorted(
+            (row for row in shown if row["probability"] is not None),
+            key=lambda row: (row["probability"], row["file"], row["bag"], row["instance"]),
+        )[:N_LEAST_SURE],
+        "problems": result.problems,
+        "unexplained": result.unexplained,
+        "form": result.form,
+        "max_noise": annotations.max_noise,
+    }
+
+
+def _classes(names: list[str], shown: list[dict[str, Any]], labelled: list[set[str]]) -> list[dict[str, Any]]:
+    listed = Counter(label for labels in labelled for label in labels)
+    sureness: dict[str, list[float]] = defaultdict(list)
+    instances = Counter(row["label"] for row in shown)
+    for row in shown:
+        if row["probability"] is not None:
+            sureness[row["label"]].append(row["probability"])
+    colours = class_colours(names)
+    return [
+        {
+            "name": name,
+            "colour": colours[name],
+            "bags": listed[name],
+            "instances": instances[name],
+            "mean_probability": sum(sureness[name]) / len(sureness[name]) if sureness[name] else None,
+            "histogram": _histogram(sureness[name]),
+        }
+        for name in names
+    ]
+
+
+def class_colours(names: list[str]) -> dict[str, str]:
+    """A colour for each class; after twelve they come again."""
+    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+
+
+def _histogram(values: list[float]) -> list[int]:
+    counts = [0] * BARS
+    for value in values:
+        counts[min(int(value * BARS), BARS - 1)] += 1
+    return counts

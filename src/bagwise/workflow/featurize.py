@@ -1,0 +1,80 @@
+"""All files of a folder to bags: on all cores, going on where an interrupted run was, past files that are bad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from bagwise.exceptions import BagwiseError
+from bagwise.featurize._result import FileBags
+from bagwise.workflow.media import MEDIA
+from bagwise.workflow.store import entry_path, read_entry, write_entry
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Featurized:
+    """Bags of the files that could be read, errors of those that could not, and how many were done before."""
+
+    bags: dict[str, FileBags]
+    errors: dict[str, str]
+    n_reused: int
+
+
+def featurize_folder(
+    folder: Path, names: Sequence[str], medium: str, settings: Any, run: Path, jobs: int, progress: Progress
+) -> Featurized:
+    """Read all files; what is finished is kept in the folder of the run at once.
+
+    Parameters
+    ----------
+    folder, names : where the files are, and what they are called
+    medium, settings : how they are read
+    run : folder of the run
+    jobs : number of processes, -1 for all cores
+    progress : called with what is done, how much and of how much
+    """
+    entries = {name: entry_path(run, medium, settings.to_dict(), folder, name) for name in names}
+    bags: dict[str, FileBags] = {}
+    for name, path in entries.items():
+        kept = read_entry(path)
+        if kept is not None:
+            bags[name] = kept
+    n_reused, errors = len(bags), {}
+    todo = [name for name in names if name not in bags]
+    what = "reading files"
+    progress(what, n_reused, len(names))
+    tasks = (joblib.delayed(_read_and_keep)(folder, name, medium, settings, entries[name]) for name in todo)
+    if todo:
+        with joblib.Parallel(n_jobs=min(_count(jobs), len(todo)), return_as="generator_unordered") as parallel:
+            for done, (name, error) in enumerate(parallel(tasks), 1):
+                if error:
+                    errors[name] = error
+                progress(what, n_reused + done, len(names))
+    for name in todo:
+        if name not in errors:
+            kept = read_entry(entries[name])
+            assert kept is not None, f"{entries[name]} vanished"
+            bags[name] = kept
+    return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused)
+
+
+def _read_and_keep(folder: Path, name: str, medium: str, settings: Any, entry: Path) -> tuple[str, str | None]:
+    """Read one file in a process of its own; gives its name and the error, if any.
+
+    The bags go to the disk and not through a pipe, so that finished work outlives whoever waits for it.
+    """
+    try:
+        write_entry(entry, MEDIA[medium].read(folder / name, name, settings))
+    except (BagwiseError, OSError) as error:
+        return name, str(error).replace(str(folder / name), name)
+    return name, None
+
+
+def _count(jobs: int) -> int:
+    return joblib.cpu_count() if jobs < 1 else jobs

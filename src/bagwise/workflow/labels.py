@@ -1,0 +1,84 @@
+"""Which bags the rows of a table of labels speak of."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from bagwise.featurize._result import FileBags
+from bagwise.io.labels import LabelTable
+
+
+@dataclass(frozen=True)
+class MatchedLabels:
+    """Labels by bag, and what was wrong with the table.
+
+    Attributes
+    ----------
+    sets : dict
+        Bag name to the set of its labels; bags that nobody labelled are missing.
+    whole : set of str
+        Files whose labels speak of the whole file.
+    problems : list of (name, message)
+    """
+
+    sets: dict[str, set[str]] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+
+def match_labels(
+    table: LabelTable, path: Path, names: Sequence[str], bags: dict[str, FileBags], failed: Sequence[str]
+) -> MatchedLabels:
+    """Find the file, or the piece of one (``name@start``), that each row names.
+
+    A row may give the path below the folder, the name of the file, or either without its ending, as long as one file
+    only fits.
+    """
+    index: dict[str, set[str]] = {}
+    for name in names:
+        for key in _keys(name):
+            index.setdefault(key, set()).add(name)
+    pieces = {_normal(bag): bag for name in names if name in bags for bag in bags[name].bag_names}
+    matched = MatchedLabels()
+    for given, labels, row in zip(table.names, table.label_sets, table.rows, strict=True):
+        where, key = f"{path}, row {row}", _normal(given)
+        fitting = {key} & set(names) or index.get(key, set())
+        if not fitting and key in pieces:
+            matched.sets[pieces[key]] = set(labels)
+        elif len(fitting) != 1:
+            what = "several files fit" if fitting else "there is no such file"
+            matched.problems.append((given, f"{where}: {what} ({given!r}); its labels are not used."))
+        else:
+            (name,) = fitting
+            _add(matched, name, labels, where, failed, bags)
+    return matched
+
+
+def _add(
+    matched: MatchedLabels, name: str, labels: list[str], where: str, failed: Sequence[str], bags: dict[str, FileBags]
+) -> None:
+    if name in matched.whole:
+        matched.problems.append((name, f"{where}: {name!r} was named by an earlier row in another way; not used."))
+        return
+    matched.whole.add(name)
+    matched.sets[name] = set(labels)
+    if name in failed:
+        matched.problems.append((name, f"{where}: the file {name!r} could not be read, so its labels are not used."))
+    elif labels and not sum(bags[name].sizes):
+        listed = ", ".join(labels)
+        matched.problems.append(
+            (name, f"{where}: nothing was found in {name!r} that could carry its labels ({listed}).")
+        )
+
+
+def _keys(name: str) -> set[str]:
+    path = PurePosixPath(_normal(name))
+    return {str(path), path.name, str(path.with_suffix("")), path.stem}
+
+
+def _normal(name: str) -> str:
+    """One spelling: forward slashes, no leading ./, composed accents (some systems take them apart)."""
+    return unicodedata.normalize("NFC", name.replace("\\", "/").removeprefix("./"))

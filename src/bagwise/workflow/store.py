@@ -1,0 +1,66 @@
+"""What was computed for each file, kept so that an interrupted run goes on where it was.
+
+An entry appears whole or not at all, under a name made from everything that its content depends on: the settings, the
+version, the name of the file, its size and its time of change. So nothing stale is ever taken, and no list of what is
+done has to be kept up to date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+
+from bagwise._version import __version__
+from bagwise.exceptions import FormatError
+from bagwise.featurize._result import FileBags
+from bagwise.io.files import atomic_write, read_archive, write_archive
+
+FOLDER = ".features"
+
+
+def fingerprint(value: Any) -> str:
+    """A name for plain data that differs whenever the data does."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str) -> Path:
+    """Where the bags of a file are kept."""
+    status = (folder / name).stat()
+    key = fingerprint([__version__, medium, settings, name, status.st_size, status.st_mtime_ns])
+    return run / FOLDER / f"{key}.zip"
+
+
+def write_entry(path: Path, bags: FileBags) -> None:
+    """Keep the bags of a file."""
+    features = bags.features
+    arrays = [features.data, features.indices, features.indptr] if sp.issparse(features) else [features]
+    document = {
+        "shape": list(features.shape),
+        "bag_names": bags.bag_names,
+        "sizes": bags.sizes,
+        "locations": bags.locations,
+        "info": bags.info,
+        "problems": bags.problems,
+        "terms": bags.terms,
+    }
+    with atomic_write(path) as file:
+        write_archive(file, document, arrays)
+
+
+def read_entry(path: Path) -> FileBags | None:
+    """The bags that were kept, or None where there are none or the entry is damaged."""
+    try:
+        with path.open("rb") as file:
+            document, arrays = read_archive(file)
+        parts = [arrays[i] for i in range(len(arrays))]
+        shape = tuple(document.pop("shape"))
+        features = sp.csr_matrix(tuple(parts), shape=shape) if len(parts) == 3 else parts[0]
+        return FileBags(features=features, **document)
+    except (OSError, FormatError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError):
+        return None

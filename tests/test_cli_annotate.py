@@ -1,0 +1,247 @@
+"""`bagwise annotate`, `inspect` and `demo` as a user meets them: what is printed, exit codes, every medium."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+import soundfile
+from click.testing import CliRunner
+from PIL import Image
+
+from bagwise.cli import main
+from bagwise.datasets import make_soundscape
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    made = make_soundscape(6, seconds=6.0, species_per_recording=(1, 2), random_state=1)
+    folder = tmp_path_factory.mktemp("scene")
+    made.write(folder)
+    return made, folder
+
+
+def test_annotate_prints_what_it_found(scene, tmp_path):
+    made, folder = scene
+    out = tmp_path / "run"
+    arguments = ("annotate", folder / "recordings", "--labels", folder / "labels.csv", "--out", out, "--jobs", 1)
+    result = run(*arguments, "--no-page")
+    assert result.exit_code == 0, result.output
+    assert re.match(r"6 files, \d+ instances, \d+ named, \d+ taken for noise\n", result.output)
+    assert "labels: one row a bag" in result.output
+    for label in {label for labels in made.label_sets for label in labels}:
+        assert re.search(rf"^{label} +\d+ +[\d.]+$", result.output, re.MULTILINE)
+    assert not (out / "report.html").exists()
+    again = run(*arguments, "--no-page")
+    assert "6 files were done before" in again.output
+
+
+def test_exit_codes(scene, tmp_path):
+    _, folder = scene
+    sounds = tmp_path / "sounds"
+    sounds.mkdir()
+    for path in (folder / "recordings").iterdir():
+        (sounds / path.name).write_bytes(path.read_bytes())
+    (sounds / "bad.wav").write_text("x")
+    base = ("annotate", sounds, "--labels", folder / "labels.csv", "--jobs", 1, "--no-page", "--format", "csv")
+    some = run(*base, "--out", tmp_path / "a")
+    assert some.exit_code == 3
+    assert "Problem: bad.wav: it is not a sound file" in some.output
+    assert len({row["file"] for row in read_csv(tmp_path / "a" / "annotations.csv")}) == 6
+    for arguments, code, message in (
+        ((*base, "--out", tmp_path / "a", "--window", 3), 1, "holds another run"),
+        ((*base, "--out", tmp_path / "b", "--set", "window"), 2, "--set takes NAME=VALUE"),
+        ((*base, "--out", tmp_path / "b", "--set", "window=x"), 1, "takes a number"),
+        (base, 2, "Missing option '--out'"),
+        (("annotate", tmp_path / "nowhere", "--labels", folder / "labels.csv", "--out", tmp_path / "b"), 1, "nowhere"),
+        (("annotate", sounds, "--out", tmp_path / "b"), 1, "nothing to learn from"),
+    ):
+        result = run(*arguments)
+        assert (result.exit_code, message in result.output) == (code, True), result.output
+        assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "file;species\n{0};Wren\n{0};Ürson\n{1};Wren\n{2};Ürson\n",
+        "\ufefffile\tWren\tÜrson\n{0}\t1\t1\n{1}\t1\t0\n{2}\t0\t1\n",
+        "file,labels\n{0},Wren;Ürson\n{1},Wren\n{2},Ürson\n",
+    ],
+    ids=["rows, semicolons", "one-hot, tabs, mark", "lists, commas"],
+)
+def test_tables_in_all_forms(scene, tmp_path, table):
+    _, folder = scene
+    names = [f"recording-00{i}.wav" for i in range(3)]
+    (tmp_path / "labels.csv").write_text(table.format(*names), encoding="utf-8")
+    out = tmp_path / "run"
+    result = run(
+        "annotate", folder / "recordings", "--labels", tmp_path / "labels.csv", "--out", out, "--jobs", 1, "--no-page",
+        "--format", "csv",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    rows = read_csv(out / "annotations.csv")
+    assert {row["label"] for row in rows} <= {"Wren", "Ürson"}
+    assert {row["mode"] for row in rows if row["file"] in names} == {"transductive"}
+    assert {row["mode"] for row in rows if row["file"] not in names} == {"inductive"}
+
+
+def test_unknown_columns_are_named_with_their_row(scene, tmp_path):
+    _, folder = scene
+    (tmp_path / "labels.csv").write_text("file,weather,label\nrecording-000.wav,sunny,Wren\n")
+    result = run("annotate", folder / "recordings", "--labels", tmp_path / "labels.csv", "--out", tmp_path / "run")
+    assert result.exit_code == 1
+    assert "labels.csv, row 2" in result.output
+    assert "'weather'" in result.output
+
+
+def test_pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    colours = {"sky": (90, 140, 230), "grass": (50, 140, 40), "road": (110, 105, 100)}
+    rows = []
+    for i in range(9):
+        names = list(rng.choice(list(colours), 2, replace=False))
+        image = np.zeros((40, 60, 3))
+        image[:20], image[20:] = colours[names[0]], colours[names[1]]
+        mask = np.repeat([[1], [2]], 20, axis=0) * np.ones((1, 60))
+        noisy = np.clip(image + rng.normal(0, 12, image.shape), 0, 255).astype(np.uint8)
+        Image.fromarray(noisy).save(folder / f"{i}.png")
+        Image.fromarray(mask.astype(np.uint8)).save(folder / f"{i}_mask.png")
+        rows.append((f"{i}.png", names))
+    text = "".join(f"{name},{';'.join(names)}\n" for name, names in rows)
+    (tmp_path / "labels.csv").write_text("image,labels\n" + text)
+    (folder / "void.png").write_bytes((folder / "0.png").read_bytes())
+    Image.fromarray(np.zeros((40, 60), np.uint8)).save(folder / "void_mask.png")
+    out = tmp_path / "run"
+    result = run(
+        "annotate",
+        folder,
+        "--labels",
+        tmp_path / "labels.csv",
+        "--out",
+        out,
+        "--set",
+        "regions=mask",
+        "--model",
+        "ored",
+    )
+    assert result.exit_code == 3, result.output
+    assert "void.png: no region was found in it" in result.output
+    told = dict(rows)
+    found = read_csv(out / "annotations.csv")
+    right = [row["label"] == told[row["file"]][int(row["instance"])] for row in found]
+    assert np.mean(right) > 0.9
+    coco = json.loads((out / "coco.json").read_text())
+    assert len(coco["images"]) == 10
+    assert len(coco["annotations"]) == 18
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("<polygon") == 18
+    drawn = run("inspect", folder / "0.png", "--out", tmp_path / "stages", "--set", "regions=mask")
+    assert "60 x 40 points, 2 regions" in drawn.output
+    assert (tmp_path / "stages" / "0.stages.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_texts(tmp_path):
+    rng = np.random.default_rng(1)
+    words = {"sea": ["wave", "ship", "salt", "tide", "sail"], "wood": ["tree", "leaf", "bark", "root", "moss"]}
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    truth = {}
+    for i in range(12):
+        topics = ["sea", "wood"] if i % 3 == 0 else [["sea"], ["wood"]][i % 2]
+        parts = [" ".join(rng.choice(words[topic], 60)) for topic in topics]
+        (folder / f"{i}.txt").write_text(". ".join(parts), encoding="utf-8")
+        truth[f"{i}.txt"] = topics
+    (folder / "blank.txt").write_text("")
+    table = "".join(f"{name},{';'.join(topics)}\n" for name, topics in truth.items() if name != "11.txt")
+    (tmp_path / "labels.csv").write_text("document,labels\n" + table)
+    out = tmp_path / "run"
+    result = run("annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--set", "keep=1")
+    assert result.exit_code == 3
+    assert "blank.txt is empty" in result.output
+    rows = read_csv(out / "annotations.csv")
+    for row in rows:
+        text = (folder / row["file"]).read_text()[int(row["start"]) : int(row["end"])].split()
+        share = np.mean([word.strip(".") in words["sea"] for word in text])
+        if abs(share - 0.5) > 0.3:
+            assert row["label"] == ("sea" if share > 0.5 else "wood"), row
+    assert {row["mode"] for row in rows if row["file"] == "11.txt"} == {"inductive"}
+    spans = [json.loads(line) for line in (out / "spans.jsonl").read_text().splitlines()]
+    assert all((folder / s["file"]).read_text()[s["start"] : s["end"]] == s["text"] for s in spans)
+    assert "<mark" in (out / "report.html").read_text(encoding="utf-8")
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "x.txt").write_text("the tide and the sail and a wave of unheard things " * 4)
+    applied = run("annotate", new, "--model", out / "model.bagwise", "--out", tmp_path / "run2", "--no-page")
+    assert applied.exit_code == 0, applied.output
+    assert {row["label"] for row in read_csv(tmp_path / "run2" / "annotations.csv")} == {"sea"}
+
+
+def test_series(tmp_path):
+    rng = np.random.default_rng(2)
+    folder = tmp_path / "series"
+    folder.mkdir()
+    rates, rows = {"still": 0.0, "walk": 2.0, "run": 5.0}, []
+    for i in range(8):
+        acts = list(rng.choice(list(rates), 2, replace=False))
+        time = np.arange(512) / 50
+        x = np.concatenate([
+            (rates[a] > 0) * np.sin(2 * np.pi * rates[a] * time[:256]) + 0.1 * rng.normal(size=256) for a in acts
+        ])  # fmt: skip
+        lines = ["time,x", *(f"{t:.3f},{v:.5f}" for t, v in zip(time, x, strict=True))]
+        (folder / f"{i}.csv").write_text("\n".join(lines))
+        rows.append((f"{i}.csv", acts))
+    (folder / "labels.csv").write_text("file,labels\n" + "".join(f"{n},{';'.join(a)}\n" for n, a in rows))
+    out = tmp_path / "run"
+    result = run(
+        "annotate", folder, "--labels", folder / "labels.csv", "--out", out, "--model", "ored", "--set", "step=128"
+    )
+    assert result.exit_code == 0, result.output
+    told = dict(rows)
+    found = read_csv(out / "annotations.csv")
+    assert len(found) == 32
+    assert np.mean([row["label"] == told[row["file"]][int(row["instance"]) // 2] for row in found]) > 0.9
+    assert "<polyline" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_inspect_draws_the_pieces_asked_for(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a.wav"
+    soundfile.write(path, 0.1 * rng.normal(size=16_000 * 5), 16_000)
+    result = run("inspect", path, "--set", "window=2", "--start", 2, "--pieces", 2)
+    assert result.exit_code == 0, result.output
+    assert sorted(p.name for p in tmp_path.glob("*.png")) == ["a@2.stages.png", "a@4.stages.png"]
+    for arguments, message in (
+        ((path, "--start", 9), "5.00 s long"),
+        ((tmp_path / "no.wav",), "no such file"),
+        ((tmp_path / "a.txt",), "only recordings and pictures"),
+    ):
+        failed = run("inspect", *arguments)
+        assert failed.exit_code == 1
+        assert message in failed.output
+
+
+def test_demo_names_the_singers(tmp_path):
+    result = run("demo", "--out", tmp_path, "--seed", 2, "--quiet")
+    assert result.exit_code == 0, result.output
+    assert "60 recordings, 10 minutes" in result.output
+    last = next(line for line in result.output.splitlines() if line.startswith("all "))
+    found, right = (float(number) for number in re.findall(r"([\d.]+) %", last))
+    assert found >= 90
+    assert right >= 85
+    guess = float(re.search(r"guessing .* ([\d.]+) %", result.output)[1])
+    assert guess < right - 15
+    assert max(map(len, result.output.splitlines()[:-3])) <= 110
+    assert (tmp_path / "run" / "report.html").is_file()

@@ -1,0 +1,196 @@
+"""Pictures to regions: masks, polygons, SLIC, patches, features against loops, bad files."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from skimage.draw import polygon2mask
+
+from bagwise.exceptions import FormatError, InputError
+from bagwise.featurize import ImageSettings, featurize_images
+from bagwise.featurize.image import HISTOGRAM_NAMES, find_regions, patch_features, region_features
+from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, slic_regions
+from bagwise.featurize.palette import N_COLOURS, PALETTE, nearest_colour
+
+
+def two_colours(height=40, width=60):
+    image = np.zeros((height, width, 3), dtype=np.uint8)
+    image[:, : width // 2] = (200, 30, 30)
+    image[:, width // 2 :] = (20, 180, 40)
+    return image
+
+
+def save(path, array, **options):
+    Image.fromarray(array).save(path, **options)
+    return path
+
+
+def test_masks_become_contiguous_regions(tmp_path):
+    mask = np.zeros((40, 60), dtype=np.uint8)
+    mask[2:12, 2:12] = 5
+    mask[2:12, 30:40] = 5  # the same value elsewhere: a region of its own
+    mask[20:38, 10:50] = 2
+    mask[0, 59] = 9  # too small
+    save(tmp_path / "a.png", two_colours())
+    save(tmp_path / "a_mask.png", mask)
+    data = featurize_images([tmp_path / "a.png"], ImageSettings(regions="mask"))
+    assert data.bags.instances.shape == (3, 48)
+    assert [place["box"] for place in data.locations] == [[10, 20, 40, 18], [2, 2, 10, 10], [30, 2, 10, 10]]
+    assert [place["area"] for place in data.locations] == [720, 100, 100]
+    np.testing.assert_allclose(data.bags.instances[:, :16].sum(axis=1), 1)
+    np.testing.assert_allclose(data.bags.instances[:, 16:].sum(axis=1), 1)
+    red, green = (int(nearest_colour(np.array([c]))[0]) for c in ((200, 30, 30), (20, 180, 40)))
+    assert data.bags.instances[1, 16 + red] == 1
+    assert data.bags.instances[2, 16 + green] == 1
+    assert data.bags.instances[0, 16 + red] == pytest.approx(0.5)
+
+
+def test_masks_in_colour_and_palette(tmp_path):
+    values = np.zeros((30, 30), dtype=np.uint8)
+    values[:15] = 3
+    values[15:, 15:] = 7
+    colours = np.zeros((30, 30, 3), dtype=np.uint8)
+    colours[values == 3] = (255, 0, 0)
+    colours[values == 7] = (0, 0, 255)
+    palette = Image.fromarray(values).convert("P")
+    save(tmp_path / "a.png", two_colours(30, 30))
+    regions = []
+    for mask in (Image.fromarray(values), Image.fromarray(colours), palette):
+        mask.save(tmp_path / "a_mask.png")
+        image = np.asarray(Image.open(tmp_path / "a.png"))
+        regions.append(find_regions(tmp_path / "a.png", "a.png", image, ImageSettings(regions="mask")))
+    assert all(set(np.unique(r)) == {0, 1, 2} for r in regions)
+    assert all(((r > 0) == (values > 0)).all() for r in regions)
+
+
+def test_coco_polygons(tmp_path):
+    save(tmp_path / "a.png", two_colours())
+    square, triangle = [5, 5, 25, 5, 25, 25, 5, 25], [30, 10, 55, 10, 30, 35]
+    document = {
+        "images": [{"id": 7, "file_name": "a.png"}],
+        "annotations": [{"id": i, "image_id": 7, "segmentation": [p]} for i, p in enumerate((square, triangle))],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(document))
+    chosen = ImageSettings(regions="coco", coco=str(tmp_path / "coco.json"))
+    labels = find_regions(tmp_path / "a.png", "a.png", two_colours(), chosen)
+    for i, flat in enumerate((square, triangle)):
+        points = np.array(flat).reshape(-1, 2)[:, ::-1]
+        expected = polygon2mask((40, 60), points)
+        assert np.mean((labels == i + 1) != expected) < 0.03  # the edge may fall on either side
+    save(tmp_path / "b.png", two_colours())
+    with pytest.raises(FormatError, match=r"b.png: the COCO file .* does not name it"):
+        featurize_images([tmp_path / "b.png"], chosen)
+    for content, message in (("{}", "not a COCO file"), ("no json", "not a COCO file")):
+        (tmp_path / "bad.json").write_text(content)
+        with pytest.raises(FormatError, match=message):
+            featurize_images([tmp_path / "a.png"], ImageSettings(regions="coco", coco=str(tmp_path / "bad.json")))
+
+
+def test_slic_keeps_colours_apart():
+    labels = slic_regions(two_colours(60, 60), 8, 10.0, 50)
+    assert 2 <= labels.max() <= 16
+    assert not set(np.unique(labels[:, :28])) & set(np.unique(labels[:, 32:]))
+
+
+def loop_region(image, region):
+    """Histograms of one region by loops over its points."""
+    grey = 0.299 * image[..., 0] + 0.587 * image[..., 1] + 0.114 * image[..., 2]
+    padded = np.pad(grey, 1, mode="symmetric")
+    kernel = np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]])
+    gradients, colours = np.zeros(16), np.zeros(N_COLOURS)
+    for r, c in np.argwhere(region):
+        patch = padded[r : r + 3, c : c + 3]
+        x, up = (patch * kernel).sum(), -(patch * kernel.T).sum()
+        gradients[int((np.degrees(np.arctan2(up, x)) % 360 + 11.25) % 360 // 22.5)] += np.hypot(x, up)
+        distances = [((image[r, c].astype(float) - np.array(p)) ** 2).sum() for p in PALETTE]
+        colours[int(np.argmin(distances))] += 1
+    return np.concatenate([gradients / gradients.sum(), colours / colours.sum()])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_features_are_those_of_loops(seed):
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 256, (18, 22, 3)).astype(np.uint8)
+    labels = np.zeros((18, 22), dtype=np.int32)
+    labels[2:9, 3:12] = 1
+    labels[9:17, 8:20] = 2
+    found = region_features(image, labels)
+    for i in range(2):
+        np.testing.assert_allclose(found[i], loop_region(image, labels == i + 1), rtol=1e-4, atol=1e-6)
+    assert found.shape == (2, len(HISTOGRAM_NAMES))
+
+
+def test_patches_are_blobs_with_neighbours():
+    """The identities that hold in the Scene set: what is right of one blob is the blob two further on."""
+    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3)).astype(np.uint8)
+    found = patch_features(image)
+    assert found.shape == (9, 15)
+    small = image.reshape(8, 8, 8, 12, 3).mean(axis=(1, 3))
+    np.testing.assert_allclose(found[4, :3], small[3:5, 3:5].mean(axis=(0, 1)))
+    np.testing.assert_allclose(found[0, 9:12], found[2, :3] - found[0, :3])  # right
+    np.testing.assert_allclose(found[0, 12:15], found[6, :3] - found[0, :3])  # below
+    np.testing.assert_allclose(found[8, 3:6], found[6, :3] - found[8, :3])  # left
+    np.testing.assert_allclose(found[8, 6:9], found[2, :3] - found[8, :3])  # above
+    assert set(np.unique(grid_regions((64, 96), 3, 3))) == set(range(1, 10))
+    with pytest.raises(InputError, match="8 x 8 or more"):
+        patch_features(image[:5])
+
+
+def test_scene_set_obeys_the_same_identities(real_data):
+    path = real_data / "miml_scene.npz"
+    if not path.is_file():
+        pytest.skip("miml_scene.npz is not there")
+    X = np.load(path)["X"].reshape(-1, 9, 15)[:50]
+    for a, b, block in ((0, 2, 9), (0, 6, 12), (8, 6, 3), (8, 2, 6), (3, 5, 9), (1, 7, 12)):
+        np.testing.assert_allclose(X[:, a, block : block + 3], X[:, b, :3] - X[:, a, :3])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 100_000))
+def test_outlines_enclose_their_region(seed):
+    rng = np.random.default_rng(seed)
+    region = np.zeros((30, 30), dtype=bool)
+    top, left = rng.integers(0, 20, 2)
+    region[top : top + rng.integers(3, 11), left : left + rng.integers(3, 11)] = True
+    points = np.array(outline(region))
+    assert (points >= 0).all()
+    assert (points <= 30).all()
+    x, y = points.T
+    area = abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2
+    assert abs(area - region.sum()) <= 0.5 * (np.ptp(x) + np.ptp(y)) + 2
+
+
+def test_an_outline_of_a_line_is_its_box():
+    region = np.zeros((5, 9), dtype=bool)
+    region[2, 1:8] = True
+    assert len(outline(region)) >= 3
+    assert len(np.unique(mask_regions(region.astype(int), 1))) == 2
+
+
+def test_bad_pictures_are_named(tmp_path):
+    (tmp_path / "text.png").write_text("no picture")
+    with pytest.raises(FormatError, match="text.png: it is not a picture"):
+        featurize_images([tmp_path / "text.png"])
+    raw = save(tmp_path / "a.png", two_colours()).read_bytes()
+    (tmp_path / "cut.png").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(FormatError, match="cut.png: it is not a picture"):
+        featurize_images([tmp_path / "cut.png"])
+    masked = ImageSettings(regions="mask")
+    with pytest.raises(FormatError, match="a_mask.png: there is no such file"):
+        featurize_images([tmp_path / "a.png"], masked)
+    (tmp_path / "a_mask.png").write_bytes(b"broken")
+    with pytest.raises(FormatError, match="a_mask.png: it is not a picture"):
+        featurize_images([tmp_path / "a.png"], masked)
+    save(tmp_path / "a_mask.png", np.ones((3, 3), np.uint8))
+    with pytest.raises(FormatError, match="a_mask.png: the mask is 3 x 3"):
+        featurize_images([tmp_path / "a.png"], masked)
+    save(tmp_path / "a_mask.png", np.zeros((40, 60), np.uint8))
+    with pytest.raises(InputError, match="Nothing was found in any of the 1 files"):
+        featurize_images([tmp_path / "a.png"], masked)
+    with pytest.raises(InputError, match="'regions' is 'x'"):
+        ImageSettings(regions="x")
+    with pytest.raises(InputError, match="needs the setting 'coco'"):
+        ImageSettings(regions="coco")

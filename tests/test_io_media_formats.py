@@ -1,0 +1,138 @@
+"""Every format against a golden file, and read back by readers that are not ours."""
+
+import csv
+import io
+import json
+from contextlib import redirect_stdout
+from pathlib import Path
+from xml.etree import ElementTree
+
+import crowsetta
+import pandas as pd
+import pytest
+from pycocotools.coco import COCO
+
+from bagwise.exceptions import InputError
+from bagwise.io.media import FORMATS, check_formats, formats_of, write_formats
+from media_examples import MAKERS, TEXT, pictures, sounds, texts
+
+GOLDEN = Path(__file__).parent / "golden"
+TEXT_FORMATS = [(medium, name) for name, (media, _) in FORMATS.items() for medium in media if name not in ("parquet",)]
+
+
+@pytest.mark.parametrize(("medium", "name"), TEXT_FORMATS, ids=str)
+def test_files_are_the_golden_ones(tmp_path, medium, name):
+    """To renew after a change on purpose: write_formats into tests/golden/<medium>, and look at the difference."""
+    written = write_formats(MAKERS[medium](tmp_path), tmp_path / "out", [name])
+    assert written
+    for path in written:
+        golden = GOLDEN / medium / path.relative_to(tmp_path / "out")
+        assert path.read_text(encoding="utf-8") == golden.read_text(encoding="utf-8"), golden
+
+
+def test_golden_files_are_all_written(tmp_path):
+    written = set()
+    for medium, make in MAKERS.items():
+        folder = tmp_path / medium
+        folder.mkdir()
+        names = [name for name in formats_of(medium) if name != "parquet"]
+        written |= {path.relative_to(tmp_path) for path in write_formats(make(folder), folder, names)}
+    assert written == {path.relative_to(GOLDEN) for path in GOLDEN.rglob("*") if path.is_file()}
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # inside crowsetta
+def test_crowsetta_reads_raven_and_audacity(tmp_path):
+    scene = sounds()
+    write_formats(scene, tmp_path, ["raven", "audacity"])
+    raven = crowsetta.formats.bbox.Raven.from_file(tmp_path / "raven" / "a.wav.selections.txt").to_bbox()
+    track = crowsetta.formats.bbox.AudBBox.from_file(tmp_path / "audacity" / "a.wav.txt").to_bbox()
+    rows = [row for row in scene.shown() if row["file"] == "a.wav"]
+    for boxes in (raven, track):
+        assert [(b.onset, b.offset, b.low_freq, b.high_freq) for b in boxes] == [
+            (row["start"], row["end"], row["low"], row["high"]) for row in rows
+        ]
+    assert [b.label for b in track] == ["Zaunkönig", "=1+1"]
+    assert [b.label for b in raven] == ["Zaunkönig", "'=1+1"]  # a spreadsheet opens these tables too
+    combined = crowsetta.formats.bbox.Raven.from_file(tmp_path / "raven" / "all.selections.txt").to_bbox()
+    assert [b.onset for b in combined] == [0.5, 2.0, 10.0 + 7.5 + 0.5]  # the silent recording counts
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # inside pycocotools
+def test_pycocotools_reads_annotations_and_results(tmp_path):
+    scene = pictures()
+    paths = write_formats(scene, tmp_path, ["coco"])
+    with redirect_stdout(io.StringIO()):
+        truth = COCO(paths[0])
+        results = truth.loadRes(str(paths[1]))
+    assert [truth.cats[i]["name"] for i in sorted(truth.cats)] == scene.classes
+    assert len(truth.imgs) == 2
+    for coco in (truth, results):
+        named = [(coco.cats[a["category_id"]]["name"], a["bbox"]) for a in coco.anns.values()]
+        assert named == [("Kuh", [10, 20, 50, 30]), ("Gras", [10, 20, 50, 30])]
+        assert [int(coco.annToMask(a).sum()) for a in coco.anns.values()] == [1500, 1500]
+    assert [a["score"] for a in results.anns.values()] == [0.6, 1.0]
+    assert truth.dataset["info"]["model"] == "ored-background"
+
+
+@pytest.mark.parametrize("medium", MAKERS)
+def test_label_studio_refers_to_its_interface(tmp_path, medium):
+    """Names, kinds and labels of the results are those that the interface declares."""
+    scene = MAKERS[medium](tmp_path)
+    tasks, interface = write_formats(scene, tmp_path / "out", ["label-studio"])
+    view = ElementTree.fromstring(interface.read_text(encoding="utf-8"))
+    control, target = view[0], view[1]
+    assert [label.get("value") for label in control] == scene.classes
+    for task, file in zip(json.loads(tasks.read_text(encoding="utf-8")), scene.files, strict=True):
+        assert target.get("value") == f"${next(iter(task['data']))}"
+        (prediction,) = task["predictions"]
+        assert prediction["model_version"] == "ored-background bagwise 1.2.3"
+        shown = [row for row in scene.shown() if row["file"] == file["file"]]
+        assert len(prediction["result"]) == len(shown)
+        for result, row in zip(prediction["result"], shown, strict=True):
+            assert (result["from_name"], result["to_name"]) == (control.get("name"), target.get("name"))
+            assert result["type"] == control.tag.lower()
+            assert result["value"][result["type"]] == [row["label"]]
+
+
+def test_spans_hold_the_passage(tmp_path):
+    (path,) = write_formats(texts(tmp_path), tmp_path, ["spans"])
+    spans = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [span["text"] for span in spans] == [TEXT[:24], TEXT[25:54]]
+
+
+@pytest.mark.parametrize("medium", MAKERS)
+def test_parquet_and_csv_agree(tmp_path, medium):
+    scene = MAKERS[medium](tmp_path)
+    (table,) = write_formats(scene, tmp_path, ["parquet"])
+    (text,) = write_formats(scene, tmp_path, ["csv"])
+    frame = pd.read_parquet(table)
+    with text.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(frame.columns) == list(rows[0])
+    assert frame["label"].tolist() == [row["label"] for row in scene.rows]
+    for i, row in enumerate(rows):
+        for key, cell in row.items():
+            value = frame[key][i]
+            if isinstance(value, str):
+                assert cell in (value, f"'{value}")
+            elif pd.isna(value):
+                assert cell == ""
+            else:
+                assert float(cell) == value
+    again = write_formats(scene, tmp_path / "again", ["parquet"])[0]
+    assert again.read_bytes() == table.read_bytes()
+
+
+def test_formulas_are_defused_where_a_spreadsheet_reads(tmp_path):
+    write_formats(sounds(), tmp_path, ["csv", "birdnet", "raven"])
+    for name in ("annotations.csv", "birdnet.csv", "raven/all.selections.txt"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "'=1+1" in text
+        assert "\t=1+1" not in text
+        assert ",=1+1" not in text
+
+
+def test_unknown_formats_are_named():
+    with pytest.raises(InputError, match="no format 'coco' for audio; use csv, parquet, raven"):
+        check_formats(["csv", "coco"], "audio")
+    assert check_formats(["csv"], "text") == ["csv"]

@@ -1,0 +1,103 @@
+"""The page of a run: self-contained, escaped, with what matters on it; its summary is plain data."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import soundfile
+
+from bagwise.report.page import write_page
+from bagwise.report.pictures import choose_pieces, make_pictures
+from bagwise.report.summary import class_colours, summarize_run
+from bagwise.workflow.result import AnnotateResult
+from media_examples import sounds
+
+
+@pytest.fixture
+def result(tmp_path):
+    (tmp_path / "sub").mkdir()
+    rng = np.random.default_rng(0)
+    for name, seconds in (("a.wav", 10.0), ("b.wav", 7.5), ("sub/c.wav", 10.0)):
+        soundfile.write(tmp_path / name, 0.1 * rng.normal(size=round(16_000 * seconds)), 16_000)
+    annotations = sounds(tmp_path)
+    return AnnotateResult(
+        annotations=annotations,
+        problems=[("bad.wav", "bad.wav: <script>alert(1)</script>")],
+        unexplained=[("a.wav", ["Zaunkönig"])],
+        outputs=[],
+        form="rows of bag and label",
+        n_reused=0,
+        label_sets={"a.wav": {"Zaunkönig", "=1+1"}, "sub/c.wav@0": None},
+    )
+
+
+class Checker(HTMLParser):
+    """Counts tags that are open, and gathers all addresses."""
+
+    VOID = ("meta", "image", "rect", "polygon", "polyline", "line")
+
+    def __init__(self):
+        super().__init__()
+        self.stack, self.addresses, self.tags = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("href", "src")]
+        if tag not in self.VOID or tag == "polygon":
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("href", "src")]
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+
+def test_the_page_is_one_file_without_scripts(result, tmp_path):
+    write_page(result, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(text)
+    assert checker.stack == []
+    assert "script" not in checker.tags
+    assert checker.addresses
+    assert all(address.startswith("data:image/png;base64,") for address in checker.addresses)
+    assert not re.search(r"url\(|@import|https?://", text)
+    for expected in (
+        "&lt;script&gt;alert(1)", "Zaunkönig", "=1+1", "tab\there", "rows of bag and label", "least sure".title()[:5],
+        "a.wav: Zaunkönig", "ored-background", "window=10.0",
+    ):  # fmt: skip
+        assert expected in text
+    again = tmp_path / "again.html"
+    write_page(result, again)
+    assert again.read_bytes() == (tmp_path / "report.html").read_bytes()
+
+
+def test_summary_is_plain_and_right(result):
+    summary = summarize_run(result)
+    json.dumps(summary)
+    assert summary["counts"]["instances"] == 5
+    assert summary["counts"]["instances named"] == 3
+    assert summary["counts"]["minutes"] == 0.5
+    assert [row["probability"] for row in summary["least_sure"]] == [0.75, 0.8, 0.9]
+    by_name = {row["name"]: row for row in summary["classes"]}
+    assert (by_name["Zaunkönig"]["bags"], by_name["Zaunkönig"]["instances"]) == (1, 1)
+    assert by_name["Zaunkönig"]["histogram"] == [0] * 9 + [1]
+    assert sum(by_name["=1+1"]["histogram"]) == 1
+
+
+def test_pictures_show_the_least_sure_first_and_in_place(result):
+    annotations = result.annotations
+    pieces = choose_pieces(annotations)
+    assert pieces[0] == ("sub/c.wav", 0.0)
+    assert set(pieces) == {("a.wav", 0.0), ("sub/c.wav", 0.0)}
+    picture = make_pictures(annotations, [("a.wav", 0.0)])[0]
+    left, right = (float(picture.regions[0]["points"].split()[i].split(",")[0]) for i in (0, 1))
+    assert (left, right) == pytest.approx((50.0, 125.0))  # 0.5 and 1.25 of 10 seconds on 1000 units
+    assert len(picture.ticks) == 10
+    assert len(class_colours([str(i) for i in range(12)]).values()) == len(
+        set(class_colours([str(i) for i in range(12)]).values())
+    )

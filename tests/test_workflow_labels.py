@@ -1,0 +1,50 @@
+"""Which file a row of the table of labels speaks of."""
+
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bagwise.featurize._result import FileBags
+from bagwise.io.labels import LabelTable
+from bagwise.workflow.labels import match_labels
+
+NAMES = ["a.wav", "b/x.wav", "c/x.wav", "Vögel.wav"]
+
+
+def match(*names, failed=()):
+    bags = {name: FileBags([f"{name}@0", f"{name}@10"], [1, 2], np.zeros((3, 1)), [{}] * 3, {}) for name in NAMES}
+    table = LabelTable(list(names), [["l"]] * len(names), list(range(2, len(names) + 2)), "rows")
+    return match_labels(table, Path("t.csv"), NAMES, bags, failed)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("a.wav", "a.wav"),
+        ("a", "a.wav"),
+        ("./b/x.wav", "b/x.wav"),
+        ("b\\x.wav", "b/x.wav"),
+        ("b/x", "b/x.wav"),
+        (unicodedata.normalize("NFD", "Vögel.wav"), "Vögel.wav"),
+    ],
+)
+def test_spellings(given, name):
+    matched = match(given)
+    assert matched.sets == {name: {"l"}}
+    assert matched.whole == {name}
+    assert matched.problems == []
+
+
+def test_what_fits_no_file_or_several_is_named():
+    matched = match("x.wav", "nothing.wav", "a.wav", "a", "c/x.wav@10")
+    assert matched.sets == {"a.wav": {"l"}, "c/x.wav@10": {"l"}}
+    assert matched.whole == {"a.wav"}
+    assert [message.split(":", 1)[0] for _, message in matched.problems] == [
+        "t.csv, row 2",
+        "t.csv, row 3",
+        "t.csv, row 5",
+    ]
+    assert "several files fit ('x.wav')" in matched.problems[0][1]
+    assert "could not be read" in match("a.wav", failed=["a.wav"]).problems[0][1]
