@@ -15,6 +15,9 @@ BENCHMARKS = {
     "ored-background": "benchmarks.ored_background",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",
+    "clustering-speed": "benchmarks.clustering_speed",
+    "clustering-tables": "benchmarks.clustering_tables",
+    "clustering-figures": "benchmarks.clustering_figures",
 }
 
 

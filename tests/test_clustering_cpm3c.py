@@ -10,7 +10,7 @@ import bagwise
 from bagwise import Bags
 from bagwise.bags import offsets_of
 from bagwise.clustering import CPM3C
-from bagwise.clustering.cpm3c import _Cut, _InstanceProblem, _ranked, _solve_cccp
+from bagwise.clustering.cpm3c import _InstanceProblem, _ranked, _solve_cccp
 from bagwise.exceptions import InputError
 from bagwise.metrics import clustering_accuracy
 
@@ -74,8 +74,8 @@ def test_cccp_lowers_the_objective_under_the_cuts(seed):
     rng = np.random.default_rng(seed)
     m = bags.n_instances
     cuts = [
-        _Cut(np.ones(m), _ranked(problem.scores(start))[1]),
-        _Cut(rng.integers(0, 2, m) * 1.0, rng.integers(0, k, m)),
+        problem.make_cut(np.ones(m), _ranked(problem.scores(start))[1]),
+        problem.make_cut(rng.integers(0, 2, m) * 1.0, rng.integers(0, k, m)),
     ]
 
     def value(W):

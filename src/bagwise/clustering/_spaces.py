@@ -19,6 +19,8 @@ from bagwise.bags import Bags
 from bagwise.kernels.segments import VECTORISED, Rows
 from bagwise.memory import check_allocation
 
+FEW_FEATURES = 64  # below it a general matrix product scores faster than dot products, row by row
+
 
 @dataclass(frozen=True)
 class Expansion:
@@ -85,6 +87,8 @@ class LinearSpace:
         return self._score(W)
 
     def _score(self, W: np.ndarray) -> np.ndarray:
+        if not sp.issparse(self.X) and W.shape[1] < FEW_FEATURES:
+            return self.X @ W.T
         scores = np.empty((self.X.shape[0], len(W)))
         _score(*self.rows, W, np.ascontiguousarray(W.T) if sp.issparse(self.X) else W.T, scores)
         return scores
@@ -190,21 +194,27 @@ def _score(X, data, indices, indptr, W, columns, scores):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def _multiply(X, data, indices, indptr, rows, clusters, weights, factor, sums, products):
-    """products_i = factor <x_i, sums of r_i - mean of the sums>, sums_r = sum of weights_i x_i over cluster r."""
-    n_clusters, n_features = sums.shape
-    sparse = indptr.shape[0] > 0
+def sum_by_cluster(X, data, indices, indptr, rows, clusters, weights, sums):
+    """Add weights_i x_i to the sum of cluster i, for the rows given of `Rows`."""
     for i in range(rows.shape[0]):
         weight, total, q = weights[i], sums[clusters[i]], rows[i]
         if weight == 0.0:
             continue
-        if sparse:
+        if indptr.shape[0] > 0:
             for e in range(indptr[q], indptr[q + 1]):
                 total[indices[e]] += weight * data[e]
         else:
             row = X[q]
-            for f in range(n_features):
+            for f in range(total.shape[0]):
                 total[f] += weight * row[f]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def _multiply(X, data, indices, indptr, rows, clusters, weights, factor, sums, products):
+    """products_i = factor <x_i, sums of r_i - mean of the sums>, sums_r = sum of weights_i x_i over cluster r."""
+    n_clusters, n_features = sums.shape
+    sparse = indptr.shape[0] > 0
+    sum_by_cluster(X, data, indices, indptr, rows, clusters, weights, sums)
     for f in range(n_features):
         mean = 0.0
         for r in range(n_clusters):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
@@ -19,7 +20,8 @@ from bagwise.clustering._shared import (
     majority_votes,
     rank_by_size,
 )
-from bagwise.clustering._spaces import unit_direction
+from bagwise.clustering._spaces import sum_by_cluster, unit_direction
+from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
 from bagwise.solvers.cutting_plane import solve_under_cuts
 
@@ -145,7 +147,9 @@ class _InstanceProblem:
     """The instances and what does not change between starts."""
 
     def __init__(self, instances: Any, n_clusters: int, C: float, balance: float):
-        self.X, self.n_clusters, self.C = instances, n_clusters, float(C)
+        sparse = sp.issparse(instances)
+        self.X = instances.astype(np.float64) if sparse else np.ascontiguousarray(instances, dtype=np.float64)
+        self.rows, self.n_clusters, self.C = Rows.of(self.X), n_clusters, float(C)
         total = np.asarray(instances.sum(axis=0), dtype=np.float64).ravel()
         self.direction, length = unit_direction(total, float(abs(instances).sum()))
         self.slack = balance / length if length > 0.0 else 0.0
@@ -159,23 +163,28 @@ class _InstanceProblem:
 
     def cut_vectors(self, cuts: list[_Cut], winners: np.ndarray) -> np.ndarray:
         """(s, k, d) vectors 1/m sum_i c_i (e_winner - e_rival) (x) x_i of all cuts, for the present winners."""
-        m, k = len(winners), self.n_clusters
-        everyone = np.arange(m)
-        vectors = np.empty((len(cuts), k, self.X.shape[1]))
+        vectors = np.empty((len(cuts), self.n_clusters, self.X.shape[1]))
         for vector, cut in zip(vectors, cuts, strict=True):
-            signs = np.zeros((m, k))
-            signs[everyone, winners] += cut.mask
-            signs[everyone, cut.rivals] -= cut.mask
-            vector[:] = (self.X.T @ signs).T / m
-        return vectors
+            vector[:] = self.sums(cut.mask, winners) - cut.rival_sums
+        return vectors / len(winners)
+
+    def sums(self, mask: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+        """(k, d) sum of the instances in the mask that are in each cluster."""
+        sums = np.zeros((self.n_clusters, self.X.shape[1]))
+        sum_by_cluster(*self.rows, np.arange(len(mask)), clusters, mask, sums)
+        return sums
+
+    def make_cut(self, mask: np.ndarray, rivals: np.ndarray) -> _Cut:
+        return _Cut(mask, rivals, self.sums(mask, rivals))
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """The instances in a cut, 1 or 0, and the cluster that rivals the winner on each."""
+    """The instances in a cut, 1 or 0, the cluster that rivals the winner on each, and the sums over the rivals."""
 
     mask: np.ndarray
     rivals: np.ndarray
+    rival_sums: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -189,7 +198,8 @@ class _CPM3CRun:
 def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, max_cuts: int, seed: int) -> _CPM3CRun:
     weights = problem.random_weights(seed)
     scores = problem.scores(weights)
-    cuts = [_Cut(np.ones(len(scores)), _ranked(scores)[1])]  # the scale of the start means nothing: all are in the cut
+    # the scale of the start means nothing: all instances are in the first cut
+    cuts = [problem.make_cut(np.ones(len(scores)), _ranked(scores)[1])]
     while True:
         weights, xi = _solve_cccp(problem, cuts, weights, tol_outer)
         scores = problem.scores(weights)
@@ -200,7 +210,7 @@ def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, ma
         converged = loss - xi <= tol_inner
         if converged or len(cuts) == max_cuts:
             break
-        cuts.append(_Cut((margins < 1.0).astype(np.float64), rivals))
+        cuts.append(problem.make_cut((margins < 1.0).astype(np.float64), rivals))
     objective = 0.5 * float((weights**2).sum()) + problem.C * loss
     return _CPM3CRun(weights, objective, len(cuts), converged)
 

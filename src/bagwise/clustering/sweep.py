@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, as_bags
 from bagwise.base import check_finite
+from bagwise.clustering.cpm3c import CPM3C
 from bagwise.clustering.m3ic import M3IC
 from bagwise.exceptions import InputError
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
@@ -35,14 +36,14 @@ def sweep(
     C: float | Iterable[float] = C_VALUES,
     balance: float | Iterable[float] = BALANCE_VALUES,
     n_seeds: int = 5,
-    estimator: M3IC | None = None,
+    estimator: M3IC | CPM3C | None = None,
     distance: str = "average",
     max_bags: int = 1000,
     random_state: Any = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Record]:
-    """Fit M3IC at every setting from several seeds, and say what can be said of the clusters without labels.
+    """Fit M3IC (or CPM3C) at every setting from several seeds, and say what can be said of the clusters without labels.
 
     Parameters
     ----------
@@ -51,8 +52,8 @@ def sweep(
     n_clusters, C, balance : a value, or several
     n_seeds : int, default=5
         Starts at each setting, one a seed.
-    estimator : M3IC or None
-        Gives all other parameters, such as the kernel.
+    estimator : M3IC, CPM3C or None
+        Gives all other parameters, such as the kernel; None for M3IC with its defaults.
     distance : {"average", "maximal", "minimal"}, default="average"
         Hausdorff distance of the silhouette.
     max_bags : int, default=1000
@@ -138,7 +139,7 @@ def _try_setting(
     bags: Bags,
     setting: tuple[int, float, float],
     seeds: list[int],
-    estimator: M3IC,
+    estimator: M3IC | CPM3C,
     distances: np.ndarray,
     sample: np.ndarray,
 ) -> Record:
