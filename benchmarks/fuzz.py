@@ -21,8 +21,10 @@ import traceback
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import click
@@ -314,39 +316,27 @@ def try_input(target: Target, path: Path) -> tuple[bool, str | None]:
     return True, None
 
 
-def fuzz_reader(name: str, count: int, seed: int, keep: Path | None = None, seconds: int = SECONDS) -> Outcome:
-    """Give a reader so many inputs; failures are told and, in the folder `keep`, their inputs are kept."""
-    os.environ["BAGWISE_MEMORY_LIMIT"] = str(MEMORY_LIMIT)
+def fuzz_reader(name: str, count: int, seed: int, folder: Path, keep: Path | None = None) -> Outcome:
+    """Give a reader so many inputs, one after the other as a file in `folder`; those that fail are copied to `keep`."""
     outcome = Outcome(name)
-    place = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryDirectory(dir=place) as temporary:
-        folder = Path(temporary)
-        (folder / "seeds").mkdir()
-        target = make_targets(folder / "seeds")[name]
-        endings = [".csv", ".npz", ".mat", ".parquet", ".arff", ".data", ""] if not target.ending else [target.ending]
-        rng = random.Random(f"{name} {seed}")
-        for i in range(count):
-            path = folder / f"input{rng.choice(endings)}"
-            path.write_bytes(make_input(target, rng))
-            if keep is not None:
-                (keep / f"{name}-current").write_text(f"{seed} {i}")
-            started = time.perf_counter()
-            signal.setitimer(signal.ITIMER_REAL, seconds)
-            try:
-                was_read, problem = try_input(target, path)
-            except _TimeOut:
-                was_read, problem = False, f"no answer within {seconds} seconds"
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            outcome.slowest = max(outcome.slowest, time.perf_counter() - started)
-            outcome.n_inputs += 1
-            outcome.n_read += was_read
-            outcome.n_refused += not was_read and problem is None
-            if problem is not None:
-                outcome.failures.append({"input": i, "problem": problem})
-                if keep is not None and len(outcome.failures) <= 20:
-                    shutil.copy(path, keep / f"{name}-{seed}-{i}{path.suffix}")
-            path.unlink()
+    (folder / "seeds").mkdir()
+    target = make_targets(folder / "seeds")[name]
+    endings = [".csv", ".npz", ".mat", ".parquet", ".arff", ".data", ""] if not target.ending else [target.ending]
+    rng = random.Random(f"{name} {seed}")
+    for i in range(count):
+        path = folder / f"input{rng.choice(endings)}"
+        path.write_bytes(make_input(target, rng))
+        started = time.perf_counter()
+        was_read, problem = _in_time(target, path)
+        outcome.slowest = max(outcome.slowest, time.perf_counter() - started)
+        outcome.n_inputs += 1
+        outcome.n_read += was_read
+        outcome.n_refused += not was_read and problem is None
+        if problem is not None:
+            outcome.failures.append({"input": i, "problem": problem})
+            if keep is not None and len(outcome.failures) <= 20:
+                shutil.copy(path, keep / f"{name}-{seed}-{i}{path.suffix}")
+        path.unlink()
     outcome.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return outcome
 
@@ -359,9 +349,22 @@ def _on_alarm(*_: Any) -> None:
     raise _TimeOut
 
 
-def _work(name: str, count: int, seed: int, keep: Path, queue: Any) -> None:
-    signal.signal(signal.SIGALRM, _on_alarm)
-    queue.put(fuzz_reader(name, count, seed, keep))
+def _in_time(target: Target, path: Path) -> tuple[bool, str | None]:
+    """`try_input`, cut off after some seconds."""
+    old = signal.signal(signal.SIGALRM, _on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        return try_input(target, path)
+    except _TimeOut:
+        return False, f"no answer within {SECONDS} seconds"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def _work(name: str, count: int, seed: int, folder: Path, keep: Path, queue: Any) -> None:
+    os.environ["BAGWISE_MEMORY_LIMIT"] = str(MEMORY_LIMIT)
+    queue.put(fuzz_reader(name, count, seed, folder, keep))
 
 
 @click.command()
@@ -378,20 +381,22 @@ def main(count: int, readers: tuple[str, ...], seed: int, out: Path) -> None:
     bad = False
     click.echo(f"{'reader':<15} {'inputs':>8} {'read':>8} {'refused':>8} {'failed':>7} {'slowest':>9} {'peak':>8}")
     for name in names:
-        queue = context.Queue()
-        process = context.Process(target=_work, args=(name, count, seed, out, queue))
-        process.start()
-        outcome = None
-        while outcome is None and process.is_alive():
-            try:
-                outcome = queue.get(timeout=1.0)
-            except Exception:  # empty: the process is still at work, or it died
+        place = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        with tempfile.TemporaryDirectory(dir=place) as temporary:
+            queue = context.Queue()
+            process = context.Process(target=_work, args=(name, count, seed, Path(temporary), out, queue))
+            process.start()
+            outcome = None
+            while outcome is None and process.is_alive():
+                with suppress(Empty):  # still at work, or dead
+                    outcome = queue.get(timeout=1.0)
+            process.join()
+            if outcome is None:
+                bad = True
+                click.echo(f"{name:<15} died with exit code {process.exitcode}; its last input is in {out}")
+                for path in Path(temporary).glob("input*"):
+                    shutil.copy(path, out / f"{name}-{seed}-crash{path.suffix}")
                 continue
-        process.join()
-        if outcome is None:
-            bad = True
-            click.echo(f"{name:<15} died with exit code {process.exitcode} at {(out / f'{name}-current').read_text()}")
-            continue
         failed = len(outcome.failures)
         bad |= failed > 0 or outcome.peak_bytes > MEMORY
         click.echo(

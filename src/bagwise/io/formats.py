@@ -21,7 +21,8 @@ from bagwise.io.mat import BAGS, FEATURES, mat_variables, read_benchmark, read_l
 from bagwise.io.miml_csv import read_miml_csv, write_miml_csv
 from bagwise.io.musk import read_musk, write_musk
 from bagwise.io.npz import read_npz, write_npz
-from bagwise.io.parquet import ParquetBags, read_parquet
+from bagwise.io.parquet import read_parquet
+from bagwise.io.parquet_file import is_nested_file
 from bagwise.io.parquet_write import write_nested, write_parquet
 from bagwise.io.text import check_readable
 
@@ -118,7 +119,7 @@ def _by_content(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(4096)
     if start.startswith(b"PAR1"):
-        return "parquet" if ParquetBags(path).form == "long" else "parquet-nested"
+        return "parquet-nested" if is_nested_file(path) else "parquet"
     if start.startswith(b"PK") or path.suffix.casefold() == ".npz":
         return "npz"
     if start.startswith((b"MATLAB", b"\x89HDF")) or path.suffix.casefold() == ".mat":

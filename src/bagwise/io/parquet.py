@@ -7,10 +7,8 @@ holds JSON: the names of all classes, in order, and of the features where the co
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import numpy as np
 
 from bagwise.bags import BagDataset, Bags, offsets_of
 from bagwise.columns import arrow_values, import_pyarrow
-from bagwise.exceptions import BagwiseError, FormatError
+from bagwise.exceptions import FormatError
 from bagwise.io.labels import LIST_MARK
 from bagwise.io.long import (
     LABEL_PREFIX,
@@ -32,36 +30,13 @@ from bagwise.io.long import (
     parse_location,
     to_dataset,
 )
+from bagwise.io.parquet_file import NEEDED_BY, arrow_errors, nested_columns, open_file, read_about
 from bagwise.io.text import check_readable
 from bagwise.memory import check_allocation
 
-METADATA_KEY = b"bagwise"
 INSTANCES, INSTANCE_LABELS = "instances", "instance_labels"
 BATCH_ROWS = 1 << 14
 BATCH_BAGS = 1 << 10
-_THRIFT_LIMIT = 100_000_000
-_NEEDED_BY = "Reading and writing parquet"
-
-
-@contextmanager
-def arrow_errors(path: Any) -> Iterator[None]:
-    """Whatever pyarrow says about a damaged file, as one `FormatError` that names the file."""
-    try:
-        yield
-    except (BagwiseError, ImportError):
-        raise
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        IndexError,
-        TypeError,
-        NotImplementedError,
-        OverflowError,
-        MemoryError,
-    ) as error:
-        text = " ".join(str(error).split())[:200]
-        raise FormatError(f"{path}: it is damaged, cut off or no parquet file ({text}); make it anew.") from error
 
 
 class ParquetBags:
@@ -97,26 +72,21 @@ class ParquetBags:
         with_labels: bool = True,
     ):
         self.path = check_readable(path)
-        self._arrow = import_pyarrow(_NEEDED_BY)
+        self._arrow = import_pyarrow(NEEDED_BY)
         with arrow_errors(self.path):
-            self._file = self._arrow.parquet.ParquetFile(
-                self.path,
-                pre_buffer=False,  # else a whole row group is held in memory
-                thrift_string_size_limit=_THRIFT_LIMIT,
-                thrift_container_size_limit=_THRIFT_LIMIT,
-            )
+            self._file = open_file(self._arrow, self.path)
             self.schema = self._file.schema_arrow
             self.n_rows = self._file.metadata.num_rows
-            self._about = self._read_about()
+            about = read_about(self.schema, self.path)
         self.headings = list(self.schema.names)
-        nested = [name for i, name in enumerate(self.headings) if self._is_nested(self.schema.field(i).type)]
+        nested = nested_columns(self._arrow, self.schema)
         self.form = "nested" if nested and features is None else "long"
-        self.class_names = self._about.get("class_names")
+        self.class_names = about.get("class_names")
         where = f"{self.path}, its columns"
         if self.form == "nested":
             self._instances = INSTANCES if INSTANCES in nested else nested[0]
             self.roles = find_roles(self.headings, where, bag, labels, instance_label, features=[self._instances])
-            self.feature_names = self._about.get("feature_names")
+            self.feature_names = about.get("feature_names")
         else:
             self.roles = find_roles(self.headings, where, bag, labels, instance_label, features)
             self.feature_names = [self.headings[i] for i in self.roles.features]
@@ -126,39 +96,6 @@ class ParquetBags:
         self.with_labels = with_labels
         if self.n_rows < 1:
             raise FormatError(f"{self.path}: it has no rows; there is nothing to read in it.")
-
-    def _is_nested(self, kind: Any) -> bool:
-        types = self._arrow.types
-        if not self._is_list(kind):
-            return False
-        inner = kind.value_type
-        return self._is_list(inner) and (types.is_floating(inner.value_type) or types.is_integer(inner.value_type))
-
-    def _is_list(self, kind: Any) -> bool:
-        types = self._arrow.types
-        return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-
-    def _read_about(self) -> dict[str, Any]:
-        """Our own metadata, checked; empty where the file was written by others."""
-        raw = (self.schema.metadata or {}).get(METADATA_KEY)
-        if raw is None:
-            return {}
-        try:
-            about = json.loads(raw.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise FormatError(
-                f"{self.path}: its metadata {METADATA_KEY.decode()!r} is no JSON; make it anew."
-            ) from error
-        names = {"class_names": (str, int), "feature_names": (str,)}
-        for key, kinds in names.items():
-            value = about.get(key) if isinstance(about, dict) else 0
-            if value is None:
-                continue
-            if not isinstance(value, list) or not all(type(item) in kinds for item in value):
-                raise FormatError(f"{self.path}: its metadata names no {key} that can be used; make it anew.")
-            if len(set(value)) < len(value):
-                raise FormatError(f"{self.path}: its metadata names one of the {key} twice; make it anew.")
-        return about
 
     def _check_feature_types(self) -> None:
         types = self._arrow.types

@@ -27,7 +27,8 @@ from bagwise.io.long import (
     location_texts,
     names_of,
 )
-from bagwise.io.parquet import INSTANCE_LABELS, INSTANCES, METADATA_KEY
+from bagwise.io.parquet import INSTANCE_LABELS, INSTANCES
+from bagwise.io.parquet_file import METADATA_KEY, NEEDED_BY
 
 ROW_GROUP = 1 << 16
 
@@ -62,7 +63,7 @@ def write_pieces(pieces: Iterable[BagDataset], path: str | os.PathLike[str], *, 
 
     `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct.
     """
-    arrow = import_pyarrow("Reading and writing parquet")
+    arrow = import_pyarrow(NEEDED_BY)
     iterator = iter(pieces)
     first = next(iterator)
     layout = _Layout(arrow, first, nested, numbered)

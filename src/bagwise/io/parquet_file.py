@@ -1,0 +1,91 @@
+"""What a parquet file says about itself: its schema, our own metadata, and errors that name the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bagwise.columns import import_pyarrow
+from bagwise.exceptions import BagwiseError, FormatError
+
+METADATA_KEY = b"bagwise"
+NEEDED_BY = "Reading and writing parquet"
+THRIFT_LIMIT = 100_000_000
+
+
+@contextmanager
+def arrow_errors(path: Any) -> Iterator[None]:
+    """Whatever pyarrow says about a damaged file, as one `FormatError` that names the file."""
+    try:
+        yield
+    except (BagwiseError, ImportError):
+        raise
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        NotImplementedError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        text = " ".join(str(error).split())[:200]
+        raise FormatError(f"{path}: it is damaged, cut off or no parquet file ({text}); make it anew.") from error
+
+
+def open_file(arrow: Any, path: Path) -> Any:
+    """The file with its metadata, which may claim only so much."""
+    return arrow.parquet.ParquetFile(
+        path,
+        pre_buffer=False,  # else a whole row group is held in memory
+        thrift_string_size_limit=THRIFT_LIMIT,
+        thrift_container_size_limit=THRIFT_LIMIT,
+    )
+
+
+def nested_columns(arrow: Any, schema: Any) -> list[str]:
+    """Names of the columns that hold lists of lists of numbers."""
+    types = arrow.types
+
+    def is_list(kind: Any) -> bool:
+        return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+    def is_nested(kind: Any) -> bool:
+        if not is_list(kind) or not is_list(kind.value_type):
+            return False
+        inner = kind.value_type.value_type
+        return types.is_floating(inner) or types.is_integer(inner)
+
+    return [name for i, name in enumerate(schema.names) if is_nested(schema.field(i).type)]
+
+
+def is_nested_file(path: Path) -> bool:
+    """Whether a parquet file has a row a bag; nothing but its schema is looked at."""
+    arrow = import_pyarrow(NEEDED_BY)
+    with arrow_errors(path):
+        return bool(nested_columns(arrow, open_file(arrow, path).schema_arrow))
+
+
+def read_about(schema: Any, path: Path) -> dict[str, Any]:
+    """Our own metadata, checked; empty where the file was written by others."""
+    raw = (schema.metadata or {}).get(METADATA_KEY)
+    if raw is None:
+        return {}
+    try:
+        about = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: its metadata {METADATA_KEY.decode()!r} is no JSON; make it anew.") from error
+    names = {"class_names": (str, int), "feature_names": (str,)}
+    for key, kinds in names.items():
+        value = about.get(key) if isinstance(about, dict) else 0
+        if value is None:
+            continue
+        if not isinstance(value, list) or not all(type(item) in kinds for item in value):
+            raise FormatError(f"{path}: its metadata names no {key} that can be used; make it anew.")
+        if len(set(value)) < len(value):
+            raise FormatError(f"{path}: its metadata names one of the {key} twice; make it anew.")
+    return about
