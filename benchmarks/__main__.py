@@ -15,9 +15,12 @@ BENCHMARKS = {
     "ored-background": "benchmarks.ored_background",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",
+    "audio-speed": "benchmarks.audio_speed",
+    "media-accuracy": "benchmarks.media_accuracy",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",
     "clustering-figures": "benchmarks.clustering_figures",
+    "io-speed": "benchmarks.io_speed",
 }
 
 
