@@ -19,6 +19,7 @@ BENCHMARKS = {
     "media-accuracy": "benchmarks.media_accuracy",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",
+    "clustering-scaling": "benchmarks.clustering_scaling",
     "clustering-figures": "benchmarks.clustering_figures",
     "io-speed": "benchmarks.io_speed",
 }

@@ -25,6 +25,7 @@ from benchmarks.common import Record, show
 
 N_FEATURES, N_CLASSES, PIECE = 64, 10, 100_000
 MEGABYTE = 1_000_000
+ROUNDS = 3
 
 _CHILD = """
 import json, resource, sys, time
@@ -79,12 +80,21 @@ def main(quick: bool = False) -> list[Record]:
         write_pieces(pieces, folder / "x.parquet", nested=False, numbered=False)
         size = (folder / "x.parquet").stat().st_size
         print(f"  made {n_instances} instances, {size / MEGABYTE:.0f} MB, in {time.perf_counter() - started:.0f} s")
-        figures = {}
-        for side in ("memory", "file"):
-            out = folder / "out.csv"
-            command = [sys.executable, "-c", _CHILD, side, folder / "m.bagwise", folder / "x.parquet", out]
-            done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
-            figures[side] = json.loads(done.stdout)
+        figures: dict[str, dict[str, float]] = {}
+        for _ in range(ROUNDS):  # in turns, so that a noisy spell hits both
+            for side in ("memory", "file"):
+                command = [
+                    sys.executable,
+                    "-c",
+                    _CHILD,
+                    side,
+                    *(folder / n for n in ("m.bagwise", "x.parquet", "o.csv")),
+                ]
+                done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
+                figure = json.loads(done.stdout)
+                best = figures.setdefault(side, figure)
+                best["seconds"] = min(best["seconds"], figure["seconds"])
+                best["peak"] = max(best["peak"], figure["peak"])
         ratio = figures["memory"]["seconds"] / figures["file"]["seconds"]
         for side, figure in figures.items():
             records.append({
