@@ -158,6 +158,7 @@ def draw_sensitivity(name: str, records: list[Record], setting: Record, path: Pa
         panel.axvline(setting[parameter], color="0.6", lw=1, ls="--", label="fixed in the other panel")
     panels[0].set_xscale("log", base=2)
     panels[1].set_xscale("symlog", linthresh=0.001)
+    panels[1].set_xlim(-0.0005, 15)
     panels[0].legend(frameon=False, fontsize=8, loc="lower right")
     figure.suptitle(f"{name}: M3IC, mean and deviation over seeds", fontsize=11)
     save(figure, path)

@@ -99,6 +99,7 @@ def test_page_is_whole_and_escaped(tmp_path):
     assert not any(value.startswith(("http", "//")) for value in reader.values)
     assert page.count('class="strip"') == 24
     assert 'id="cluster-1"' in page
+    assert ">where<" in page
 
 
 def test_page_of_data_with_nothing_but_bags(tmp_path):
@@ -117,6 +118,7 @@ def test_page_of_data_with_nothing_but_bags(tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'class="strip"' not in page
     assert "Labels in the data" not in page
+    assert ">where<" not in page
     assert 'id="cluster-3"' not in page
 
 

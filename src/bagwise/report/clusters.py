@@ -49,8 +49,9 @@ def summarize_clusters(dataset: BagDataset, model: M3IC, *, scaling: str = "none
     -------
     dict
         ``about`` (name and value of what was done), ``clusters`` (a dict for each cluster: number, size, share, the
-        rows of its surest witnesses, and the features by which its witnesses differ most from all others) and
-        ``labels`` (for each label of the data, its bags in each cluster) or None.
+        rows of its surest witnesses, and the features by which its witnesses differ most from all others), ``located``
+        (whether the data say where instances are) and ``labels`` (for each label of the data, its bags in each
+        cluster) or None.
     """
     rows = cluster_rows(dataset, model)
     scores = _standard_witnesses(dataset, model)
@@ -85,6 +86,7 @@ def summarize_clusters(dataset: BagDataset, model: M3IC, *, scaling: str = "none
             "J": f"{model.objective_:.4g}",
         },
         "clusters": clusters,
+        "located": dataset.locations is not None,
         "labels": _label_counts(dataset, model),
     }
 
