@@ -343,5 +343,8 @@ def test_settings_are_checked():
         AudioSettings.from_text({"x": "1"})
     with pytest.raises(InputError, match="takes a number"):
         AudioSettings.from_text({"window": "ten"})
+    with pytest.raises(InputError, match="takes a whole number"):
+        AudioSettings.from_text({"min_area": "7.5"})
+    assert AudioSettings.from_text({"min_area": "70.0"}).min_area == 70
     with pytest.raises(InputError, match="rate of 8000 Hz"):
         find_syllables(np.zeros(8000), 8000, AudioSettings(low=4000))

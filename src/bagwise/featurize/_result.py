@@ -130,9 +130,14 @@ def _parse(name: str, text: str, default: Any) -> Any:
     if default is None and text.lower() == "none":
         return None
     try:
-        return int(text) if isinstance(default, int) else float(text)
+        number = float(text)
     except ValueError:
         raise InputError(f"The setting {name!r} takes a number, not {text!r}.") from None
+    if isinstance(default, int):
+        if not number.is_integer():
+            raise InputError(f"The setting {name!r} takes a whole number, not {text!r}.")
+        return int(number)
+    return number
 
 
 def unreadable(path: str | Path, what: str, error: object, cure: str = "Leave it out, or save it anew.") -> FormatError:

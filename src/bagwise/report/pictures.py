@@ -96,7 +96,7 @@ def _sound(annotations: Annotations, name: str, start: float, rows: list[dict[st
         width=WIDTH,
         height=SOUND_HEIGHT,
         background=_png(picture.intensity[::-1], cmap="gray_r", vmin=0, vmax=1),
-        regions=_name_once([_region(row, place(row)) for row in inside]),
+        regions=_name_once([_region(row, place(row), WIDTH) for row in inside]),
         ticks=[(t / seconds * WIDTH, f"{start + t:g} s") for t in _ticks(seconds)],
         levels=[((1 - (1000 * k - low) / (high - low)) * SOUND_HEIGHT, f"{k:g} kHz") for k in _kilohertz(low, high)],
     )
@@ -112,7 +112,7 @@ def _image(annotations: Annotations, name: str, start: float, rows: list[dict[st
         width=width,
         height=height,
         background=_png(image[::step, ::step]),
-        regions=[_region(row, [(x, y) for x, y in row["polygon"]]) for row in rows],
+        regions=[_region(row, [(x, y) for x, y in row["polygon"]], width) for row in rows],
     )
 
 
@@ -151,7 +151,7 @@ def _series(annotations: Annotations, name: str, start: float, rows: list[dict[s
         kind="series",
         width=WIDTH,
         height=SERIES_HEIGHT,
-        regions=[_region(row, place(row)) for row in rows],
+        regions=[_region(row, place(row), WIDTH) for row in rows],
         ticks=[(t / seconds * WIDTH, f"{series.start + t:g} s") for t in _ticks(seconds)],
         lines=[" ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, column, strict=True)) for column in heights.T],
     )
@@ -165,12 +165,16 @@ DRAW: dict[str, Callable[[Annotations, str, float, list[dict[str, Any]]], Pictur
 }
 
 
-def _region(row: dict[str, Any], points: list[tuple[float, float]]) -> dict[str, Any]:
+def _region(row: dict[str, Any], points: list[tuple[float, float]], width: int) -> dict[str, Any]:
+    left = min(x for x, _ in points)
+    at_the_edge = left > 0.88 * width  # a name that starts here would be cut off
     return {
         "label": row["label"],
         "probability": row["probability"],
         "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-        "left": round(min(x for x, _ in points), 1),
+        "left": round(left, 1),
+        "name_at": round(max(x for x, _ in points) if at_the_edge else left + 2, 1),
+        "anchor": "end" if at_the_edge else "start",
         "top": round(min(y for _, y in points), 1),
         "named": True,
     }
