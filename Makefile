@@ -8,7 +8,7 @@ JOBS   ?= auto
 .PHONY: help setup demo test lint format bench papers fuzz lock clean clean-kernels
 
 help:
-	@echo "make demo    make letter bags, learn from their bag labels, show what was worked out"
+	@echo "make demo    make a soundscape, learn from the species of each recording, show who sang what"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the layout"

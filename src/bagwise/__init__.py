@@ -26,6 +26,7 @@ _MODULES = (
     "clustering",
     "datasets",
     "exceptions",
+    "featurize",
     "io",
     "kernels",
     "metrics",
@@ -33,6 +34,7 @@ _MODULES = (
     "pipeline",
     "preprocessing",
     "report",
+    "workflow",
 )
 
 __all__ = ["__version__", *_NAMES, *_MODULES]

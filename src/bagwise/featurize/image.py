@@ -21,6 +21,7 @@ from bagwise.featurize.palette import N_COLOURS, nearest_colour
 REGIONS = ("slic", "mask", "coco", "patches")
 HISTOGRAM_NAMES = [*(f"hog{i}" for i in range(16)), *(f"color{i}" for i in range(N_COLOURS))]
 PATCH_NAMES = [f"{part}_{c}" for part in ("blob", "left", "up", "right", "down") for c in ("red", "green", "blue")]
+LEAST_GRADIENT = 70.0  # of Sobel's, grey from 0 to 255; regions of MSRC v2 that have none above it are all zero there
 _GRID = 8  # side of the shrunken picture of the SBN form
 _CORNERS = (2, 3, 4)  # corners of its 2 x 2 blobs that have room for neighbours on all sides
 
@@ -99,11 +100,11 @@ def region_features(image: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """(n, 48) histogram of gradients and of colours of each region, as MSRC v2 and VOC have them.
 
     16 directions of the gradient of the grey picture, counter-clockwise from "brighter to the right", and 32 colours;
-    each block sums to 1.
+    each block sums to 1, that of the gradients to 0 where the region is smooth.
     """
     n = int(labels.max(initial=0))
     grey = image @ np.array([0.299, 0.587, 0.114])
-    gradients = gradient_histograms(grey[::-1], labels[::-1], n)
+    gradients = gradient_histograms(grey[::-1], labels[::-1], n, least=LEAST_GRADIENT)
     inside = labels > 0
     cell = (labels[inside].astype(np.int64) - 1) * N_COLOURS + nearest_colour(image[inside])
     colours = np.bincount(cell, minlength=n * N_COLOURS).reshape(n, N_COLOURS)
