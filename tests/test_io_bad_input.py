@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+import subprocess
 import sys
 import zipfile
 import zlib
@@ -23,6 +24,7 @@ from bagwise.exceptions import BagwiseError, FormatError, MemoryLimitError
 from bagwise.io.arff import read_arff
 from bagwise.io.formats import FORMATS, read_dataset, write_dataset
 from bagwise.io.parquet import ParquetBags
+from bagwise.io.parquet_footer import count_values
 from bagwise.io.text import read_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -265,6 +267,58 @@ def test_parquet_files(tmp_path, case):
         read_dataset(path)
     with pytest.raises(FormatError, match=rf"it\.parquet[:,].*{message}"):
         list(ParquetBags(path).iter_bags())
+
+
+def test_long_text_takes_its_room_once(tmp_path):
+    """20,000 rows named by the same 100,000 characters would be 2 GB if each row held its own."""
+    name = "x" * 100_000
+    column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), [name])
+    path = parquet(tmp_path, {"bag": column, "labels": column, "instance_label": column, "x": np.zeros(20_000)})
+    with_peak = (
+        "import resource, sys; from bagwise.io.formats import read_dataset\n"
+        "from bagwise.io.parquet import ParquetBags\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert len(read_dataset(sys.argv[1])) == 1\n"
+        "assert [len(piece) for piece in ParquetBags(sys.argv[1]).iter_bags()] == [1]\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", with_peak, path], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 300_000, "kilobytes"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda raw: raw[:-9] + b"\xff" + raw[-8:], "footer is damaged"),
+        (lambda raw: raw[:-8] + struct.pack("<I", 10**9) + b"PAR1", "cut off or damaged"),
+        (lambda raw: raw[:-4] + b"PARE", "cut off or damaged"),
+        (lambda raw: raw[:-8] + struct.pack("<I", 3) + b"PAR1", "footer is damaged"),
+    ],
+)
+def test_damaged_footer(tmp_path, change, message):
+    path = parquet(tmp_path, {"bag": ["a"], "x": [1.0]})
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(FormatError, match=rf"it.parquet: .*{message}"):
+        count_values(path)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 50])
+def test_footer_counts_as_pyarrow_does(tmp_path, rows):
+    columns = {
+        "bag": ["a", "b"] * 25,
+        "labels": [["u", "v"], []] * 25,
+        "instances": [[[1.0, 2.0]], [[3.0, 4.0]] * 2] * 25,
+    }
+    path = parquet(tmp_path, columns, row_group_size=rows)
+    metadata = pq.ParquetFile(path).metadata
+    expected = {}
+    for g in range(metadata.num_row_groups):
+        for c in range(metadata.num_columns):
+            column = metadata.row_group(g).column(c)
+            key = column.path_in_schema.split(".")[0]
+            expected[key] = expected.get(key, 0) + column.num_values
+    assert count_values(path) == expected
+    assert expected["instances"] == 150
 
 
 def test_parquet_in_parts_needs_sorted_bags(tmp_path):

@@ -128,17 +128,14 @@ def parse_numbers(
 
 
 def _why_no_number(row: list[str], columns: list[int], headings: list[str], place: str, separator: str) -> str:
-    for c in columns:
-        cell = row[c].strip()
-        if _is_number(cell):
-            continue
-        what = f"{place}: the feature {headings[c]!r} is {cell[:40]!r}, which is no number"
-        if not cell:
-            return f"{place}: the feature {headings[c]!r} is empty; fill in a number, or remove the row."
-        if separator != "," and _is_number(cell.replace(",", ".")):
-            return f"{what} because of its decimal comma; write {cell.replace(',', '.')}."
-        return f"{what}; correct it, or name the columns that are features."
-    raise AssertionError("all cells are numbers")
+    bad = next(c for c in columns if not _is_number(row[c]))
+    cell = row[bad]
+    what = f"{place}: the feature {headings[bad]!r} is {cell[:40]!r}, which is no number"
+    if not cell.strip():
+        return f"{place}: the feature {headings[bad]!r} is empty; fill in a number, or remove the row."
+    if separator != "," and _is_number(cell.replace(",", ".")):
+        return f"{what} because of its decimal comma; write {cell.strip().replace(',', '.')}."
+    return f"{what}; correct it, or name the columns that are features."
 
 
 def _is_number(cell: str) -> bool:

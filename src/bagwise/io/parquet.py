@@ -30,7 +30,16 @@ from bagwise.io.long import (
     parse_location,
     to_dataset,
 )
-from bagwise.io.parquet_file import NEEDED_BY, arrow_errors, nested_columns, open_file, read_about
+from bagwise.io.parquet_file import (
+    NEEDED_BY,
+    arrow_errors,
+    nested_columns,
+    open_file,
+    python_values,
+    read_about,
+    text_columns,
+)
+from bagwise.io.parquet_footer import count_values
 from bagwise.io.text import check_readable
 from bagwise.memory import check_allocation
 
@@ -74,8 +83,9 @@ class ParquetBags:
         self.path = check_readable(path)
         self._arrow = import_pyarrow(NEEDED_BY)
         with arrow_errors(self.path):
-            self._file = open_file(self._arrow, self.path)
-            self.schema = self._file.schema_arrow
+            file = open_file(self._arrow, self.path)
+            self.schema = file.schema_arrow
+            self._file = open_file(self._arrow, self.path, text_columns(file))
             self.n_rows = self._file.metadata.num_rows
             about = read_about(self.schema, self.path)
         self.headings = list(self.schema.names)
@@ -152,22 +162,11 @@ class ParquetBags:
             yield dataset
 
     def _check_memory(self) -> None:
-        width = len(self.roles.features)
-        cells = self.n_rows * width
+        cells = self.n_rows * len(self.roles.features)
         if self.form == "nested":
-            with arrow_errors(self.path):
-                cells = self._leaf_values(self._instances)
+            cells = count_values(self.path).get(self._instances, 0)
         what = f"{self.path} with {cells} numbers"
         check_allocation(cells * np.dtype(self.dtype).itemsize, what, "convert or predict it, which read it in parts")
-
-    def _leaf_values(self, column: str) -> int:
-        total = 0
-        for g in range(self._file.metadata.num_row_groups):
-            group = self._file.metadata.row_group(g)
-            for c in range(group.num_columns):
-                if group.column(c).path_in_schema.split(".")[0] == column:
-                    total += group.column(c).num_values
-        return total
 
     def _columns(self) -> list[str]:
         roles = self.roles
@@ -251,9 +250,9 @@ class ParquetBags:
             return self._nested_dataset(table, bag, bag_name, indicator, class_names, where)
         roles, instance_labels, locations = self.roles, None, None
         if roles.instance_label is not None:
-            instance_labels = _plain(self._column(table, roles.instance_label).to_pylist())
+            instance_labels = _plain(python_values(self._arrow, self._column(table, roles.instance_label)))
         if roles.location is not None:
-            texts = self._column(table, roles.location).to_pylist()
+            texts = python_values(self._arrow, self._column(table, roles.location))
             locations = [parse_location(text or "", where(i)) for i, text in enumerate(texts)]
         X = self._features(table)
         long = LongTable(X, bag, self.feature_names, bag_name, indicator, class_names, instance_labels, locations)
@@ -273,18 +272,23 @@ class ParquetBags:
         """Names of bags; text and whole numbers only."""
         types, kind = self._arrow.types, column.type
         if isinstance(column, self._arrow.ChunkedArray):
-            column = column.combine_chunks()
-        if types.is_dictionary(kind):
-            column, kind = column.cast(kind.value_type), kind.value_type
+            column = column.unify_dictionaries().combine_chunks()
+        if not types.is_dictionary(kind):
+            column = column.dictionary_encode()
+        kind = column.type.value_type
         if not (types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind)):
             raise FormatError(f"{self.path}: bags are named by {kind}; they must be named by text or whole numbers.")
         if column.null_count:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise FormatError(f"{where(row)}: the name of the bag is missing; name it.")
-        encoded = column.dictionary_encode()
-        codes, values = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
-        if "" in values:
-            row = int(np.argmax(codes == values.index("")))
+        used, first, which = np.unique(column.indices.to_numpy(), return_index=True, return_inverse=True)
+        distinct = column.dictionary.take(self._arrow.array(used)).to_pylist()
+        seen: dict[Any, int] = {}  # a dictionary may hold a value twice, and in any order
+        for i in np.argsort(first):
+            seen.setdefault(distinct[i], len(seen))
+        codes, values = np.array([seen[value] for value in distinct], dtype=np.int64)[which], list(seen)
+        if "" in seen:
+            row = int(np.argmax(codes == seen[""]))
             raise FormatError(f"{where(row)}: the name of the bag is empty; name it.")
         return Coded(codes, values)
 
@@ -309,7 +313,7 @@ class ParquetBags:
     def _label_lists(self, column: Any, where: Any) -> list[list[Any]]:
         """The labels of every row, from lists or from text a;b;c."""
         lists = []
-        for i, value in enumerate(column.to_pylist()):
+        for i, value in enumerate(python_values(self._arrow, column)):
             if isinstance(value, str):
                 value = [part.strip() for part in value.split(LIST_MARK) if part.strip()]
             elif value is None:
@@ -364,7 +368,7 @@ class ParquetBags:
         self, table: Any, sizes: np.ndarray, class_names: list[Any] | None, where: Any
     ) -> tuple[np.ndarray, list[Any]]:
         flat: list[Any] = []
-        for i, labels in enumerate(table.column(INSTANCE_LABELS).to_pylist()):
+        for i, labels in enumerate(python_values(self._arrow, table.column(INSTANCE_LABELS))):
             if not isinstance(labels, list) or len(labels) != sizes[i]:
                 raise FormatError(f"{where(i)}: {INSTANCE_LABELS} do not hold one label for each instance.")
             flat += labels

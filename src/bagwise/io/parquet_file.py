@@ -37,10 +37,11 @@ def arrow_errors(path: Any) -> Iterator[None]:
         raise FormatError(f"{path}: it is damaged, cut off or no parquet file ({text}); make it anew.") from error
 
 
-def open_file(arrow: Any, path: Path) -> Any:
-    """The file with its metadata, which may claim only so much."""
+def open_file(arrow: Any, path: Path, dictionaries: list[str] | None = None) -> Any:
+    """The file with its metadata, which may claim only so much; some columns are read as dictionaries."""
     return arrow.parquet.ParquetFile(
         path,
+        read_dictionary=dictionaries,
         pre_buffer=False,  # else a whole row group is held in memory
         thrift_string_size_limit=THRIFT_LIMIT,
         thrift_container_size_limit=THRIFT_LIMIT,
@@ -61,6 +62,30 @@ def nested_columns(arrow: Any, schema: Any) -> list[str]:
         return types.is_floating(inner) or types.is_integer(inner)
 
     return [name for i, name in enumerate(schema.names) if is_nested(schema.field(i).type)]
+
+
+def text_columns(file: Any) -> list[str]:
+    """Columns that hold text; read as dictionaries, a long text takes its room once, not on every row.
+
+    Not those that hold lists of text, whose dictionaries pyarrow cannot join.
+    """
+    return [column.path for column in file.schema if column.physical_type == "BYTE_ARRAY" and "." not in column.path]
+
+
+def python_values(arrow: Any, column: Any) -> list[Any]:
+    """The values of a column as Python objects; a text that occurs often is one object."""
+    if isinstance(column, arrow.ChunkedArray):
+        return [value for chunk in column.chunks for value in python_values(arrow, chunk)]
+    if arrow.types.is_dictionary(column.type):
+        distinct = column.dictionary.to_pylist()
+        return [None if code is None else distinct[code] for code in column.indices.to_pylist()]
+    if arrow.types.is_list(column.type) or arrow.types.is_large_list(column.type):
+        flat, at, lists = python_values(arrow, column.flatten()), 0, list[Any]()
+        for length in arrow.compute.list_value_length(column).to_pylist():
+            lists.append(None if length is None else flat[at : at + length])
+            at += length or 0
+        return lists
+    return column.to_pylist()
 
 
 def is_nested_file(path: Path) -> bool:
