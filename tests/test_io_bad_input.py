@@ -23,6 +23,7 @@ from bagwise.cli import main
 from bagwise.exceptions import BagwiseError, FormatError, MemoryLimitError
 from bagwise.io.arff import read_arff
 from bagwise.io.formats import FORMATS, read_dataset, write_dataset
+from bagwise.io.labels import read_labels
 from bagwise.io.parquet import ParquetBags
 from bagwise.io.parquet_footer import count_values
 from bagwise.io.text import read_text
@@ -45,6 +46,7 @@ TEXT = {
     "csv: too large": ("csv", f"{CSV_HEAD}a,u,1e999,2\n", "row 2: the feature 'x' is inf"),
     "csv: empty cell": ("csv", f"{CSV_HEAD}a,u,1,\n", "row 2: the feature 'y' is empty"),
     "csv: decimal comma": ("csv", "bag;x\na;1,5\n", "row 2: the feature 'x' is '1,5', .* decimal comma; write 1.5"),
+    "csv: control character": ("csv", f"{CSV_HEAD}a,u,1\x1e,2\n", r"row 2: the feature 'x' is '1\\x1e', which is no"),
     "csv: Python's underscore": ("csv", f"{CSV_HEAD}a,u,1_0,2\n", "row 2: the feature 'x' is '1_0'"),
     "csv: ragged": ("csv", f"{CSV_HEAD}a,u,1\n", "row 2: there are 3 cells but 4 headings"),
     "csv: no bag": ("csv", "x,y\n1,2\n", "row 1: no column says to which bag a row belongs"),
@@ -125,6 +127,16 @@ def test_truncated_anywhere(tmp_path, name):
         else:  # text that ends after a whole row is a shorter table
             assert name in ("csv", "miml-csv", "musk", "arff")
             assert data.bags.n_instances <= 6
+
+
+@pytest.mark.parametrize("name", ["csv", "miml-csv", "musk"])
+@pytest.mark.parametrize("content", [",", ",,\n;\n", " , \n\n,"])
+def test_nothing_but_separators(tmp_path, name, content):
+    (tmp_path / "it.csv").write_text(content)
+    with pytest.raises(FormatError, match="it.csv.*(all of its cells are blank|row )"):
+        read_dataset(tmp_path / "it.csv", name)
+    with pytest.raises(FormatError, match="it.csv.*(all of its cells are blank|row )"):
+        read_labels(tmp_path / "it.csv")
 
 
 @pytest.mark.parametrize("name", FORMATS)

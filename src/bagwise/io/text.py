@@ -100,17 +100,20 @@ def read_rows(path: str | os.PathLike[str], separator: str | None = None, trim: 
 def iterate_rows(
     text: str, separator: str, path: str | os.PathLike[str], trim: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line and cells of every row that is not blank."""
+    """Number of the first line and cells of every row that is not blank; an error where there is none."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    line = 1
+    line, found = 1, False
     try:
         for row in reader:
             cells = [cell.strip() for cell in row]
             if any(cells):
+                found = True
                 yield line, cells if trim else row
             line = reader.line_num + 1
     except csv.Error as error:
         raise FormatError(f"{path}, row {line}: {error}; check the quotes of this row.") from error
+    if not found:
+        raise FormatError(f"{path} is empty: all of its cells are blank.")
 
 
 def guess_separator(text: str) -> str:
