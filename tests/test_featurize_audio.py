@@ -290,6 +290,9 @@ def test_bad_files_are_named(tmp_path):
     write(tmp_path / "nan.wav", nan, subtype="FLOAT")
     with pytest.raises(FormatError, match="nan.wav: 1 samples from 1.250 s on are not finite"):
         featurize_audio([tmp_path / "nan.wav"])
+    write(tmp_path / "huge.wav", 1e30 * tone_over_noise(), subtype="FLOAT")
+    with pytest.raises(FormatError, match="huge.wav: .* above 1e"):
+        featurize_audio([tmp_path / "huge.wav"])
     flac = write(tmp_path / "whole.flac", tone_over_noise())
     (tmp_path / "cut.flac").write_bytes(flac.read_bytes()[:20_000])
     with pytest.raises(FormatError, match="cut.flac"):

@@ -16,6 +16,7 @@ from bagwise.exceptions import FormatError
 from bagwise.featurize._result import unreadable
 
 EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
+LOUDEST = 1e12  # full scale is 1; what is above this is no sound, and its square would be infinite
 UNKNOWN_SIZES = (0, 0x7FFFFFFF, 0xFFFFFFFF)  # what recorders write that do not know the length beforehand
 
 
@@ -71,13 +72,14 @@ def read_blocks(path: str | Path, seconds: float, start: float = 0.0) -> Iterato
                     f"{path}: it is cut off: {sound.frames} samples are announced and {done + len(block)} are there. "
                     "Leave it out, or copy it anew."
                 )
-            mono = block.mean(axis=1)
-            bad = np.flatnonzero(~np.isfinite(mono))
+            with np.errstate(invalid="ignore", over="ignore"):
+                mono = block.mean(axis=1)
+                bad = np.flatnonzero(~(np.abs(mono) < LOUDEST))
             if len(bad):
                 at = (done + bad[0]) / sound.samplerate
                 raise FormatError(
-                    f"{path}: {len(bad)} samples from {at:.3f} s on are not finite numbers (NaN or infinity). "
-                    "Leave it out, or export it anew."
+                    f"{path}: {len(bad)} samples from {at:.3f} s on are not finite numbers (NaN or infinity), or "
+                    f"above {LOUDEST:g}. Leave it out, or export it anew."
                 )
             yield done / sound.samplerate, mono
             done += len(block)

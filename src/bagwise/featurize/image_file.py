@@ -33,7 +33,7 @@ def read_mask(path: str | Path) -> np.ndarray:
 
 def _open(path: str | Path) -> Any:
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError as error:
         raise ImportError(
             f"Reading pictures needs pillow, which is not there ({error}); pip install 'bagwise[image]'."
@@ -44,7 +44,7 @@ def _open(path: str | Path) -> Any:
             image.load()
     except FileNotFoundError:
         raise FormatError(f"{path}: there is no such file.") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # decoders fail in many ways on damaged data: zlib, struct, index and other errors
         raise unreadable(path, "it is not a picture that can be read", error) from error
     return image
 
