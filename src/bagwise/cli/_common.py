@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ class BagwiseGroup(click.Group):
         except Exception as error:
             from bagwise.exceptions import BagwiseError
 
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever read the output has seen enough; click ends quietly
             if isinstance(error, (BagwiseError, ImportError, OSError)):
                 click.echo(f"Error: {error}", err=True)
                 ctx.exit(EXIT_ERROR)
@@ -55,7 +58,7 @@ def console() -> Any:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A function that shows how far each named piece of work is; on a terminal only."""
+    """A function that shows how far each named piece of work is (of 0: nobody knows); on a terminal only."""
     if quiet or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
@@ -68,7 +71,7 @@ def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
         def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+                tasks[what] = bar.add_task(what, total=total or None)
+            bar.update(tasks[what], completed=done, total=total or None)
 
         yield report

@@ -48,12 +48,15 @@ def evaluate(
     """Train and score models on DATA, a file of labelled bags, by the papers' protocols."""
     from bagwise.batch import settings_of
     from bagwise.catalog import make_model
+    from bagwise.io.files import check_target
     from bagwise.io.formats import read_described
     from bagwise.io.tables import json_lines, write_json_lines
     from bagwise.model_selection import evaluate as run
     from bagwise.model_selection import search_by_rank_loss, summarize
     from bagwise.report.tables import format_summary
 
+    for target in filter(None, (records, curve)):
+        check_target(target)
     estimators = {name: apply_settings(make_model(name), settings) for name in models}
     made_by = {name: settings_of(estimator) for name, estimator in estimators.items()}
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))

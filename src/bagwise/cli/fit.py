@@ -49,6 +49,7 @@ def fit(
     from bagwise.batch import settings_of
     from bagwise.catalog import make_model
     from bagwise.cli.evaluate import grid_values
+    from bagwise.io.files import check_target
     from bagwise.io.formats import read_described
     from bagwise.io.model import save
     from bagwise.model_selection import search_by_rank_loss
@@ -56,6 +57,7 @@ def fit(
 
     if select is None and grid is not None:
         raise click.UsageError("--grid goes with --select.")
+    check_target(out)
     model = apply_settings(make_model(name), settings, seed, jobs)
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
     notice(f"read {data} as {understood}", quiet or as_json)
@@ -89,6 +91,6 @@ def fit(
 
 def _iteration_reporter(report: Any) -> Any:
     def callback(iteration: int, objective: float) -> None:
-        report(f"iteration {iteration}", iteration, 0)
+        report("iterations", iteration, 0)
 
     return callback

@@ -83,6 +83,8 @@ def _apply(
     if out is None and out_dir is None and len(data) > 1:
         raise click.UsageError("Several files need --out-dir, a folder for their results.")
     estimator, about = load(model), read_about(model)
+    written_by = about["written_by"].get("bagwise")
+    notice(f"model {about.get('model', type(estimator).__name__)} of {model}, by bagwise {written_by}", quiet)
     if out_dir is not None:
         out_dir.mkdir(parents=True, exist_ok=True)
 

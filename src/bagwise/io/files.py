@@ -83,13 +83,19 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     _sync_folder(target.parent)
 
 
-def _open_beside(target: Path, mode: str) -> tuple[IO[Any], Path]:
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no file can be written, before long work for it begins."""
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise InputError(f"Cannot write {target}: there is no folder {target.parent}; create it first.")
     if target.is_dir():
         raise InputError(f"Cannot write {target}: it is a folder; give the name of a file.")
     if target.exists() and not target.is_file():
         raise InputError(f"Cannot write {target}: it is a device or a pipe; give the name of a file.")
+
+
+def _open_beside(target: Path, mode: str) -> tuple[IO[Any], Path]:
+    check_target(target)
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         if mode == "wb":

@@ -11,6 +11,18 @@ from bagwise.bags import BagDataset
 from bagwise.base import name_bags
 
 
+def hash_rows(X: np.ndarray) -> np.ndarray:
+    """(m,) 64-bit hashes; equal rows have equal ones, and among millions of others hardly any do."""
+    values = np.ascontiguousarray(X + 0.0)  # so that -0.0 and 0.0 are one value
+    bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64).astype(np.uint64)
+    # the finaliser of splitmix64: low bits, of which short numbers have none, then depend on high ones
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    weights = np.random.default_rng(0).integers(0, 2**63, X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    return (bits * weights).sum(axis=1, dtype=np.uint64)
+
+
 class DatasetFacts:
     """Gathers facts from a data set that comes in pieces of whole bags."""
 
@@ -20,10 +32,10 @@ class DatasetFacts:
         self.class_names: list[Any] = []
         self.label_counts = np.zeros(0, dtype=np.int64)
         self.has_labels = self.has_instance_labels = False
-        self.n_known = self.unlabelled = self.duplicates = 0
+        self.n_known = self.unlabelled = 0
         self.infeasible: list[int] = []
         self.dtype = ""
-        self._rows: set[int] = set()
+        self._rows: list[np.ndarray] = []
         self._low = self._high = np.zeros(0)
         self._names: set[Any] = set()
         self.same_names = 0
@@ -42,10 +54,7 @@ class DatasetFacts:
         self._low, self._high = np.minimum(self._low, low), np.maximum(self._high, high)
         self.largest = max(self.largest, int(bags.sizes.max()))
         self.smallest = min(self.smallest, int(bags.sizes.min()))
-        for row in np.ascontiguousarray(X + 0.0):  # so that -0.0 and 0.0 are one value
-            key = hash(row.tobytes())
-            self.duplicates += key in self._rows
-            self._rows.add(key)
+        self._rows.append(hash_rows(X))
         for name in dataset.bag_names or []:
             self.same_names += name in self._names
             self._names.add(name)
@@ -86,7 +95,7 @@ class DatasetFacts:
                 out["infeasible"] = f"{name_bags(self.infeasible)}: more labels than instances"
         if self.has_instance_labels:
             out["labelled_instances"] = self.n_known
-        out["duplicate_rows"] = self.duplicates
+        out["duplicate_rows"] = self.n_instances - len(np.unique(np.concatenate(self._rows)))
         out["bags_of_a_name_used_before"] = self.same_names
         out["constant_features"] = [names[i] for i in constant]
         return out
