@@ -218,7 +218,7 @@ def test_what_cannot_be_started_says_why(scene, run, tmp_path):
         annotate_media(tmp_path / "nowhere", tmp_path / "out", labels=labels)
     (tmp_path / "other.csv").write_text("file,label\nno.wav,x\n")
     with pytest.raises(InputError, match="No file in which anything was found has a label"):
-        annotate_media(sounds, tmp_path / "out", labels=tmp_path / "other.csv", page=False)
+        annotate_media(sounds, tmp_path / "out", labels=tmp_path / "other.csv", page=False, jobs=1)
     from bagwise import ORedLogisticRegression
 
     bagwise.save(ORedLogisticRegression(), tmp_path / "plain.bagwise")

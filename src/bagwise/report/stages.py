@@ -62,10 +62,11 @@ def _outline_regions(panel: Any, picture: Any, labels: np.ndarray, n: int, start
         colour = COLOURS[i % len(COLOURS)]
         rows, columns = (slice(max(s.start - 1, 0), s.stop + 1) for s in box)
         inside = labels[rows, columns] == i + 1
-        panel.contour(
-            start + picture.times[columns], picture.frequencies[rows] / 1000, inside, [0.5],
-            colors=colour, linewidths=1.1,
-        ) if min(inside.shape) > 1 else None  # fmt: skip
+        if min(inside.shape) > 1:
+            panel.contour(
+                start + picture.times[columns], picture.frequencies[rows] / 1000, inside, [0.5],
+                colors=colour, linewidths=1.1,
+            )  # fmt: skip
         panel.annotate(
             str(i + 1), (start + picture.times[box[1].start], picture.frequencies[box[0].stop - 1] / 1000),
             xytext=(0, 2), textcoords="offset points", fontsize=7, color=colour,
@@ -86,7 +87,7 @@ def draw_image_stages(
         if not inside.any():
             continue
         colour = COLOURS[i % len(COLOURS)]
-        panels[1].contour(np.pad(inside, 1)[1:-1, 1:-1], [0.5], colors=colour, linewidths=1.5)
+        panels[1].contour(inside, [0.5], colors=colour, linewidths=1.5)
         row, column = np.median(np.argwhere(inside), axis=0)
         panels[1].text(
             column, row, name, color="white", fontsize=8, ha="center", va="center",

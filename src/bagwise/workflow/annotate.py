@@ -107,16 +107,13 @@ def annotate_media(
     label_sets = [matched.sets.get(str(name)) for name in dataset.bag_names]
     step("learning", 0, 1)
     if trained is None:
+        recipe = {"medium": medium, "settings": reading.to_dict(), "feature_names": dataset.feature_names}
         estimator, more = train(str(model), dataset, label_sets, noise_share)
-        estimator.featurizer_ = {
-            "medium": medium, "settings": reading.to_dict(), "feature_names": dataset.feature_names,
-            "model": str(model),
-        }  # fmt: skip
+        estimator.featurizer_ = {**recipe, "model": str(model)}
     else:
         estimator = trained
         label_sets, more = without_strangers(label_sets, dataset.bag_names, estimator)
     step("learning", 1, 1)
-
     annotations, unexplained = _annotate(estimator, dataset, label_sets, done, folder, max_noise)
     result = AnnotateResult(
         annotations=annotations,
