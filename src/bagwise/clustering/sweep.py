@@ -51,7 +51,8 @@ def sweep(
         Scaled as they will be for the fit.
     n_clusters, C, balance : a value, or several
     n_seeds : int, default=5
-        Starts at each setting, one a seed.
+        Starts at each setting, one a seed. Every setting has seeds of its own: what is good is then found in more
+        places than `n_seeds`.
     estimator : M3IC, CPM3C or None
         Gives all other parameters, such as the kernel; None for M3IC with its defaults.
     distance : {"average", "maximal", "minimal"}, default="average"
@@ -97,15 +98,16 @@ def sweep(
             raise InputError(f"{name} must be a whole number, 1 or more. Got {value!r}.")
     bags, rng = as_bags(X), check_random_state(random_state)
     check_finite(bags)  # before the distances, not after
-    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=n_seeds)]
     sample = np.sort(rng.permutation(len(bags))[:max_bags])
     seen = bags[sample]
     distances = hausdorff_distances(seen.instances, seen.offsets, kind=distance)
     settings = list(product(_values(n_clusters), _values(C), _values(balance)))
     if not settings:
         raise InputError("There is no setting to try; give at least one value of n_clusters, C and balance.")
+    seeds = rng.randint(2**31 - 1, size=(len(settings), n_seeds)).tolist()
     work = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_try_setting)(bags, setting, seeds, estimator or M3IC(), distances, sample) for setting in settings
+        delayed(_try_setting)(bags, setting, own_seeds, estimator or M3IC(), distances, sample)
+        for setting, own_seeds in zip(settings, seeds, strict=True)
     )
     records = []
     for record in work:
