@@ -13,7 +13,7 @@ from benchmarks.papers.tables import Cell, Table, figure, mark_best, mean_of, pu
 
 DATA = ("hja-filtered", "msrc", "carroll-24", "frost-24")
 QUICK_DATA = ("carroll-24",)
-OURS = ("ored", "ored-rbf")
+OURS = ("ored", "ored-rbf", "ored-forest")
 MARK = "k-slr"  # Table 8 of Pham et al.: kernel logistic regression trained on labelled instances
 
 

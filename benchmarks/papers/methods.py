@@ -14,6 +14,7 @@ from bagwise.annotation import (
     LSBCMM,
     MIMLFast,
     MostFrequentAnnotator,
+    ORedForest,
     ORedLogisticRegression,
     SupervisedAnnotator,
     SupportInstanceMachine,
@@ -88,6 +89,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "k-mfast": lambda width, **settings: _kernel(width, MIMLFast(random_state=0, **settings)),
     "k-sim": lambda width, **settings: _kernel(width, PerInstance(CLPLScaler()), SupportInstanceMachine(**settings)),
     "k-slr": lambda width, C=1e2: _kernel(width, SupervisedAnnotator(LogisticRegression(C=C, max_iter=2000))),
+    "ored-forest": lambda **settings: ORedForest(random_state=0, **settings),
     "ored-rbf": lambda width=0.5, l2=0.03, size=600: _standardized(
         PerInstance(RBFDictionary(width=width, size=size, whiten=True, random_state=0)), ORedLogisticRegression(l2=l2)
     ),

@@ -2,6 +2,7 @@
 
 from bagwise.annotation.clpl import CLPL
 from bagwise.annotation.dummy import MostFrequentAnnotator
+from bagwise.annotation.forest import ORedForest
 from bagwise.annotation.lsbcmm import LSBCMM
 from bagwise.annotation.mimlfast import MIMLFast
 from bagwise.annotation.ored import ORedLogisticRegression
@@ -13,6 +14,7 @@ __all__ = [
     "LSBCMM",
     "MIMLFast",
     "MostFrequentAnnotator",
+    "ORedForest",
     "ORedLogisticRegression",
     "SupervisedAnnotator",
     "SupportInstanceMachine",

@@ -37,6 +37,7 @@ VERSION = 1
 # forged file corrupt memory.
 REGISTRY = {
     "ORedLogisticRegression": "bagwise.annotation:ORedLogisticRegression",
+    "ORedForest": "bagwise.annotation:ORedForest",
     "SupportInstanceMachine": "bagwise.annotation:SupportInstanceMachine",
     "CLPL": "bagwise.annotation:CLPL",
     "SupervisedAnnotator": "bagwise.annotation:SupervisedAnnotator",
