@@ -1,6 +1,7 @@
 """Pictures to regions: masks, polygons, SLIC, patches, features against loops, bad files."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -195,3 +196,11 @@ def test_bad_pictures_are_named(tmp_path):
         ImageSettings(regions="x")
     with pytest.raises(InputError, match="needs the setting 'coco'"):
         ImageSettings(regions="coco")
+
+
+@pytest.mark.parametrize("module", ["PIL", "skimage.measure"])
+def test_what_is_not_installed_is_named(tmp_path, monkeypatch, module):
+    path = save(tmp_path / "a.png", two_colours())
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"pip install 'bagwise\[image\]'"):
+        featurize_images([path])

@@ -159,6 +159,36 @@ def test_bad_files_are_named_and_the_rest_is_done(scene, tmp_path):
     assert (tmp_path / "out" / "raven" / "zero.wav.selections.txt").read_text().count("\n") == 1
 
 
+def test_names_that_are_no_text_are_skipped(scene, tmp_path):
+    _, folder = scene
+    sounds = tmp_path / "sounds"
+    sounds.mkdir()
+    for name in ("recording-000.wav", "recording-001.wav"):
+        (sounds / name).write_bytes((folder / "recordings" / name).read_bytes())
+    try:
+        (sounds / os.fsdecode(b"b\xe4d.wav")).write_bytes((sounds / "recording-000.wav").read_bytes())
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    result = annotate_media(
+        sounds, tmp_path / "out", labels=folder / "labels.csv", page=False, formats=["csv", "raven"], jobs=1
+    )
+    assert ("b\\udce4d.wav", "b\\udce4d.wav: its name is not UTF-8; rename it.") in result.problems
+    assert len(result.annotations.files) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("soundfile", "audio"), ("jinja2", "report"), ("matplotlib.image", "report")]
+)
+def test_what_is_not_installed_is_named(scene, tmp_path, monkeypatch, module, extra):
+    _, folder = scene
+    sounds = tmp_path / "sounds"
+    sounds.mkdir()
+    (sounds / "recording-000.wav").write_bytes((folder / "recordings" / "recording-000.wav").read_bytes())
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"pip install 'bagwise\[{extra}\]'"):
+        annotate_media(sounds, tmp_path / "out", labels=folder / "labels.csv", formats=["csv"], jobs=1)
+
+
 def test_a_label_that_nothing_can_explain_is_named(scene, tmp_path):
     made, folder = scene
     rows = [f"{name},{';'.join(sorted(s))}" for name, s in zip(made.names, made.label_sets, strict=True)]

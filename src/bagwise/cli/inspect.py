@@ -53,7 +53,7 @@ def _inspect_sound(file: Path, folder: Path, settings: Any, start: float, pieces
     for begin, samples in islice(read_blocks(file, settings.window, start), pieces):
         stages = find_syllables(samples, info.rate, settings)
         path = folder / f"{file.stem}@{begin:g}.stages.png"
-        draw_sound_stages(stages, begin, f"{file.name}, from {begin:g} s", path)
+        draw_sound_stages(stages, begin, f"{file.name}, from {begin:g} s", path, settings.to_dict())
         click.echo(f"from {begin:g} s: {int(stages.labels.max(initial=0))} regions, threshold {stages.decibels:.1f} dB")
         click.echo(f"wrote {path}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ COLOURS = (
 )  # fmt: skip
 
 
-def draw_sound_stages(stages: Stages, start: float, title: str, path: str | os.PathLike[str]) -> None:
+def draw_sound_stages(
+    stages: Stages, start: float, title: str, path: str | os.PathLike[str], settings: dict[str, Any] | None = None
+) -> None:
     """Spectrogram, loudness over the noise, mask and regions of one piece of a recording, below each other.
 
     Parameters
@@ -27,6 +30,7 @@ def draw_sound_stages(stages: Stages, start: float, title: str, path: str | os.P
     start : seconds of the file at which the piece begins
     title : what stands above
     path : where the PNG goes
+    settings : what stands below
     """
     picture, n = stages.picture, int(stages.labels.max(initial=0))
     edges = (
@@ -50,7 +54,8 @@ def draw_sound_stages(stages: Stages, start: float, title: str, path: str | os.P
     panels[3].set_title(f"{n} regions", loc="left", fontsize=9)
     for panel in panels:
         panel.set_ylabel("kHz")
-    panels[3].set_xlabel("seconds")
+    below = textwrap.fill("  ".join(f"{name}={value}" for name, value in (settings or {}).items()), 130)
+    panels[3].set_xlabel(f"seconds\n{below}", fontsize=8)
     figure.suptitle(title)
     save_png(figure, path)
 

@@ -39,13 +39,19 @@ def featurize_folder(
     jobs : number of processes, -1 for all cores
     progress : called with what is done, how much and of how much
     """
-    entries = {name: entry_path(run, medium, settings.to_dict(), folder, name) for name in names}
     bags: dict[str, FileBags] = {}
+    errors = {
+        _printable(name): f"{_printable(name)}: its name is not UTF-8; rename it."
+        for name in names
+        if not _is_text(name)
+    }
+    names = [name for name in names if _is_text(name)]
+    entries = {name: entry_path(run, medium, settings.to_dict(), folder, name) for name in names}
     for name, path in entries.items():
         kept = read_entry(path)
         if kept is not None:
             bags[name] = kept
-    n_reused, errors = len(bags), {}
+    n_reused = len(bags)
     todo = [name for name in names if name not in bags]
     what = "reading files"
     progress(what, n_reused, len(names))
@@ -74,6 +80,15 @@ def _read_and_keep(folder: Path, name: str, medium: str, settings: Any, entry: P
     except (BagwiseError, OSError) as error:
         return name, str(error).replace(str(folder / name), name)
     return name, None
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file name can be written down: some systems allow any bytes."""
+    return name == _printable(name)
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _count(jobs: int) -> int:
