@@ -189,6 +189,7 @@ def mat_with(array_class, dims, payload):
         (b"MATLAB 7.3 MAT-file".ljust(600), r"MATLAB 7.3 file \(HDF5\), which is not read; save it with -v7"),
         (b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + struct.pack("<II", 15, 10**6), "claims 1000000 bytes"),
         (b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x02IM", "of another version"),
+        (b"\x08\x00\x00\x00 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + bytes(64), "no MATLAB 5 file"),
         (b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01XX", "no MATLAB 5 file"),
     ],
 )  # fmt: skip

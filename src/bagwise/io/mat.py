@@ -44,10 +44,13 @@ def _load(path: Path, wanted: tuple[str, ...], optional: tuple[str, ...]) -> dic
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return loadmat(path, variable_names=[*wanted, *optional], verify_compressed_data_integrity=True)
+            content = loadmat(path, variable_names=[*wanted, *optional], verify_compressed_data_integrity=True)
     except (MatReadError, ValueError, TypeError, OSError, KeyError, IndexError, OverflowError, NotImplementedError,
             EOFError, MemoryError, UnicodeError, AttributeError) as error:  # fmt: skip
         raise FormatError(f"{path}: it is damaged ({error}); make it anew.") from error
+    if not all(name in content for name in wanted):
+        raise FormatError(f"{path}: it is damaged, a variable cannot be found again; make it anew.")
+    return content
 
 
 def read_lamda(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:

@@ -34,7 +34,8 @@ def check_mat(path: Path) -> list[str]:
     raw = path.read_bytes()
     if raw[:8] == b"\x89HDF\r\n\x1a\n" or raw[:19] == b"MATLAB 7.3 MAT-file":
         raise FormatError(f"{path}: it is a MATLAB 7.3 file (HDF5), which is not read; save it with -v7 in MATLAB.")
-    if len(raw) < _HEADER or raw[126:128] not in (b"IM", b"MI"):
+    # a null byte among the first four makes scipy read it as version 4, past all that is checked here
+    if len(raw) < _HEADER or raw[126:128] not in (b"IM", b"MI") or 0 in raw[:4]:
         raise FormatError(f"{path}: it is no MATLAB 5 file, or it is cut off; save it with -v7 in MATLAB.")
     order = "<" if raw[126:128] == b"IM" else ">"
     if struct.unpack_from(f"{order}H", raw, 124)[0] != 0x0100:
