@@ -168,7 +168,7 @@ def test_texts(tmp_path):
     table = "".join(f"{name},{';'.join(topics)}\n" for name, topics in truth.items() if name != "11.txt")
     (tmp_path / "labels.csv").write_text("document,labels\n" + table)
     out = tmp_path / "run"
-    result = run("annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--set", "keep=1")
+    result = run("annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--set", "keep=1", "--jobs", 1)
     assert result.exit_code == 3
     assert "blank.txt is empty" in result.output
     rows = read_csv(out / "annotations.csv")
@@ -206,7 +206,18 @@ def test_series(tmp_path):
     (folder / "labels.csv").write_text("file,labels\n" + "".join(f"{n},{';'.join(a)}\n" for n, a in rows))
     out = tmp_path / "run"
     result = run(
-        "annotate", folder, "--labels", folder / "labels.csv", "--out", out, "--model", "ored", "--set", "step=128"
+        "annotate",
+        folder,
+        "--labels",
+        folder / "labels.csv",
+        "--out",
+        out,
+        "--model",
+        "ored",
+        "--set",
+        "step=128",
+        "--jobs",
+        1,
     )
     assert result.exit_code == 0, result.output
     told = dict(rows)

@@ -57,6 +57,8 @@ def test_syllables_get_the_species_that_sang_them(scene, run):
     assert all(row["label"] in sets[row["file"]] for row in rows)
     assert all(row["mode"] == "transductive" for row in rows)
     assert all(0 <= row["probability"] <= 1 and 0 <= row["noise"] <= 1 for row in rows)
+    assert all(row["probability"] + row["noise"] <= 1.0002 for row in rows)  # each is rounded
+    assert all(row["runner_up"] in sets[row["file"]] - {row["label"]} | {""} for row in rows)
     assert result.problems == []
     names = {path.relative_to(out).parts[0] for path in result.outputs}
     assert names == {
@@ -138,6 +140,7 @@ def test_bad_files_are_named_and_the_rest_is_done(scene, tmp_path):
     (folder / "empty.WAV").write_bytes(b"")
     (folder / "cut.wav").write_bytes(raw[:5000])
     soundfile.write(folder / "zero.wav", np.zeros(32_000), 16_000)
+    soundfile.write(folder / "slow.wav", np.ones(500), 300)
     rows = [f"{name},{';'.join(sorted(s))}" for name, s in zip(made.names, made.label_sets, strict=True)]
     rows += ["zero.wav,hoot owl", "missing.wav,hoot owl", "text.wav,hoot owl"]
     table = tmp_path / "labels.csv"
@@ -148,6 +151,7 @@ def test_bad_files_are_named_and_the_rest_is_done(scene, tmp_path):
         "text.wav: it is not a sound file",
         "empty.WAV: the file is empty",
         "cut.wav: it is cut off",
+        "slow.wav: The recording has a rate of 300 Hz",
         "zero.wav: every sample is zero",
         "row 14: nothing was found in 'zero.wav' that could carry its labels (hoot owl)",
         "row 15: there is no such file ('missing.wav')",

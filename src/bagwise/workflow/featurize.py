@@ -78,7 +78,8 @@ def _read_and_keep(folder: Path, name: str, medium: str, settings: Any, entry: P
     try:
         write_entry(entry, MEDIA[medium].read(folder / name, name, settings))
     except (BagwiseError, OSError) as error:
-        return name, str(error).replace(str(folder / name), name)
+        text = str(error).replace(str(folder / name), name)
+        return name, text if name in text else f"{name}: {text}"
     return name, None
 
 
