@@ -22,6 +22,7 @@ BENCHMARKS = {
     "clustering-scaling": "benchmarks.clustering_scaling",
     "clustering-figures": "benchmarks.clustering_figures",
     "io-speed": "benchmarks.io_speed",
+    "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",
 }
 

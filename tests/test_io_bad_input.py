@@ -363,6 +363,26 @@ def test_parquet_in_parts_gives_every_bag_once_and_whole(tmp_path, monkeypatch, 
     assert all(piece.class_names == ["u", "v"] for piece in pieces)
 
 
+@pytest.mark.parametrize("form", ["long", "nested"])
+def test_classes_of_instances_are_the_same_in_all_parts(tmp_path, monkeypatch, form):
+    monkeypatch.setattr("bagwise.io.parquet.BATCH_ROWS", 1)
+    monkeypatch.setattr("bagwise.io.parquet.BATCH_BAGS", 1)
+    columns = {
+        "long": {"bag": ["a", "a", "b"], "instance_label": ["v;w", None, "u"], "x": [1.0, 2.0, 3.0]},
+        "nested": {
+            "bag": ["a", "b"],
+            "instance_labels": [["v;w", None], ["u"]],
+            "instances": [[[1.0], [2.0]], [[3.0]]],
+        },
+    }
+    path = parquet(tmp_path, columns[form])
+    whole, pieces = read_dataset(path), list(ParquetBags(path).iter_bags())
+    assert whole.class_names == ["u", "v;w"]
+    assert [piece.class_names for piece in pieces] == [whole.class_names] * 2
+    codes = np.concatenate([piece.instance_labels.instances for piece in pieces])
+    assert codes.tolist() == whole.instance_labels.instances.tolist() == [1, -1, 0]
+
+
 def test_parquet_of_others(tmp_path):
     """Integers, truth values, text a;b;c, dictionaries, and columns named by the caller."""
     path = parquet(tmp_path, {

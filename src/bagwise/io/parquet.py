@@ -181,23 +181,29 @@ class ParquetBags:
         yield from self._file.iter_batches(batch_size=size, columns=self._columns())
 
     def _learn_classes(self) -> None:
-        """Where the metadata names no classes, those that occur: a first pass over the labels alone."""
+        """Where the metadata names no classes, those that occur: a first pass over one column of labels."""
         roles = self.roles
-        if self.class_names is not None or (roles.labels is None and roles.instance_label is None):
+        if self.class_names is not None or roles.one_hot or not self.with_labels:
             return
-        if roles.one_hot:
+        if roles.labels is not None:
+            name = self.headings[roles.labels]
+        elif self.form == "nested" and INSTANCE_LABELS in self.headings:
+            name = INSTANCE_LABELS
+        elif roles.instance_label is not None:
+            name = self.headings[roles.instance_label]
+        else:
             return
         found: set[Any] = set()
         with arrow_errors(self.path):
-            for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self.headings[self._label_column()]]):
-                for labels in self._label_lists(batch.column(0), 0):
-                    found.update(labels)
+            for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=[name]):
+                if roles.labels is not None:
+                    labels = [label for row in self._label_lists(batch.column(0), None) for label in row]
+                else:
+                    values = python_values(self._arrow, batch.column(0))
+                    rows = values if self.form == "nested" else [values]
+                    labels = _plain([label for row in rows for label in row or ()])
+                found.update(label for label in labels if label is not None)
         self.class_names = sorted(found, key=lambda label: (str(type(label)), label))
-
-    def _label_column(self) -> int:
-        column = self.roles.labels if self.roles.labels is not None else self.roles.instance_label
-        assert column is not None
-        return column
 
     def _iter_long(self) -> Iterator[BagDataset]:
         """Whole bags: the last bag of a batch waits for the next one, where it may go on."""
@@ -319,7 +325,7 @@ class ParquetBags:
             elif value is None:
                 value = []
             if not isinstance(value, list) or not all(type(item) in (str, int) for item in value):
-                place = where(i) if callable(where) else self.path
+                place = self.path if where is None else where(i)
                 raise FormatError(f"{place}: the labels are {str(value)[:60]}; write a list of texts.")
             lists.append(value)
         return lists
