@@ -52,6 +52,10 @@ SOURCES: dict[str, Source] = {
     "50salads": Source("50salads", "50Salads", ABSENT),
     "scene": Source("miml_scene", "Scene"),
     "reuters": Source("miml_reuters", "Reuters"),
+    "corel": Source("elephant", "Corel"),
+    **{f"sival{n}": Source("sival", f"SIVAL{n}", ABSENT) for n in range(1, 7)},
+    **{f"scene{n}": Source("miml_scene", f"Natural Scene{n}") for n in range(1, 5)},
+    **{f"reuters{n}": Source("miml_reuters", f"Reuters{n}") for n in range(1, 7)},
 }
 
 

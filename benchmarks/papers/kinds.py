@@ -5,18 +5,23 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.aggregation import Support
+from bagwise.bags import Bags
+from bagwise.clustering.scaling import scale_bags
 from bagwise.losses import LOSSES
 from bagwise.metrics import hamming_loss, instance_accuracy
 from bagwise.model_selection import BAG_MEASURES, MEASURES, evaluate, selection_curve
 from bagwise.pipeline import final_step, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.solvers.subgradient import BagProblem, descend
-from benchmarks.papers.data import load, redraw
+from benchmarks import clustering_figures, clustering_tables
+from benchmarks.clustering_tables import KEYS
+from benchmarks.papers.data import SOURCES, load, redraw
 from benchmarks.papers.methods import METHODS
 from benchmarks.papers.runs import Record, Run
 
@@ -138,7 +143,42 @@ def complexity(run: Run) -> list[Record]:
     ]
 
 
-def _model(run: Run):
+def cluster(run: Run) -> list[Record]:
+    """One clusterer on one data set (Tables 4 to 6 of Zhang, Wang, Si and Li)."""
+    bags, truth = _clusters(run)
+    name, method = SOURCES[run.data].title, {key: known for known, key in KEYS.items()}[run.method]
+    return [clustering_tables.run_method(name, method, bags, truth, dict(run.options)["quick"])]
+
+
+def cluster_sizes(run: Run) -> list[Record]:
+    """Accuracy and time against the number of bags (Figures 1 to 3)."""
+    quick = dict(run.options)["quick"]
+    bags, truth = _scaled_clusters(run)
+    setting = clustering_figures.chosen_setting(bags, truth, quick)
+    return clustering_figures.against_size(SOURCES[run.data].title, bags, truth, setting, quick)
+
+
+def cluster_sensitivity(run: Run) -> list[Record]:
+    """Accuracy against C and l (Figures 4 to 6); the first record is the setting that stays fixed."""
+    quick = dict(run.options)["quick"]
+    bags, truth = _scaled_clusters(run)
+    setting = clustering_figures.chosen_setting(bags, truth, quick)
+    fixed = {name: float(setting[name]) for name in ("C", "balance")}
+    return [fixed, *clustering_figures.against_parameters(SOURCES[run.data].title, bags, truth, setting, quick)]
+
+
+def _clusters(run: Run) -> tuple[Bags, np.ndarray]:
+    built = clustering_tables.build(SOURCES[run.data].title)
+    assert built is not None  # only runs whose data is there are asked for
+    return built
+
+
+def _scaled_clusters(run: Run) -> tuple[Bags, np.ndarray]:
+    bags, truth = _clusters(run)
+    return scale_bags(bags, clustering_tables.scaling_of(SOURCES[run.data].title)), truth
+
+
+def _model(run: Run) -> Any:
     return METHODS[run.method](**dict(run.settings))
 
 
@@ -164,4 +204,7 @@ KINDS: dict[str, Callable[[Run], list[Record]]] = {
     "steps": steps,
     "curve": curve,
     "complexity": complexity,
+    "cluster": cluster,
+    "cluster-sizes": cluster_sizes,
+    "cluster-sensitivity": cluster_sensitivity,
 }

@@ -57,14 +57,15 @@ def grid_of(table: Table, plain: bool = False) -> tuple[list[str], list[list[str
 
 
 def reasons(cells: Iterable[Cell]) -> list[str]:
-    """Known reasons of marked and empty cells, each once with the columns it is for."""
+    """Known reasons of marked and empty cells, each once with the data sets it is for."""
     found: dict[str, list[str]] = {}
     for cell in cells:
         if cell.reason and cell.text is None and (cell.ours is None or cell.falls_short):
-            columns = found.setdefault(cell.reason, [])
-            if title_of(cell.column) not in columns:
-                columns.append(title_of(cell.column))
-    return [f"{', '.join(columns)}: {reason}." for reason, columns in found.items()]
+            names = found.setdefault(cell.reason, [])
+            data = title_of(cell.column if cell.column in SOURCES else cell.row)
+            if data not in names:
+                names.append(data)
+    return [f"{', '.join(names)}: {reason}." for reason, names in found.items()]
 
 
 def terminal_text(title: str, report: Report) -> str:
