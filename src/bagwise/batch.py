@@ -109,7 +109,9 @@ def predict_piece(model: Any, dataset: BagDataset, with_scores: bool = False) ->
     else:  # bags share few different label sets, so each is written out once
         packed = np.packbits(predicted.astype(bool), axis=1)
         _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-        distinct = [[classes[c] for c in np.flatnonzero(predicted[i])] for i in first]
+        distinct = [
+            [label for label, bit in zip(classes, row, strict=True) if bit] for row in predicted[first].tolist()
+        ]
         sets = [distinct[i] for i in which]
     columns: dict[str, Sequence[Any]] = {"bag": _names(dataset), "labels": sets}
     if with_scores:

@@ -62,7 +62,7 @@ def _csv_cells(column: Sequence[Any]) -> list[Any]:
         if isinstance(value, list):
             key = id(value)
             if key not in texts:
-                texts[key] = defuse(LIST_MARK.join(str(item) for item in value))
+                texts[key] = defuse(LIST_MARK.join(map(str, value)))
             cells.append(texts[key])
         else:
             cells.append("" if value is None else defuse_value(value))
