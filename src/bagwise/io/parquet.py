@@ -44,7 +44,7 @@ from bagwise.io.text import check_readable
 from bagwise.memory import check_allocation
 
 INSTANCES, INSTANCE_LABELS = "instances", "instance_labels"
-BATCH_ROWS = 1 << 14
+BATCH_ROWS = 1 << 15
 BATCH_BAGS = 1 << 10
 
 
