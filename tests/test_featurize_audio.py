@@ -11,7 +11,7 @@ from scipy.signal import ShortTimeFFT
 
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize import AudioSettings, featurize_audio
-from bagwise.featurize.audio import find_syllables, read_audio
+from bagwise.featurize.audio import find_syllables, piece_name, read_audio
 from bagwise.featurize.audio_file import audio_info, read_blocks
 from bagwise.featurize.gradients import gradient_histograms
 from bagwise.featurize.segmentation import foreground, segment, threshold_of
@@ -86,6 +86,14 @@ def test_long_files_are_cut_into_bags_or_kept_whole(tmp_path):
     # a piece is computed alone: the same samples in a file of their own give the same features
     piece = featurize_audio([write(tmp_path / "piece.wav", sound[10 * 16_000 : 20 * 16_000])])
     assert np.array_equal(piece.bags.instances, cut.bags[1])
+
+
+def test_names_of_pieces_differ_in_files_of_days():
+    assert piece_name("a.wav", 0.0) == "a.wav@0"
+    assert piece_name("a.wav", 2.5) == "a.wav@2.5"
+    assert piece_name("a.wav", 1_000_000.0) == "a.wav@1000000"
+    assert piece_name("a.wav", 100_000.5) == "a.wav@100000.5"
+    assert piece_name("a.wav", 10 / 3) == "a.wav@3.333"
 
 
 def test_blocks_cover_the_file_once(tmp_path):
@@ -297,6 +305,16 @@ def test_bad_files_are_named(tmp_path):
     (tmp_path / "cut.flac").write_bytes(flac.read_bytes()[:20_000])
     with pytest.raises(FormatError, match="cut.flac"):
         featurize_audio([tmp_path / "cut.flac"])
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.999])
+def test_ogg_files_that_lost_their_end_are_named(tmp_path, share):
+    whole = write(tmp_path / "whole.ogg", tone_over_noise(seconds=20.0))
+    assert len(featurize_audio([whole])) > 0
+    raw = whole.read_bytes()
+    (tmp_path / "cut.ogg").write_bytes(raw[: round(share * len(raw))])
+    with pytest.raises(FormatError, match="cut.ogg: it is cut off"):
+        featurize_audio([tmp_path / "cut.ogg"])
 
 
 def test_a_recorder_that_does_not_know_the_length_is_read(tmp_path):

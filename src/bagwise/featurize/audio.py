@@ -111,6 +111,11 @@ def find_syllables(samples: np.ndarray, rate: int, settings: AudioSettings) -> S
     return Stages(picture, mask, labels, decibels)
 
 
+def piece_name(name: str, start: float) -> str:
+    """What the piece of a recording that begins at `start` is called: seconds to the millisecond, no needless zeros."""
+    return f"{name}@{f'{start:.3f}'.rstrip('0').rstrip('.')}"
+
+
 def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
     """The syllables of one recording; only one piece of it is in memory at a time.
 
@@ -139,7 +144,7 @@ def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags
             for place in places
         ]
     sizes = [len(found) for found in features]
-    names = [name] if len(starts) == 1 else [f"{name}@{start:g}" for start in starts]
+    names = [name] if len(starts) == 1 else [piece_name(name, start) for start in starts]
     if settings.bags == "file":
         names, sizes = [name], [sum(sizes)]
     problems = []

@@ -17,6 +17,7 @@ from bagwise.featurize._result import unreadable
 
 EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
 LOUDEST = 1e12  # full scale is 1; what is above this is no sound, and its square would be infinite
+OGG_PAGE, OGG_HEAD, OGG_LARGEST = b"OggS", 27, 27 + 255 + 255 * 255  # first bytes, heading and largest size of a page
 UNKNOWN_SIZES = (0, 0x7FFFFFFF, 0xFFFFFFFF)  # what recorders write that do not know the length beforehand
 
 
@@ -96,6 +97,7 @@ def _open(path: str | Path) -> Iterator[Any]:
     if os.path.getsize(path) == 0:
         raise FormatError(f"{path}: the file is empty (0 bytes). Leave it out, or copy it anew.")
     _refuse_cut_wav(path)
+    _refuse_cut_ogg(path)
     try:
         sound = soundfile.SoundFile(path)
     except RuntimeError as error:
@@ -118,3 +120,20 @@ def _refuse_cut_wav(path: str | Path) -> None:
                 f"{path}: it is cut off: its heading announces {announced} bytes and {there} are there. "
                 "Leave it out, or copy it anew."
             )
+
+
+def _refuse_cut_ogg(path: str | Path) -> None:
+    """libsndfile quietly leaves out the last page of an ogg file where its end was lost; its heading tells the size."""
+    with open(path, "rb") as file:
+        if file.read(len(OGG_PAGE)) != OGG_PAGE:
+            return
+        file.seek(max(0, os.path.getsize(path) - OGG_LARGEST))
+        end = file.read()
+    page = end[max(end.rfind(OGG_PAGE), 0) :]
+    n_segments = page[OGG_HEAD - 1] if len(page) >= OGG_HEAD else 0
+    announced = OGG_HEAD + n_segments + sum(page[OGG_HEAD : OGG_HEAD + n_segments])
+    if len(page) < announced:
+        raise FormatError(
+            f"{path}: it is cut off: its last page announces {announced} bytes or more and {len(page)} are there. "
+            "Leave it out, or copy it anew."
+        )
