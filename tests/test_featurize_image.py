@@ -174,8 +174,11 @@ def test_an_outline_of_a_line_is_its_box():
 
 def test_bad_pictures_are_named(tmp_path):
     (tmp_path / "text.png").write_text("no picture")
-    with pytest.raises(FormatError, match="text.png: it is not a picture"):
+    with pytest.raises(FormatError, match=r"text.png: it is not a picture that can be read \(it is of no known kind\)"):
         featurize_images([tmp_path / "text.png"])
+    (tmp_path / "empty.png").touch()
+    with pytest.raises(FormatError, match=r"empty.png: it is not a picture .*the file is empty, 0 bytes"):
+        featurize_images([tmp_path / "empty.png"])
     raw = save(tmp_path / "a.png", two_colours()).read_bytes()
     (tmp_path / "cut.png").write_bytes(raw[: len(raw) // 2])
     with pytest.raises(FormatError, match="cut.png: it is not a picture"):

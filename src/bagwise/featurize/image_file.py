@@ -33,7 +33,7 @@ def read_mask(path: str | Path) -> np.ndarray:
 
 def _open(path: str | Path) -> Any:
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise ImportError(
             f"Reading pictures needs pillow, which is not there ({error}); pip install 'bagwise[image]'."
@@ -42,6 +42,9 @@ def _open(path: str | Path) -> Any:
         with open(path, "rb") as file:
             image = Image.open(file)
             image.load()
+    except UnidentifiedImageError as error:
+        found = "it is of no known kind" if Path(path).stat().st_size else "the file is empty, 0 bytes"
+        raise unreadable(path, "it is not a picture that can be read", found) from error
     except FileNotFoundError:
         raise FormatError(f"{path}: there is no such file.") from None
     except Exception as error:  # decoders fail in many ways on damaged data: zlib, struct, index and other errors
