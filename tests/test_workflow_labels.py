@@ -48,3 +48,21 @@ def test_what_fits_no_file_or_several_is_named():
     ]
     assert "several files fit ('x.wav')" in matched.problems[0][1]
     assert "could not be read" in match("a.wav", failed=["a.wav"]).problems[0][1]
+
+
+@pytest.mark.parametrize("rows", [("a.wav", "a.wav@10"), ("a.wav@10", "a.wav")], ids=["whole first", "piece first"])
+def test_a_piece_of_a_file_that_is_named_as_a_whole_is_not_dropped_in_silence(rows):
+    matched = match(*rows)
+    assert matched.sets == {"a.wav": {"l"}}
+    ((name, message),) = matched.problems
+    assert name == "a.wav@10"
+    assert message.startswith(f"t.csv, row {rows.index('a.wav@10') + 2}: 'a.wav@10' is a piece of 'a.wav'")
+
+
+def test_labels_of_an_empty_piece_are_named():
+    bags = {"a.wav": FileBags(["a.wav@0", "a.wav@10"], [3, 0], np.zeros((3, 1)), [{}] * 3, {})}
+    table = LabelTable(["a.wav@0", "a.wav@10"], [["l"], ["l", "m"]], [2, 3], "rows")
+    matched = match_labels(table, Path("t.csv"), ["a.wav"], bags, [])
+    assert matched.problems == [
+        ("a.wav@10", "t.csv, row 3: nothing was found in 'a.wav@10' that could carry its labels (l, m).")
+    ]

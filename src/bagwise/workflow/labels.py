@@ -41,19 +41,35 @@ def match_labels(
     for name in names:
         for key in _keys(name):
             index.setdefault(key, set()).add(name)
-    pieces = {_normal(bag): bag for name in names if name in bags for bag in bags[name].bag_names}
+    pieces = {
+        _normal(bag): (name, bag, size)
+        for name in names
+        if name in bags
+        for bag, size in zip(bags[name].bag_names, bags[name].sizes, strict=True)
+    }
+    by_piece: list[tuple[str, str, str]] = []
     matched = MatchedLabels()
     for given, labels, row in zip(table.names, table.label_sets, table.rows, strict=True):
         where, key = f"{path}, row {row}", _normal(given)
         fitting = {key} & set(names) or index.get(key, set())
         if not fitting and key in pieces:
-            matched.sets[pieces[key]] = set(labels)
+            name, bag, size = pieces[key]
+            by_piece.append((name, bag, where))
+            matched.sets[bag] = set(labels)
+            if labels and not size:
+                matched.problems.append((bag, _nothing_found(where, bag, labels)))
         elif len(fitting) != 1:
             what = "several files fit" if fitting else "there is no such file"
             matched.problems.append((given, f"{where}: {what} ({given!r}); its labels are not used."))
         else:
             (name,) = fitting
             _add(matched, name, labels, where, failed, bags)
+    for name, bag, where in by_piece:
+        if name in matched.whole:
+            del matched.sets[bag]
+            cure = "name the whole or its pieces"
+            message = f"{where}: {bag!r} is a piece of {name!r}, which another row names as a whole; not used: {cure}."
+            matched.problems.append((bag, message))
     return matched
 
 
@@ -68,10 +84,11 @@ def _add(
     if name in failed:
         matched.problems.append((name, f"{where}: the file {name!r} could not be read, so its labels are not used."))
     elif labels and not sum(bags[name].sizes):
-        listed = ", ".join(labels)
-        matched.problems.append(
-            (name, f"{where}: nothing was found in {name!r} that could carry its labels ({listed}).")
-        )
+        matched.problems.append((name, _nothing_found(where, name, labels)))
+
+
+def _nothing_found(where: str, name: str, labels: list[str]) -> str:
+    return f"{where}: nothing was found in {name!r} that could carry its labels ({', '.join(labels)})."
 
 
 def _keys(name: str) -> set[str]:
