@@ -105,6 +105,20 @@ def test_unknown_columns_are_named_with_their_row(scene, tmp_path):
     assert "'weather'" in result.output
 
 
+def test_columns_to_use_can_be_named(scene, tmp_path):
+    _, folder = scene
+    table, out = tmp_path / "labels.csv", tmp_path / "run"
+    table.write_text("weather,sound,who\nsunny,recording-000.wav,Wren\nrain,recording-001.wav,Wren\n")
+    base = ("annotate", folder / "recordings", "--out", out, "--jobs", 1, "--no-page", "--format", "csv")
+    result = run(*base, "--labels", table, "--columns", "sound", "who")
+    assert result.exit_code == 0, result.output
+    assert "from the columns 'sound' and 'who'" in result.output
+    assert {row["label"] for row in read_csv(out / "annotations.csv")} == {"Wren"}
+    wrong = run(*base, "--labels", table, "--columns", "sound", "whom")
+    assert (wrong.exit_code, "expected one column 'whom'" in wrong.output) == (1, True)
+    assert run(*base, "--columns", "sound", "who").exit_code == 2
+
+
 def test_pictures(tmp_path):
     rng = np.random.default_rng(0)
     folder = tmp_path / "pictures"

@@ -207,6 +207,52 @@ def test_a_label_that_nothing_can_explain_is_named(scene, tmp_path):
     assert result.unexplained[0][0] == made.names[0]
 
 
+def test_a_label_that_is_given_to_nothing_is_named(scene, tmp_path):
+    made, folder = scene
+    rows = [f"{name},{';'.join(sorted(s))}" for name, s in zip(made.names, made.label_sets, strict=True)]
+    # a label that is always listed beside another one cannot be told apart from it, so one of them goes without
+    rows = [f"{row};twin" if "buzz cricket" in row else row for row in rows]
+    (tmp_path / "labels.csv").write_text("file,labels\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    options = {"labels": tmp_path / "labels.csv", "page": False, "formats": ["csv"], "jobs": 1}
+    result = annotate_media(folder / "recordings", tmp_path / "out", **options)
+    given = {row["label"] for row in result.annotations.rows}
+    listed = {label for _, labels in result.unexplained for label in labels}
+    missing = sorted(listed - given)
+    assert missing, "the example must hold a label that is given to nothing"
+    assert [message.split("'")[1] for _, message in result.problems] == missing
+    assert all(name in made.names and message.startswith(f"{name}: the label ") for name, message in result.problems)
+
+
+def test_nothing_stays_of_what_the_same_run_wrote_before(scene, tmp_path):
+    _, folder = scene
+    small, out = tmp_path / "small", tmp_path / "out"
+    small.mkdir()
+    for name in ("recording-000.wav", "recording-001.wav", "recording-002.wav"):
+        (small / name).write_bytes((folder / "recordings" / name).read_bytes())
+    options = {"labels": folder / "labels.csv", "page": False, "jobs": 1}
+    annotate_media(small, out, formats=["csv", "raven", "birdnet", "audacity"], **options)
+    (small / "recording-002.wav").unlink()
+    (out / "raven" / "notes.txt").write_text("mine")
+    annotate_media(small, out, formats=["csv", "raven"], **options)
+    assert not (out / "birdnet.csv").exists()
+    assert not (out / "audacity").exists()
+    assert sorted(path.name for path in (out / "raven").iterdir()) == [
+        "all.selections.txt", "notes.txt", "recording-000.wav.selections.txt", "recording-001.wav.selections.txt",
+    ]  # fmt: skip
+    assert json.loads((out / "manifest.json").read_text())["max_noise"] == 0.5
+
+
+def test_results_do_not_replace_the_model_or_hide_the_media(scene, run):
+    _, folder = scene
+    _, out = run
+    before = contents(out)
+    with pytest.raises(InputError, match="The model .* must not lie in the folder for the results"):
+        annotate_media(folder / "recordings", out, model=out / "model.bagwise", overwrite=True)
+    with pytest.raises(InputError, match="The media .* must not lie in the folder for the results"):
+        annotate_media(folder / "recordings", folder, labels=folder / "labels.csv")
+    assert contents(out) == before
+
+
 def test_another_run_is_not_overwritten_unasked(scene, tmp_path):
     _, folder = scene
     small = tmp_path / "small"
@@ -251,7 +297,7 @@ def test_what_cannot_be_started_says_why(scene, run, tmp_path):
     with pytest.raises(InputError, match="is not a folder"):
         annotate_media(tmp_path / "nowhere", tmp_path / "out", labels=labels)
     (tmp_path / "other.csv").write_text("file,label\nno.wav,x\n")
-    with pytest.raises(InputError, match="No file in which anything was found has a label"):
+    with pytest.raises(InputError, match="anything was found has a label.*first of .*other.csv, row 2: there is no"):
         annotate_media(sounds, tmp_path / "out", labels=tmp_path / "other.csv", page=False, jobs=1)
     from bagwise import ORedLogisticRegression
 

@@ -19,6 +19,10 @@ SHOWN_PROBLEMS = 20
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the results.")
 @click.option("--labels", type=click.Path(path_type=Path), help="Table of the labels of each file (CSV).")
 @click.option(
+    "--columns", nargs=2, metavar="FILE LABEL",
+    help="Headings of the columns of the table that hold file and label, where there are others too.",
+)  # fmt: skip
+@click.option(
     "--model", default="ored-background", show_default=True,
     help="Name in the catalogue, to be trained; or a model file of an earlier run.",
 )  # fmt: skip
@@ -41,9 +45,9 @@ SHOWN_PROBLEMS = 20
 @click.option("--overwrite", is_flag=True, help="Replace another run in the folder for the results.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
 def annotate(
-    folder: Path, out: Path, labels: Path | None, model: str, medium: str | None, window: float | None,
-    pairs: tuple[str, ...], formats: tuple[str, ...], noise_share: float, max_noise: float, jobs: int,
-    no_page: bool, overwrite: bool, quiet: bool,
+    folder: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, model: str, medium: str | None,
+    window: float | None, pairs: tuple[str, ...], formats: tuple[str, ...], noise_share: float, max_noise: float,
+    jobs: int, no_page: bool, overwrite: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage in the files of FOLDER.
 
@@ -51,14 +55,16 @@ def annotate(
     """
     from bagwise.workflow import annotate_media
 
+    if columns and labels is None:
+        raise click.UsageError("--columns speaks of the table of labels; give it with --labels.")
     settings = parse_pairs(pairs)
     if window is not None:
         settings["window"] = str(window)
     with progress(quiet) as report:
         result = annotate_media(
-            folder, out, labels=labels, model=model, medium=medium, settings=settings, formats=list(formats) or None,
-            noise_share=noise_share, max_noise=max_noise, jobs=jobs, page=not no_page, overwrite=overwrite,
-            progress=report,
+            folder, out, labels=labels, columns=columns, model=model, medium=medium, settings=settings,
+            formats=list(formats) or None, noise_share=noise_share, max_noise=max_noise, jobs=jobs, page=not no_page,
+            overwrite=overwrite, progress=report,
         )  # fmt: skip
     print_result(result)
     if result.problems:
@@ -100,7 +106,11 @@ def print_result(result: Any) -> None:
     if len(result.problems) > SHOWN_PROBLEMS:
         click.echo(f"... and {len(result.problems) - SHOWN_PROBLEMS} more, in manifest.json", err=True)
     if result.unexplained:
-        click.echo(f"{len(result.unexplained)} bags list labels that no instance was given; the page names them.")
+        bag, labels = result.unexplained[0]
+        click.echo(
+            f"{len(result.unexplained)} bag(s) list labels that no instance was given, such as {bag} "
+            f"({', '.join(labels)}); manifest.json names them."
+        )
     folders = {path.parent for path in result.outputs}
     for parent in sorted(folders):
         files = [path for path in result.outputs if path.parent == parent]

@@ -21,11 +21,11 @@ from bagwise.memory import check_allocation
 from bagwise.pipeline import final_step
 from bagwise.workflow.featurize import Featurized, Progress, featurize_folder
 from bagwise.workflow.labels import MatchedLabels, match_labels
-from bagwise.workflow.manifest import NAME, open_run, write_manifest
+from bagwise.workflow.manifest import NAME, finish_run, open_run
 from bagwise.workflow.media import check_medium, find_files, guess_medium
 from bagwise.workflow.predict import find_labels, finding_rows
 from bagwise.workflow.result import AnnotateResult, Problem
-from bagwise.workflow.train import DEFAULT_MODEL, load_trained, train, without_strangers
+from bagwise.workflow.train import DEFAULT_MODEL, check_labelled, load_trained, train, without_strangers
 
 MODEL_FILE, PAGE = "model.bagwise", "report.html"
 NOISE_SHARE = 0.1
@@ -36,6 +36,7 @@ def annotate_media(
     out: str | Path,
     *,
     labels: str | Path | None = None,
+    columns: tuple[str, str] | None = None,
     model: str | Path = DEFAULT_MODEL,
     medium: str | None = None,
     settings: dict[str, str] | None = None,
@@ -58,6 +59,8 @@ def annotate_media(
     labels : path or None
         Table of the labels of files, in any form of `read_labels`. Files without a row are annotated by the model
         alone. None only with a trained model.
+    columns : (str, str) or None
+        Headings of the columns of the table that hold file and label, where there are others too.
     model : str or path
         Name in the catalogue, to be trained; or a model file that an earlier run wrote.
     medium : {"audio", "image", "text", "series"} or None
@@ -87,9 +90,11 @@ def annotate_media(
     labels = None if labels is None else Path(labels)
     step = progress or (lambda what, done, total: None)
     trained = load_trained(model)
+    _check_places(folder, out, None if trained is None else Path(model))
     if trained is None and labels is None:
         raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
-    table = None if labels is None else read_labels(labels)
+    name, label = columns or (None, None)
+    table = None if labels is None else read_labels(labels, name=name, label=label)
     exclude = [out, *([labels] if labels else [])]
     medium, reading = _choose_settings(folder, exclude, medium, settings or {}, trained)
     names = find_files(folder, check_medium(medium), reading, exclude)
@@ -97,6 +102,7 @@ def annotate_media(
     identity = {
         "folder": str(folder.resolve()), "medium": medium, "settings": reading.to_dict(),
         "labels": None if labels is None else str(labels.resolve()), "model": str(model),
+        **({"columns": list(columns)} if columns else {}),
     }  # fmt: skip
     open_run(out, identity, overwrite)
 
@@ -108,6 +114,7 @@ def annotate_media(
     step("learning", 0, 1)
     if trained is None:
         recipe = {"medium": medium, "settings": reading.to_dict(), "feature_names": dataset.feature_names}
+        check_labelled(label_sets, matched.problems or problems)
         estimator, more = train(str(model), dataset, label_sets, noise_share)
         estimator.featurizer_ = {**recipe, "model": str(model)}
     else:
@@ -117,7 +124,7 @@ def annotate_media(
     annotations, unexplained = _annotate(estimator, dataset, label_sets, done, folder, max_noise)
     result = AnnotateResult(
         annotations=annotations,
-        problems=problems + more,
+        problems=problems + more + _never_given(annotations, unexplained, more),
         unexplained=unexplained,
         outputs=write_formats(annotations, out, chosen),
         form="" if table is None else table.form,
@@ -126,6 +133,13 @@ def annotate_media(
     )
     _finish(result, out, identity, estimator if trained is None else None, page, step)
     return result
+
+
+def _check_places(folder: Path, out: Path, model: Path | None) -> None:
+    """Refuse results in a folder that holds the media or the model, which a later run would replace or leave out."""
+    for path, what in ((folder, "The media"), (model, "The model")):
+        if path is not None and path.resolve().is_relative_to(out.resolve()):
+            raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
 
 
 def _choose_settings(
@@ -206,6 +220,24 @@ def _annotate(
     return annotations, [(name, labels) for name, labels in missing if labels]
 
 
+def _never_given(
+    annotations: Annotations, unexplained: Sequence[tuple[str, list[str]]], named: Sequence[Problem]
+) -> list[Problem]:
+    """Labels that no instance of any bag was given, but for those of bags that are named as a problem already."""
+    given = {row["label"] for row in annotations.rows}
+    bags: dict[str, list[str]] = {}
+    for bag, labels in unexplained:
+        for label in labels:
+            bags.setdefault(label, []).append(bag)
+    known = {name for name, _ in named}
+    return [
+        (names[0], f"{names[0]}: the label {label!r} was given to no instance, here or in any other of the "
+                   f"{len(names)} bag(s) that list it; check what was found there.")
+        for label, names in sorted(bags.items())
+        if label not in given and not known.intersection(names)
+    ]  # fmt: skip
+
+
 def _parameters(estimator: Any) -> dict[str, Any]:
     """The parameters of the learner that are plain values."""
     plain = (str, int, float, bool, type(None))
@@ -226,10 +258,10 @@ def _finish(
         write_page(result, out / PAGE, step)
         result.outputs.append(out / PAGE)
     annotations = result.annotations
-    write_manifest(out, {
+    finish_run(out, {
         "identity": identity,
-        "status": "finished",
         "about": annotations.about,
+        "max_noise": annotations.max_noise,
         "classes": annotations.classes,
         "files": annotations.files,
         "instances": len(annotations.rows),

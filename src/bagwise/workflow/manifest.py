@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,7 @@ def open_run(out: Path, identity: dict[str, Any], overwrite: bool) -> None:
                 f"{out} holds another run: {_difference(old['identity'], identity)}. Choose another folder, or pass "
                 "--overwrite to replace it."
             )
-        for name in old.get("outputs", []):
-            if not Path(name).is_absolute() and ".." not in Path(name).parts:
-                (out / name).unlink(missing_ok=True)
+        _remove(out, old.get("outputs", []))
     if old is None or old["identity"] != identity:
         write_manifest(out, {"identity": identity, "status": "unfinished"})
     (out / FOLDER).mkdir(exist_ok=True)
@@ -59,6 +58,27 @@ def open_run(out: Path, identity: dict[str, Any], overwrite: bool) -> None:
 
 def write_manifest(out: Path, content: dict[str, Any]) -> None:
     write_json({"format": FORMAT, "version": 1, **content}, out / NAME)
+
+
+def finish_run(out: Path, content: dict[str, Any]) -> None:
+    """Write the manifest of a run that is done, and remove what the same run wrote before but not now.
+
+    Files of a format that is no longer asked for, or of a recording that is gone, would else pass for results.
+    """
+    old = _read(out) or {}
+    _remove(out, sorted({*old.get("outputs", [])} - {*content["outputs"]}))
+    write_manifest(out, {**content, "status": "finished"})
+
+
+def _remove(out: Path, names: Iterable[str]) -> None:
+    """Remove files of a run that its manifest lists, and the folders in it that are empty then."""
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            continue
+        (out / name).unlink(missing_ok=True)
+        for folder in list((out / name).parents)[: len(Path(name).parts) - 1]:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def _read(out: Path) -> dict[str, Any] | None:

@@ -43,6 +43,16 @@ def check_annotator(name: str) -> Any:
     return model
 
 
+def check_labelled(label_sets: Sequence[set[str] | None], problems: Sequence[Problem]) -> None:
+    """Refuse bags none of which has a label; what was wrong with files and rows may say why."""
+    if not any(label_sets):
+        raise InputError(
+            "No file in which anything was found has a label, so there is nothing to learn from; check that the names "
+            "in the table of labels are those of the files."
+            + (f" The first of {len(problems)} problem(s): {problems[0][1]}" if problems else "")
+        )
+
+
 def train(
     name: str, dataset: BagDataset, label_sets: Sequence[set[str] | None], noise_share: float
 ) -> tuple[Any, list[Problem]]:
@@ -53,6 +63,7 @@ def train(
     name : str
     dataset : BagDataset
     label_sets : list of sets, None where nobody labelled the bag
+        At least one has a label, see `check_labelled`.
     noise_share : float
         Expected share of noise, for learners that know a background.
     """
@@ -63,11 +74,6 @@ def train(
         final.set_params(background_share=noise_share)
     index = np.array([i for i, s in enumerate(label_sets) if s is not None and (s or takes_empty)], dtype=int)
     sets = [label_sets[int(i)] or set() for i in index]
-    if not any(sets):
-        raise InputError(
-            "No file in which anything was found has a label, so there is nothing to learn from; check that the names "
-            "in the table of labels are those of the files."
-        )
     bags = dataset.bags[index]
     assert dataset.bag_names is not None
     problems = []
