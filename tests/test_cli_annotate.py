@@ -252,10 +252,19 @@ def test_inspect_draws_the_pieces_asked_for(tmp_path):
         ((path, "--start", 9), "5.00 s long"),
         ((tmp_path / "no.wav",), "no such file"),
         ((tmp_path / "a.txt",), "only recordings and pictures"),
+        ((path, "--out", path), "for the pictures cannot be made"),
+        ((path, "--set", "low=1005", "--set", "high=1020"), "no point of the spectrogram from low=1005 to high=1020"),
     ):
         failed = run("inspect", *arguments)
         assert failed.exit_code == 1
         assert message in failed.output
+
+
+def test_inspect_draws_very_short_sounds(tmp_path):
+    soundfile.write(tmp_path / "short.wav", np.full(50, 0.1), 16_000)
+    result = run("inspect", tmp_path / "short.wav")  # warnings are errors here
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "short@0.stages.png").exists()
 
 
 def test_demo_names_the_singers(tmp_path):

@@ -31,7 +31,10 @@ def inspect(file: Path, out: Path | None, start: float, pieces: int, pairs: tupl
         raise InputError(f"{file}: there is no such file.")
     settings = MEDIA[medium].settings.from_text(parse_pairs(pairs))
     folder = out or file.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {folder} for the pictures cannot be made ({error}); choose another.") from error
     if medium == "audio":
         _inspect_sound(file, folder, settings, start, pieces)
     else:
@@ -42,7 +45,7 @@ def _inspect_sound(file: Path, folder: Path, settings: Any, start: float, pieces
     from itertools import islice
 
     from bagwise.exceptions import InputError
-    from bagwise.featurize.audio import find_syllables
+    from bagwise.featurize.audio import find_syllables, piece_name
     from bagwise.featurize.audio_file import audio_info, read_blocks
     from bagwise.report.stages import draw_sound_stages
 
@@ -52,7 +55,7 @@ def _inspect_sound(file: Path, folder: Path, settings: Any, start: float, pieces
         raise InputError(f"{file} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
     for begin, samples in islice(read_blocks(file, settings.window, start), pieces):
         stages = find_syllables(samples, info.rate, settings)
-        path = folder / f"{file.stem}@{begin:g}.stages.png"
+        path = folder / f"{piece_name(file.stem, begin)}.stages.png"
         draw_sound_stages(stages, begin, f"{file.name}, from {begin:g} s", path, settings.to_dict())
         click.echo(f"from {begin:g} s: {int(stages.labels.max(initial=0))} regions, threshold {stages.decibels:.1f} dB")
         click.echo(f"wrote {path}")

@@ -11,6 +11,8 @@ from scipy import fft, ndimage
 from scipy.signal import ShortTimeFFT
 from scipy.signal.windows import hann
 
+from bagwise.exceptions import InputError
+
 LOUDEST = 40.0  # decibels over the noise that count as 1 in the picture
 DEEPEST = 20.0  # decibels by which the noise of a frequency may lie below that of most
 SILENCE = 1e-14  # power of a full-scale tone is about 1; nothing a recorder writes is below -140 dB
@@ -40,6 +42,15 @@ class Spectrogram:
     times: np.ndarray
     frequency_step: float
     time_step: float
+
+    @property
+    def edges(self) -> tuple[float, float, float, float]:
+        """Outer edges of the points: first and last second, lowest and highest hertz."""
+        half, step = self.time_step / 2, self.frequency_step / 2
+        return (
+            float(self.times[0] - half), float(self.times[-1] + half),
+            float(self.frequencies[0] - step), float(self.frequencies[-1] + step),
+        )  # fmt: skip
 
 
 def spectrogram(
@@ -82,6 +93,11 @@ def spectrogram(
     last = max(last, first + 1)  # frames that lie wholly inside: padded ones would read as silence
     frequencies = transform.f
     rows = (frequencies >= low) & (frequencies <= (rate / 2 if high is None else high))
+    if not rows.any():
+        raise InputError(
+            f"There is no point of the spectrogram from low={low:g} to high={high or rate / 2:g} Hz: points are "
+            f"{transform.delta_f:.3g} Hz apart. Widen the range, or take longer frames."
+        )
     power = _power(samples, transform, first, last)[rows]
     if smooth > 0:
         power = ndimage.gaussian_filter(power, smooth)

@@ -82,11 +82,18 @@ def _sound(annotations: Annotations, name: str, start: float, rows: list[dict[st
     _, samples = next(read_blocks(path, settings.window, start))
     seconds = len(samples) / rate
     picture = audio.find_syllables(samples, rate, settings).picture
-    low, high = float(picture.frequencies[0]), float(picture.frequencies[-1])
+    first, last, low, high = picture.edges
+
+    def across(second: float) -> float:
+        return (second - first) / (last - first) * WIDTH
+
+    def down(hertz: float) -> float:
+        return (1 - (hertz - low) / (high - low)) * SOUND_HEIGHT
 
     def place(row: dict[str, Any]) -> list[tuple[float, float]]:
-        left, right = ((row[key] - start) / seconds * WIDTH for key in ("start", "end"))
-        bottom, top = ((1 - (row[key] - low) / (high - low)) * SOUND_HEIGHT for key in ("low", "high"))
+        left, right, bottom, top = (
+            across(row["start"] - start), across(row["end"] - start), down(row["low"]), down(row["high"])
+        )  # fmt: skip
         return [(left, top), (right, top), (right, bottom), (left, bottom)]
 
     inside = [row for row in rows if start <= row["start"] < start + seconds]
@@ -97,8 +104,8 @@ def _sound(annotations: Annotations, name: str, start: float, rows: list[dict[st
         height=SOUND_HEIGHT,
         background=_png(picture.intensity[::-1], cmap="gray_r", vmin=0, vmax=1),
         regions=_name_once([_region(row, place(row), WIDTH) for row in inside]),
-        ticks=[(t / seconds * WIDTH, f"{start + t:g} s") for t in _ticks(seconds)],
-        levels=[((1 - (1000 * k - low) / (high - low)) * SOUND_HEIGHT, f"{k:g} kHz") for k in _kilohertz(low, high)],
+        ticks=[(max(across(t), 0.0), f"{start + t:g} s") for t in _ticks(seconds)],
+        levels=[(down(1000 * k), f"{k:g} kHz") for k in _kilohertz(low, high)],
     )
 
 

@@ -33,10 +33,8 @@ def draw_sound_stages(
     settings : what stands below
     """
     picture, n = stages.picture, int(stages.labels.max(initial=0))
-    edges = (
-        start + picture.times[0], start + picture.times[-1],
-        picture.frequencies[0] / 1000, picture.frequencies[-1] / 1000,
-    )  # fmt: skip
+    first, last, low, high = picture.edges
+    edges = (start + first, start + last, low / 1000, high / 1000)
     figure = _figure(11, 11.5)
     panels = figure.subplots(4, 1, sharex=True)
     view = {"origin": "lower", "aspect": "auto", "extent": edges, "interpolation": "nearest"}
