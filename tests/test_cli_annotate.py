@@ -241,6 +241,33 @@ def test_series(tmp_path):
     assert "<polyline" in (out / "report.html").read_text(encoding="utf-8")
 
 
+def test_series_of_other_channels_are_named_and_the_rest_is_done(tmp_path):
+    rng = np.random.default_rng(0)
+    folder, new = tmp_path / "series", tmp_path / "new"
+    folder.mkdir()
+    new.mkdir()
+
+    def write(path, heading):
+        values = rng.normal(size=(300, heading.count(",") + 1))
+        path.write_text("\n".join([heading, *(",".join(f"{v:.4f}" for v in row) for row in values)]))
+
+    write(folder / "a-other.csv", "z")
+    for i in range(4):
+        write(folder / f"s{i}.csv", "x,y")
+    write(new / "right.csv", "x,y")
+    write(new / "turned.csv", "y,x")
+    (tmp_path / "labels.csv").write_text("file,label\n" + "".join(f"s{i}.csv,{'ab'[i % 2]}\n" for i in range(4)))
+    base = ("annotate", "--jobs", 1, "--no-page", "--format", "csv")
+    told = run(*base, folder, "--labels", tmp_path / "labels.csv", "--out", tmp_path / "run")
+    assert told.exit_code == 3, told.output
+    assert "Problem: a-other.csv: its columns (z) are not those of most files" in told.output
+    assert {row["file"] for row in read_csv(tmp_path / "run" / "annotations.csv")} == {f"s{i}.csv" for i in range(4)}
+    alone = run(*base, new, "--model", tmp_path / "run" / "model.bagwise", "--out", tmp_path / "run-new")
+    assert alone.exit_code == 3, alone.output
+    assert "Problem: turned.csv: its columns (y, x) are not those of the files that the model" in alone.output
+    assert {row["file"] for row in read_csv(tmp_path / "run-new" / "annotations.csv")} == {"right.csv"}
+
+
 def test_inspect_draws_the_pieces_asked_for(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "a.wav"

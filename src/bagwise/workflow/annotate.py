@@ -19,7 +19,7 @@ from bagwise.io.labels import LabelTable, read_labels
 from bagwise.io.media import Annotations, check_formats, formats_of, write_formats
 from bagwise.memory import check_allocation
 from bagwise.pipeline import final_step
-from bagwise.workflow.featurize import Featurized, Progress, featurize_folder
+from bagwise.workflow.featurize import Featurized, Progress, featurize_folder, refuse_other_channels
 from bagwise.workflow.labels import MatchedLabels, match_labels
 from bagwise.workflow.manifest import NAME, finish_run, open_run
 from bagwise.workflow.media import check_medium, find_files, guess_medium
@@ -107,6 +107,8 @@ def annotate_media(
     open_run(out, identity, overwrite)
 
     done = featurize_folder(folder, names, medium, reading, out, jobs, step)
+    if medium == "series":
+        done = refuse_other_channels(done, None if trained is None else trained.featurizer_["feature_names"])
     matched, problems = _match(table, labels, names, done)
     dataset = _dataset(done, matched, medium, reading, trained)
     assert dataset.bag_names is not None
@@ -180,11 +182,6 @@ def _dataset(done: Featurized, matched: MatchedLabels, medium: str, settings: An
         n_bytes = 8 * features.shape[0] * features.shape[1]
         check_allocation(n_bytes, "The table of terms", "keep a smaller share of the terms")
         features = features.toarray()
-    if features.shape[1] != len(names) and features.shape[0]:
-        raise InputError(
-            f"The files have {features.shape[1]} features but the model takes {len(names)}; annotate media of the same "
-            "channels as those it was trained on."
-        )
     return assemble(files, features, list(names), medium)
 
 

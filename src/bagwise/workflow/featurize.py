@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,23 @@ def featurize_folder(
             assert kept is not None, f"{entries[name]} vanished"
             bags[name] = kept
     return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused)
+
+
+def refuse_other_channels(done: Featurized, expected: Sequence[str] | None) -> Featurized:
+    """Series whose features are not those of the model (`expected`), or else of most files, cannot be used."""
+    kinds = Counter(tuple(file.terms or ()) for file in done.bags.values())
+    if not kinds:
+        return done
+    right = kinds.most_common(1)[0][0] if expected is None else tuple(expected)
+    whose = "most files" if expected is None else "the files that the model was trained on"
+    errors = {
+        name: f"{name}: its columns ({', '.join(file.info['channels'])}) are not those of {whose}; give every file the "
+        "same columns in the same order."
+        for name, file in done.bags.items()
+        if tuple(file.terms or ()) != right
+    }
+    bags = {name: file for name, file in done.bags.items() if name not in errors}
+    return Featurized(bags, {**done.errors, **errors}, done.n_reused)
 
 
 def _read_and_keep(folder: Path, name: str, medium: str, settings: Any, entry: Path) -> tuple[str, str | None]:
