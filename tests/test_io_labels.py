@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.exceptions import FormatError
+from bagwise.exceptions import FormatError, InputError
 from bagwise.io.labels import read_labels
 from bagwise.io.text import defuse, guess_separator, undefuse
 
@@ -167,3 +167,33 @@ def test_defused_cells_come_back_and_never_start_a_formula(text):
     safe = defuse(text)
     assert undefuse(safe) == text
     assert not safe.startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        (b"file,labels\na,x;y\nb,y\na,z;x\n", [["x", "y", "z"], ["y"]]),
+        (b"file,x,y\na,0,1\nb,0,0\na,1,1\n", [["y", "x"], []]),
+    ],
+)
+def test_repeated_names_can_be_joined_and_are_reported(text, sets, tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(text)
+    table = read_labels(path, repeats="join")
+    assert table.names == ["a", "b"]
+    assert table.label_sets == sets
+    assert table.rows == [2, 3]
+    ((name, message),) = table.problems
+    assert name == "a"
+    assert "row 4: the name 'a' stands on row 2 already" in message
+    assert message.endswith("; it was given the labels of both rows.")
+    with pytest.raises(InputError, match="repeats='both' is not known"):
+        read_labels(path, repeats="both")
+
+
+def test_an_empty_file_is_called_empty(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"")
+    with pytest.raises(FormatError, match=r"labels.csv is empty; there is nothing to read in it.$") as caught:
+        read_labels(path)
+    assert "cannot be opened" not in str(caught.value)

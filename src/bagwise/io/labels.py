@@ -9,6 +9,7 @@ from typing import Any
 
 from bagwise.exceptions import FormatError
 from bagwise.io.text import SEPARATORS, TextTable, read_rows, undefuse
+from bagwise.parameters import check_choice
 
 NAME_HEADINGS = {
     "bag", "bag_id", "bagid", "bag_name", "file", "filename", "file_name", "path", "name", "id", "recording", "clip",
@@ -37,6 +38,8 @@ class LabelTable:
         How the file was understood, one sentence.
     class_names : list of str
         All labels: in the order of the columns where there is a column for each, else sorted.
+    problems : list of (str, str)
+        Name and message of every row that was joined with an earlier one.
     """
 
     names: list[str]
@@ -44,6 +47,7 @@ class LabelTable:
     rows: list[int]
     form: str
     class_names: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -55,6 +59,7 @@ def read_labels(
     name: str | None = None,
     label: str | None = None,
     separator: str | None = None,
+    repeats: str = "error",
 ) -> LabelTable:
     """Read the labels of bags from a CSV file in any of the forms that people use.
 
@@ -71,6 +76,9 @@ def read_labels(
         otherwise the columns are known by their usual headings, and others are an error.
     separator : {",", ";", "\\t"} or None
         None finds it out.
+    repeats : {"error", "join"}
+        What to do where a name has a second row in the second or third form: stop, or give the bag the labels of both
+        rows and say so in `LabelTable.problems`.
 
     Returns
     -------
@@ -91,17 +99,19 @@ def read_labels(
     >>> table.names, table.label_sets
     (['a.wav', 'b.wav'], [['wren', 'robin'], ['wren']])
     """
+    check_choice("repeats", repeats, ("error", "join"))
+    join = repeats == "join"
     table = read_rows(path, separator)
     _check_widths(table, path)
     if name is not None or label is not None:
-        return _from_named_columns(table, path, name, label)
+        return _from_named_columns(table, path, name, label, join)
     heading = [cell.casefold() for cell in table.rows[0]]
     if len(heading) == 1:
         raise FormatError(
             f"{path}, row {table.lines[0]}: there is one column, {table.rows[0][0]!r}; expected {_FORMS}."
         )
     if _is_one_hot(table, heading):
-        return _from_one_hot(table, path)
+        return _from_one_hot(table, path, join)
     if len(heading) > 2:
         raise FormatError(_unknown_columns(table, path, heading))
     has_heading = heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS
@@ -114,7 +124,7 @@ def read_labels(
     heading_text = "" if has_heading else ", without a heading"
     return _from_pairs(
         [(line, row[0], row[1]) for line, row in zip(table.lines[start:], table.rows[start:], strict=True)],
-        path, f"separated by {SEPARATORS[table.separator]}{heading_text}",
+        path, f"separated by {SEPARATORS[table.separator]}{heading_text}", join,
     )  # fmt: skip
 
 
@@ -163,7 +173,7 @@ def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
     return f"{path}, row {table.lines[0]}: the columns {', '.join(table.rows[0][:5])} are not known; expected {_FORMS}."
 
 
-def _from_named_columns(table: TextTable, path: Any, name: str | None, label: str | None) -> LabelTable:
+def _from_named_columns(table: TextTable, path: Any, name: str | None, label: str | None, join: bool) -> LabelTable:
     columns = []
     for heading, what in ((name, "name"), (label, "label")):
         if heading is None:
@@ -177,31 +187,41 @@ def _from_named_columns(table: TextTable, path: Any, name: str | None, label: st
     pairs = [
         (line, row[columns[0]], row[columns[1]]) for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
     ]
-    return _from_pairs(pairs, path, f"from the columns {name!r} and {label!r}")
+    return _from_pairs(pairs, path, f"from the columns {name!r} and {label!r}", join)
 
 
-def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str) -> LabelTable:
+def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str, join: bool) -> LabelTable:
     """Name and label on every row, or name and list."""
     if not pairs:
         raise FormatError(f"{path}: there is a heading but no row below it; add a row for each bag.")
     as_lists = next(((line, cell) for line, _, cell in pairs if LIST_MARK in cell), None)
     found: dict[str, list[str]] = {}
     rows: dict[str, int] = {}
+    problems = []
     for line, cell, labels in pairs:
         name = _checked_name(cell, line, path)
         if name in found and as_lists is not None:
-            raise FormatError(
+            problem = (
                 f"{path}, row {line}: the name {name!r} stands on row {rows[name]} already, but row {as_lists[0]} "
-                f"lists several labels in one cell ({as_lists[1]!r}); use one row a name, or one label a row."
+                f"lists several labels in one cell ({as_lists[1]!r})"
             )
+            problems.append(_repeated(name, f"{problem}; use one row a name, or one label a row.", problem, join))
         rows.setdefault(name, line)
         known = found.setdefault(name, [])
         known.extend(label for label in _split_list(labels) if label not in known)
     form = "one row a bag, its labels in one cell separated by ;" if as_lists else "rows of bag and label"
-    return _table(found, rows, f"{form}, {how}", sorted({label for labels in found.values() for label in labels}))
+    classes = sorted({label for labels in found.values() for label in labels})
+    return _table(found, rows, f"{form}, {how}", classes, problems)
 
 
-def _from_one_hot(table: TextTable, path: Any) -> LabelTable:
+def _repeated(name: str, message: str, problem: str, join: bool) -> tuple[str, str]:
+    """A second row of a name: an error, or a problem to report where the rows are joined."""
+    if not join:
+        raise FormatError(message)
+    return name, f"{problem}; it was given the labels of both rows."
+
+
+def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
     """A column for each label."""
     classes = [undefuse(cell) for cell in table.rows[0][1:]]
     if table.rows[0][0].casefold() not in NAME_HEADINGS and all(cell.casefold() in ONE_HOT for cell in classes):
@@ -215,18 +235,24 @@ def _from_one_hot(table: TextTable, path: Any) -> LabelTable:
             raise FormatError(f"{path}, row {table.lines[0]}: two columns are named {label!r}; remove one of them.")
     found: dict[str, list[str]] = {}
     rows: dict[str, int] = {}
+    problems = []
     for line, row in zip(table.lines[1:], table.rows[1:], strict=True):
         name = _checked_name(row[0], line, path)
         if name in found:
-            raise FormatError(f"{path}, row {line}: the name {name!r} stands on row {rows[name]} already; remove one.")
-        rows[name] = line
-        found[name] = [label for label, cell in zip(classes, row[1:], strict=True) if ONE_HOT[cell.casefold()]]
+            problem = f"{path}, row {line}: the name {name!r} stands on row {rows[name]} already"
+            problems.append(_repeated(name, f"{problem}; remove one.", problem, join))
+        rows.setdefault(name, line)
+        known = found.setdefault(name, [])
+        given = [label for label, cell in zip(classes, row[1:], strict=True) if ONE_HOT[cell.casefold()]]
+        known.extend(label for label in given if label not in known)
     how = f"one row a bag and a column of 0 and 1 for each label, separated by {SEPARATORS[table.separator]}"
-    return _table(found, rows, how, classes)
+    return _table(found, rows, how, classes, problems)
 
 
-def _table(found: dict[str, list[str]], rows: dict[str, int], form: str, classes: list[str]) -> LabelTable:
-    return LabelTable(list(found), list(found.values()), list(rows.values()), form, classes)
+def _table(
+    found: dict[str, list[str]], rows: dict[str, int], form: str, classes: list[str], problems: list[tuple[str, str]]
+) -> LabelTable:
+    return LabelTable(list(found), list(found.values()), list(rows.values()), form, classes, problems)
 
 
 def _checked_name(cell: str, line: int, path: Any) -> str:

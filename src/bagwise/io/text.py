@@ -43,6 +43,8 @@ def check_readable(path: str | os.PathLike[str]) -> Path:
         with path.open("rb") as file:
             if not file.read(1):
                 raise FormatError(f"{path} is empty; there is nothing to read in it.")
+    except FormatError:  # a ValueError too, but ours
+        raise
     except FileNotFoundError as error:
         raise FormatError(f"{path} does not exist; check the path.") from error
     except PermissionError as error:

@@ -94,7 +94,7 @@ def annotate_media(
     if trained is None and labels is None:
         raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
     name, label = columns or (None, None)
-    table = None if labels is None else read_labels(labels, name=name, label=label)
+    table = None if labels is None else read_labels(labels, name=name, label=label, repeats="join")
     exclude = [out, *([labels] if labels else [])]
     medium, reading = _choose_settings(folder, exclude, medium, settings or {}, trained)
     names = find_files(folder, check_medium(medium), reading, exclude)
@@ -169,7 +169,7 @@ def _match(
     if table is None or path is None:
         return MatchedLabels(), problems
     matched = match_labels(table, path, names, done.bags, list(done.errors))
-    return matched, problems + matched.problems
+    return matched, problems + table.problems + matched.problems
 
 
 def _dataset(done: Featurized, matched: MatchedLabels, medium: str, settings: Any, trained: Any) -> BagDataset:
