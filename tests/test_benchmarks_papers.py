@@ -1,17 +1,21 @@
 """The reproduction of the papers: published figures, the store of runs, marks, and a whole experiment on made data."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.papers import EXPERIMENTS, m3ic
+from benchmarks.__main__ import BENCHMARKS
 from benchmarks.papers import data as sources
+from benchmarks.papers import m3ic
+from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.kinds import KINDS
 from benchmarks.papers.methods import METHODS
 from benchmarks.papers.page import cell_text, reasons, terminal_text
-from benchmarks.papers.reproduce import reproduce, select
+from benchmarks.papers.reproduce import ROOT, reproduce, select
 from benchmarks.papers.runs import Run, Store, execute
 from benchmarks.papers.tables import Cell, best_of, differs, mark_best, win_tie_loss
 
@@ -165,3 +169,9 @@ def test_terminal_text_has_a_line_a_row(tmp_path, monkeypatch):
     monkeypatch.setenv("BAGWISE_DATA", str(tmp_path / "nowhere"))
     report = EXPERIMENTS["briggs2013-table-3b"].report(Store(tmp_path / "runs.jsonl"), True, tmp_path)
     assert terminal_text("title", report).count("sim-cccp-rff") == 1
+
+
+def test_every_benchmark_can_be_imported_first():
+    for module in BENCHMARKS.values():
+        code = f"import {module}"
+        assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0, module

@@ -1,12 +1,1 @@
 """Every table and figure of the five papers, ours beside the published."""
-
-from benchmarks.papers import beyond, briggs, m3ic, pham, zhang
-from benchmarks.papers.experiment import Experiment
-
-EXPERIMENTS: dict[str, Experiment] = {
-    **briggs.EXPERIMENTS,
-    **pham.EXPERIMENTS,
-    **zhang.EXPERIMENTS,
-    **m3ic.EXPERIMENTS,
-    **beyond.EXPERIMENTS,
-}

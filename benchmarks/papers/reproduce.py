@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bagwise.exceptions import InputError
 from bagwise.io.files import atomic_write
-from benchmarks.papers import EXPERIMENTS
+from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.kinds import perform
 from benchmarks.papers.page import INTRODUCTION, markdown_text, terminal_text
 from benchmarks.papers.runs import Store, execute

@@ -36,7 +36,7 @@ def reproduce(
     root = _checkout()
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    from benchmarks.papers import EXPERIMENTS
+    from benchmarks.papers.catalog import EXPERIMENTS
     from benchmarks.papers.reproduce import reproduce as run
 
     if as_list:

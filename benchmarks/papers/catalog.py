@@ -1,0 +1,12 @@
+"""All experiments by name."""
+
+from benchmarks.papers import beyond, briggs, m3ic, pham, zhang
+from benchmarks.papers.experiment import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    **briggs.EXPERIMENTS,
+    **pham.EXPERIMENTS,
+    **zhang.EXPERIMENTS,
+    **m3ic.EXPERIMENTS,
+    **beyond.EXPERIMENTS,
+}
