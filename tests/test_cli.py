@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 import bagwise
 from bagwise.cli import main
+from bagwise.cli._common import plain_warnings
 from bagwise.datasets import make_gaussian_bags, make_letter_bags
 from bagwise.demo import choose_words
 
@@ -145,3 +147,15 @@ def test_public_names_are_all_there():
     assert set(bagwise.__all__) <= set(dir(bagwise))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = bagwise.nothing
+
+
+def test_warnings_that_differ_in_numbers_only_are_shown_once(capsys):
+    with plain_warnings():
+        warnings.simplefilter("always")  # the tests turn warnings into errors
+        for value, bags in ((1.93, "3, 7"), (2.1e-5, "4"), (17, "3, 4, 5, ...")):
+            warnings.warn(f"The objective ended at {value} in bags {bags}.", UserWarning, stacklevel=1)
+        warnings.warn("Another thing.", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err.splitlines() == [
+        "Warning: The objective ended at 1.93 in bags 3, 7.",
+        "Warning: Another thing.",
+    ]

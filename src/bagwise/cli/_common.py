@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,12 +37,14 @@ class BagwiseGroup(click.Group):
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Show a warning as one line without the place in the code, and the same one once."""
+    """Show a warning as one line without the place in the code; those that differ in numbers only, as from fold to
+    fold, once."""
     seen: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in seen:
-            seen.add(str(message))
+        kind = re.sub(r"\d[\d.,+\s-]*", "#", re.sub(r"(?<=\d)e(?=[-+\d])", "", str(message)))
+        if kind not in seen:
+            seen.add(kind)
             click.echo(f"Warning: {message}", err=True)
 
     with warnings.catch_warnings():
