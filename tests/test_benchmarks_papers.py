@@ -149,6 +149,12 @@ def test_experiments_from_end_to_end_and_again(data_folder, tmp_path):
     reproduce(NAMES, quick=True, out=out, say=again.append)
     assert again == said
     assert len((out / "runs-quick.jsonl").read_text().splitlines()) == n_lines  # nothing was computed twice
+    reproduce(quick=True, out=out, page_only=True, say=again.append)
+    page = (out / "results.md").read_text(encoding="utf-8")
+    unfinished = "`bagwise reproduce {}` has not been run to its end yet"
+    assert unfinished.format("beyond") in page
+    assert not any(unfinished.format(name) in page for name in NAMES)
+    assert len((out / "runs-quick.jsonl").read_text().splitlines()) == n_lines
     (out / "runs-quick.jsonl").unlink()
     afresh = []
     reproduce(NAMES, quick=True, out=out, say=afresh.append)

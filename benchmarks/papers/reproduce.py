@@ -33,6 +33,7 @@ def reproduce(
     quick: bool = False,
     jobs: int = 1,
     out: Path | None = None,
+    page_only: bool = False,
     say: Callable[[str], None] = print,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> None:
@@ -48,6 +49,8 @@ def reproduce(
         Runs in parallel.
     out : path or None
         Folder of the runs (JSON lines) and, in the short form, of page and pictures; ``papers-output`` by default.
+    page_only : bool
+        Run nothing: write the page from what is finished.
     say : callable
         Given the text of every experiment.
     progress : callable or None
@@ -57,6 +60,10 @@ def reproduce(
     folder = out if out is not None else ROOT / "papers-output"
     store = Store(folder / ("runs-quick.jsonl" if quick else "runs.jsonl"))
     page = folder / "results.md" if quick else ROOT / "docs" / "results.md"
+    if page_only:
+        write_page(page, store, quick)
+        say(f"wrote {page}")
+        return
     wanted = {run.key: run for name in chosen for run in EXPERIMENTS[name].runs(quick)}
     n_done = sum(run in store for run in wanted.values())
     for name in chosen:

@@ -20,10 +20,18 @@ from bagwise.cli._common import progress
 @click.option("--quick", is_flag=True, help="Few settings, folds and data sets: minutes instead of hours.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Runs in parallel; -1 for all processors.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the finished runs.")
+@click.option("--page", "page_only", is_flag=True, help="Run nothing; write the page from the runs that are finished.")
 @click.option("--list", "as_list", is_flag=True, help="Print the names and stop.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
 def reproduce(
-    names: tuple[str, ...], data: Path | None, quick: bool, jobs: int, out: Path | None, as_list: bool, quiet: bool
+    names: tuple[str, ...],
+    data: Path | None,
+    quick: bool,
+    jobs: int,
+    out: Path | None,
+    page_only: bool,
+    as_list: bool,
+    quiet: bool,
 ) -> None:
     """Print the papers' tables and figures, ours beside the published.
 
@@ -45,7 +53,7 @@ def reproduce(
         return
     with progress(quiet) as report:
         run(
-            names, quick=quick, jobs=jobs, out=out, say=click.echo,
+            names, quick=quick, jobs=jobs, out=out, page_only=page_only, say=click.echo,
             progress=lambda what, done, total: report("runs", done, total),
         )  # fmt: skip
 
