@@ -64,19 +64,35 @@ def reproduce(
         write_page(page, store, quick)
         say(f"wrote {page}")
         return
-    wanted = {run.key: run for name in chosen for run in EXPERIMENTS[name].runs(quick)}
+    runs = {name: EXPERIMENTS[name].runs(quick) for name in chosen}
+    wanted = {run.key: run for name in chosen for run in runs[name]}
+    waiting = {name: {run.key for run in runs[name] if run not in store} for name in chosen}
     n_done = sum(run in store for run in wanted.values())
-    for name in chosen:
-        experiment = EXPERIMENTS[name]
-        for run in execute(experiment.runs(quick), store, perform, jobs=jobs):
-            n_done += 1
-            if progress is not None:
-                progress(str(run), n_done, len(wanted))
-        say(terminal_text(experiment.title, experiment.report(store, quick, page.parent / "results")))
-        if len(chosen) == len(EXPERIMENTS):
+    # All runs go into one queue, so that no core waits for the last run of a table.
+    _tell_finished(waiting, store, quick, page, say)
+    for run in execute(wanted.values(), store, perform, jobs=jobs):
+        n_done += 1
+        if progress is not None:
+            progress(str(run), n_done, len(wanted))
+        for keys in waiting.values():
+            keys.discard(run.key)
+        if _tell_finished(waiting, store, quick, page, say) and len(chosen) == len(EXPERIMENTS):
             write_page(page, store, quick)
     if len(chosen) == len(EXPERIMENTS):
+        write_page(page, store, quick)
         say(f"wrote {page}")
+
+
+def _tell_finished(
+    waiting: dict[str, set[str]], store: Store, quick: bool, page: Path, say: Callable[[str], None]
+) -> list[str]:
+    """Print the experiments that wait for no run any more and take them off the list."""
+    finished = [name for name, keys in waiting.items() if not keys]
+    for name in finished:
+        experiment = EXPERIMENTS[name]
+        say(terminal_text(experiment.title, experiment.report(store, quick, page.parent / "results")))
+        del waiting[name]
+    return finished
 
 
 def write_page(page: Path, store: Store, quick: bool) -> None:
