@@ -48,7 +48,7 @@ papers: setup
 	@$(BIN)/bagwise reproduce --jobs -1 $(if $(QUICK),--quick)
 
 bench: setup
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 fuzz: setup
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import json
 import platform
+import sys
+import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from bagwise.io.tables import write_json_lines
+from bagwise.io.files import atomic_write
+from bagwise.io.tables import plain_value, write_json_lines
+from benchmarks.common import SUMMARY, Record, show
 
 BENCHMARKS = {
     "ored-speed": "benchmarks.ored_speed",
@@ -24,6 +30,7 @@ BENCHMARKS = {
     "io-speed": "benchmarks.io_speed",
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",
+    "peers": "benchmarks.peers",
 }
 
 
@@ -32,13 +39,35 @@ BENCHMARKS = {
 @click.option("--quick", is_flag=True, help="Fewer repeats and settings.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("bench-output"), show_default=True)
 def main(names: tuple[str, ...], quick: bool, out: Path) -> None:
-    """Run benchmarks; ratios are taken in one run, so noise hits both sides. Nothing here fails a build."""
+    """Run benchmarks; ratios are taken in one run, so noise hits both sides. No figure fails a build, a crash does."""
     out.mkdir(parents=True, exist_ok=True)
-    for name in names or BENCHMARKS:
+    ratios, failed = run_all(names or BENCHMARKS, quick, out)
+    summary = {"python": platform.python_version(), "quick": quick, "ratios": ratios, "failed": failed}
+    with atomic_write(out / "summary.json", "w") as file:
+        file.write(json.dumps(summary, ensure_ascii=False, indent=1, default=plain_value) + "\n")
+    show("All ratios of this run", ratios, left=("what", "beside", "is", "asked", "note"))
+    for name, reason in failed.items():
+        click.echo(f"{name} failed: {reason}")
+    click.echo(f"\nwrote {out / 'summary.json'}")
+    sys.exit(1 if failed else 0)
+
+
+def run_all(names: Iterable[str], quick: bool, out: Path) -> tuple[list[Record], dict[str, str]]:
+    """Run one after the other; gives the ratios that their records declare, and why a benchmark crashed."""
+    ratios: list[Record] = []
+    failed: dict[str, str] = {}
+    for name in names:
         click.secho(f"\n== {name}", bold=True)
-        records = importlib.import_module(BENCHMARKS[name]).main(quick)
+        try:
+            records = importlib.import_module(BENCHMARKS[name]).main(quick)
+        except Exception as error:  # whatever it is, the other benchmarks still run
+            traceback.print_exc()
+            failed[name] = f"{type(error).__name__}: {error}"
+            continue
         rows = [{"benchmark": name, "python": platform.python_version(), **record} for record in records]
         write_json_lines(rows, out / f"{name}.jsonl")
+        ratios += [{"benchmark": name, **record[SUMMARY]} for record in records if SUMMARY in record]
+    return ratios, failed
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from bagwise.datasets import load_npz
 from bagwise.report.tables import format_table
 
 Record = dict[str, Any]
+
+SUMMARY = "summary"  # the key of a record that holds its line in the closing table
+FASTER, SECONDS, MEMORY = "times as fast", "times the seconds", "times the memory"
 
 
 def data_folder() -> Path | None:
@@ -72,13 +75,21 @@ def peak_memory() -> Iterator[dict[str, int]]:
         watcher.join()
 
 
-def show(title: str, records: list[Record]) -> None:
-    """Print records of equal keys as a table."""
+def with_ratio(
+    record: Record, what: str, beside: str, ratio: float | None, *, unit: str = FASTER, asked: str = "", note: str = ""
+) -> Record:
+    """The record, and with it its line in the closing table of all ratios: `ratio` is that of `what` to `beside`."""
+    line = {"what": what, "beside": beside, "ratio": ratio, "is": unit, "asked": asked, "note": note}
+    return {**record, SUMMARY: line}
+
+
+def show(title: str, records: list[Record], left: Collection[str] = ()) -> None:
+    """Print records of equal keys as a table, the columns named in `left` aligned left, as the first always is."""
     print(f"\n{title}\n")
     if records:
-        headings = list(records[0])
+        headings = [key for key in records[0] if key != SUMMARY]
         rows = [[_text(record.get(key)) for key in headings] for record in records]
-        print(format_table(headings, rows, right=range(1, len(headings))))
+        print(format_table(headings, rows, right=[i for i, key in enumerate(headings) if i and key not in left]))
 
 
 def _text(value: Any) -> str:
