@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from scipy.optimize import brentq
-from sklearn.svm import SVC
 
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
@@ -19,10 +18,13 @@ from bagwise.classification._shared import (
     row_blocks,
     t_criterion,
 )
-from bagwise.memory import check_allocation, memory_limit
+from bagwise.kernels.smo import descend_pairs
+from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, check_positive
 
 LABEL_CODINGS = ("separate", "feature")
+TOLERANCE = 1e-3  # of the optimality conditions of a weak learner
+MAX_STEPS = 10**8
 LARGEST_VOTE = 10.0  # where every bag has the same error, no finite vote is best
 
 
@@ -141,21 +143,22 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
     ) -> tuple[list[list[tuple[np.ndarray, float]]], np.ndarray]:
         """Weak learners of every round, for each label its (m,) coefficients and bias, and the votes."""
         weights = np.full(signs.shape, 1.0 / signs.size)
+        targets = np.repeat(signs, bags.sizes, axis=0).T
+        machines = machines_of(self.label_coding, numbers, self.gamma)
+        relative = np.zeros(targets.shape)  # the last round's coefficients as shares of their bounds
         kept: list[list[tuple[np.ndarray, float]]] = []
         votes: list[float] = []
         for _ in range(self.n_rounds):
-            spread = np.repeat(weights / bags.sizes[:, None], bags.sizes, axis=0)
-            targets = np.repeat(signs, bags.sizes, axis=0)
-            spread /= spread.mean()
-            if self.label_coding == "feature":
-                learners = train_joint_learner(bags.instances, targets, spread, numbers, self.C, self.gamma)
-            else:
-                learners = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                    delayed(train_weak_learner)(kernel, targets[:, c], spread[:, c], self.C)
-                    for c in range(signs.shape[1])
-                )
-            outputs = np.column_stack([weak_signs(kernel @ coef + bias) for coef, bias in learners])
-            errors = np.add.reduceat(outputs != targets, bags.offsets[:-1], axis=0, dtype=np.float64)
+            bounds = np.repeat(weights / bags.sizes[:, None], bags.sizes, axis=0).T
+            bounds *= self.C / bounds.mean()
+            trained = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(train_weak_learner)(kernel, between, targets[rows], bounds[rows], relative[rows])
+                for rows, between in machines
+            )
+            relative = np.concatenate([learner.relative for learner in trained])
+            learners = [pair for learner in trained for pair in zip(learner.coefficients, learner.biases, strict=True)]
+            outputs = weak_signs(np.concatenate([learner.outputs for learner in trained])).T
+            errors = np.add.reduceat(outputs != targets.T, bags.offsets[:-1], axis=0, dtype=np.float64)
             errors /= bags.sizes[:, None]
             perfect = bool(np.all(errors < 0.5))
             vote = 1.0 if perfect else best_vote(weights, errors)
@@ -200,51 +203,67 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         return t_criterion(self._bag_scores(bags))
 
 
-def train_weak_learner(
-    kernel: np.ndarray, targets: np.ndarray, weights: np.ndarray, C: float
-) -> tuple[np.ndarray, float]:
-    """(m,) coefficients and bias of a support vector machine whose dual variables are bounded by C * weights."""
-    used = np.flatnonzero(weights > 1e-9 * weights.max())  # libsvm does not take weights of zero
-    if np.all(targets[used] == targets[used[0]]):  # boosting has left one side only
-        return np.zeros(len(targets)), float(targets[used[0]])
-    whole = len(used) == len(targets)
-    model = SVC(C=C, kernel="precomputed").fit(
-        kernel if whole else kernel[np.ix_(used, used)], targets[used], sample_weight=weights[used]
-    )
-    coefficients = np.zeros(len(targets))
-    coefficients[used[model.support_]] = model.dual_coef_[0]
-    return coefficients, float(model.intercept_[0])
+def machines_of(label_coding: str, numbers: np.ndarray, gamma: float) -> list[tuple[slice, np.ndarray]]:
+    """The weak learners of a round: which labels each is for, and the kernel of those labels.
 
-
-def train_joint_learner(
-    instances: Any, targets: np.ndarray, weights: np.ndarray, numbers: np.ndarray, C: float, gamma: float
-) -> list[tuple[np.ndarray, float]]:
-    """One machine for the pairs of all labels, seen from each label: its (m,) coefficients and the common bias.
-
-    `numbers` holds the (c,) feature that tells the labels apart.
-
-    The kernel of two pairs is k(x, x') exp(-gamma (number - number')^2), so that the coefficients of label l are sums
-    over the labels of the pairs' coefficients, weighted by the second factor.
+    `numbers` holds the (c,) feature that tells the labels apart. Where it is one more feature of the instances, the
+    kernel of two pairs is k(x, x') exp(-gamma (number - number')^2).
     """
-    n_instances, n_labels = targets.shape
-    sides, bounds = targets.T.ravel(), weights.T.ravel()
-    used = np.flatnonzero(bounds > 1e-9 * bounds.max())
-    if np.all(sides[used] == sides[used[0]]):
-        return [(np.zeros(n_instances), float(sides[used[0]]))] * n_labels
-    column = np.repeat(numbers, n_instances)[:, None]
-    if sp.issparse(instances):
-        pairs = sp.hstack([sp.vstack([instances] * n_labels), column], format="csr")
+    if label_coding == "feature":
+        return [(slice(None), np.exp(-gamma * (numbers[:, None] - numbers) ** 2))]
+    return [(slice(label, label + 1), np.ones((1, 1))) for label in range(len(numbers))]
+
+
+@dataclass(frozen=True)
+class WeakLearner:
+    """A support vector machine for c labels.
+
+    Its outputs for the m instances it was trained on are kernel @ coefficients[l] + biases[l].
+    """
+
+    coefficients: np.ndarray  # (c, m)
+    biases: np.ndarray  # (c,)
+    outputs: np.ndarray  # (c, m)
+    relative: np.ndarray  # (c, m), the dual variables with their signs as shares of their bounds
+
+
+def train_weak_learner(
+    kernel: np.ndarray, between: np.ndarray, targets: np.ndarray, bounds: np.ndarray, relative: np.ndarray
+) -> WeakLearner:
+    """Train on the pairs of labels and instances, each dual variable being bounded by its own bound.
+
+    Parameters
+    ----------
+    kernel, between : (m, m) and (c, c) arrays
+        Kernel of the instances and of the labels; that of the pairs is their product.
+    targets, bounds : (c, m) arrays
+    relative : (c, m) array
+        Of a machine trained with other bounds, where to start from; zeros for none.
+    """
+    if np.all(targets[bounds > 0] == targets[bounds > 0][0]):  # boosting has left one side only
+        side = np.full(len(targets), targets[bounds > 0][0])
+        nothing = np.zeros(targets.shape)
+        return WeakLearner(nothing, side, nothing + side[:, None], nothing)
+    lower, upper = np.where(targets < 0, -bounds, 0.0), np.where(targets > 0, bounds, 0.0)
+    dual = balanced(relative * bounds)
+    residuals = targets - between @ (dual @ kernel)
+    descend_pairs(kernel, between, lower, upper, dual, residuals, TOLERANCE, MAX_STEPS)
+    may_rise, may_fall = dual < upper, dual > lower
+    free = may_rise & may_fall
+    if free.any():
+        bias = residuals[free].mean()
     else:
-        pairs = np.hstack([np.tile(instances, (n_labels, 1)), column])
-    cache = min(4 * len(used) ** 2, memory_limit() // 4) / 2**20 + 1  # MiB for the kernel, in single precision
-    model = SVC(C=C, kernel="rbf", gamma=gamma, cache_size=cache)
-    model.fit(pairs[used], sides[used], sample_weight=bounds[used])
-    duals = np.zeros(n_labels * n_instances)
-    duals[used[model.support_]] = np.asarray(
-        model.dual_coef_.todense() if sp.issparse(model.dual_coef_) else model.dual_coef_
-    )[0]
-    between = np.exp(-gamma * (numbers[:, None] - numbers) ** 2)
-    return [(row, float(model.intercept_[0])) for row in between @ duals.reshape(n_labels, n_instances)]
+        bias = 0.5 * (residuals[may_rise].max() + residuals[may_fall].min())
+    shares = np.divide(dual, bounds, out=np.zeros(dual.shape), where=bounds > 0)
+    return WeakLearner(between @ dual, np.full(len(targets), bias), targets - residuals + bias, shares)
+
+
+def balanced(dual: np.ndarray) -> np.ndarray:
+    """The heavier side of the dual variables scaled down, so that they sum to zero."""
+    positive, negative = dual[dual > 0].sum(), -dual[dual < 0].sum()
+    side = dual > 0 if positive > negative else dual < 0
+    heavier = max(positive, negative)
+    return np.where(side, dual * (min(positive, negative) / heavier), dual) if heavier > 0 else dual
 
 
 def weak_signs(outputs: np.ndarray) -> np.ndarray:
