@@ -19,6 +19,7 @@ from benchmarks.papers.reproduce import ROOT, reproduce, select
 from benchmarks.papers.runs import Run, Store, execute
 from benchmarks.papers.tables import Cell, best_of, differs, mark_best, win_tie_loss
 
+from bagwise.annotation import ORedForest
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
 
@@ -137,7 +138,9 @@ def test_names():
 NAMES = ["briggs2013-table-3c", "briggs2013-figure-4", "pham-table-9", "pham-table-7"]
 
 
-def test_experiments_from_end_to_end_and_again(data_folder, tmp_path):
+def test_experiments_from_end_to_end_and_again(data_folder, tmp_path, monkeypatch):
+    small = {"n_estimators": 5, "n_rounds": 2, "n_round_trees": 20}
+    monkeypatch.setitem(METHODS, "ored-forest", lambda: ORedForest(random_state=0, **small))
     out, said = tmp_path / "out", []
     reproduce(NAMES, quick=True, out=out, say=said.append)
     n_lines = len((out / "runs-quick.jsonl").read_text().splitlines())
@@ -152,7 +155,7 @@ def test_experiments_from_end_to_end_and_again(data_folder, tmp_path):
     reproduce(quick=True, out=out, page_only=True, say=again.append)
     page = (out / "results.md").read_text(encoding="utf-8")
     unfinished = "`bagwise reproduce {}` has not been run to its end yet"
-    assert unfinished.format("beyond") in page
+    assert unfinished.format("pham-table-5") in page
     assert not any(unfinished.format(name) in page for name in NAMES)
     assert len((out / "runs-quick.jsonl").read_text().splitlines()) == n_lines
     (out / "runs-quick.jsonl").unlink()
@@ -167,6 +170,8 @@ def test_nothing_is_lost_without_data(tmp_path, monkeypatch):
     reproduce(quick=True, out=tmp_path / "out", say=said.append)
     page = (tmp_path / "out" / "results.md").read_text(encoding="utf-8")
     assert page.count("\n## ") == len(EXPERIMENTS)
+    with pytest.raises(InputError, match="None of the papers' data sets is there"):
+        reproduce(out=tmp_path / "out", say=said.append)  # which would write docs/results.md
     assert "- / 71.9" in page  # the published figures keep their rows
     assert "data not available" in page
 

@@ -9,11 +9,10 @@ import numpy as np
 from benchmarks.papers.data import SOURCES, path_of
 from benchmarks.papers.experiment import Experiment, Report
 from benchmarks.papers.runs import Run, Store
-from benchmarks.papers.tables import Cell, Table, figure, mark_best, mean_of, published
+from benchmarks.papers.tables import OURS, Cell, Table, figure, mark_best, mean_of, published
 
 DATA = ("hja-filtered", "msrc", "carroll-24", "frost-24")
 QUICK_DATA = ("carroll-24",)
-OURS = ("ored", "ored-rbf", "ored-forest")
 MARK = "k-slr"  # Table 8 of Pham et al.: kernel logistic regression trained on labelled instances
 
 

@@ -13,7 +13,7 @@ from benchmarks.papers.data import DRAWN, SOURCES, can_redraw, path_of
 from benchmarks.papers.experiment import Experiment, Report, table_experiment
 from benchmarks.papers.figures import Lines, draw_panels
 from benchmarks.papers.runs import Run, Store
-from benchmarks.papers.tables import Cell, ResultTable, Table, figure, mean_of, published
+from benchmarks.papers.tables import OURS, Cell, ResultTable, Table, figure, mean_of, published
 
 ALPHAS = (1e-6, 1e-7, 1e-8, 1e-9)
 GAMMAS = (1e3, 1e4, 1e5)
@@ -45,9 +45,9 @@ def result_table(paper: str, table: str, kind: str, **more: Any) -> ResultTable:
 
 
 TABLE_3 = {
-    "table-3a": result_table("briggs2013", "table-3a", "training"),
+    "table-3a": result_table("briggs2013", "table-3a", "training", ours=OURS),
     "table-3b": result_table("briggs2013", "table-3b", "training"),
-    "table-3c": result_table("briggs2013", "table-3c", "folds", quick_rows=("sim-softmax", "clpl")),
+    "table-3c": result_table("briggs2013", "table-3c", "folds", quick_rows=("sim-softmax", "clpl"), ours=OURS),
     "table-3d": result_table("briggs2013", "table-3d", "folds", quick_rows=()),
 }
 

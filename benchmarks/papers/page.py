@@ -85,7 +85,8 @@ def markdown_text(title: str, name: str, report: Report, page: Path) -> str:
     parts = [f"## {title}", f"`bagwise reproduce {name}`"]
     for table in report.tables:
         headings, rows = grid_of(table)
-        lines = [headings, ["---"] * len(headings), *rows]
+        lines = [[text.replace("|", r"\|") for text in line] for line in (headings, *rows)]
+        lines.insert(1, ["---"] * len(headings))
         parts.append(f"{table.title}.")
         parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
         known = reasons(table.cells)

@@ -8,12 +8,25 @@ from pathlib import Path
 from bagwise.exceptions import InputError
 from bagwise.io.files import atomic_write
 from benchmarks.papers.catalog import EXPERIMENTS
+from benchmarks.papers.data import SOURCES, path_of
 from benchmarks.papers.kinds import perform
 from benchmarks.papers.page import INTRODUCTION, markdown_text, terminal_text
 from benchmarks.papers.runs import Store, execute
+from benchmarks.papers.summary import BEGIN, END, needed, put_between_marks, summary
 from benchmarks.papers.tables import WITHOUT_DEVIATION
 
 ROOT = Path(__file__).parents[2]
+SUMMARY = f"""\
+## Summary
+
+For each data set the best of ours and the best that the papers print, of all methods that see the labels of bags only
+(none, where bags are clustered). Settings are chosen as the papers choose them, by the figure shown; `ored`, `ored-rbf`
+and `ored-forest` have one setting for all data sets. The last column is the papers' best with every training instance
+labelled.
+
+{BEGIN}
+{END}
+"""
 
 
 def select(names: Iterable[str]) -> list[str]:
@@ -60,6 +73,11 @@ def reproduce(
     folder = out if out is not None else ROOT / "papers-output"
     store = Store(folder / ("runs-quick.jsonl" if quick else "runs.jsonl"))
     page = folder / "results.md" if quick else ROOT / "docs" / "results.md"
+    if not quick and not any(path_of(name) for name in SOURCES):
+        raise InputError(
+            "None of the papers' data sets is there; set --data or BAGWISE_DATA to their folder (docs/data.md says "
+            "what belongs there). The page is left as it is; --quick prints the published figures alone."
+        )
     if page_only:
         write_page(page, store, quick)
         say(f"wrote {page}")
@@ -96,15 +114,31 @@ def _tell_finished(
 
 
 def write_page(page: Path, store: Store, quick: bool) -> None:
-    """Write the sections of all experiments whose runs are finished; the others are named."""
+    """Write the sections of all experiments whose runs are finished; the others are named.
+
+    The summary stands at the top once all it is made of is finished, and in the long form on the README too.
+    """
     command = "make papers QUICK=1" if quick else "make papers"
+    reports = {
+        name: experiment.report(store, quick, page.parent / "results")
+        for name, experiment in EXPERIMENTS.items()
+        if all(run in store for run in experiment.runs(quick))
+    }
     parts = [INTRODUCTION.format(command=command, unit=WITHOUT_DEVIATION)]
+    table = summary(reports) if all(name in reports for name in needed()) else ""
+    if table:
+        parts.append(put_between_marks(SUMMARY, table))
+        if not quick:
+            _write(ROOT / "README.md", put_between_marks((ROOT / "README.md").read_text(encoding="utf-8"), table))
     for name, experiment in EXPERIMENTS.items():
-        if all(run in store for run in experiment.runs(quick)):
-            report = experiment.report(store, quick, page.parent / "results")
-            parts.append(markdown_text(experiment.title, name, report, page))
+        if name in reports:
+            parts.append(markdown_text(experiment.title, name, reports[name], page))
         else:
             parts.append(f"## {experiment.title}\n\n`bagwise reproduce {name}` has not been run to its end yet.\n")
     page.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(page, "w") as file:
-        file.write("\n".join(parts))
+    _write(page, "\n".join(parts))
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_write(path, "w") as file:
+        file.write(text)

@@ -157,7 +157,10 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         tree = ExtraTreeClassifier(
             max_features=self.max_features, min_samples_leaf=self.min_samples_leaf, random_state=seed
         )
-        return tree.fit(instances[rows], labels, sample_weight=posterior[rows, labels] * weights[rows])
+        # fit() has looked at the instances; looking again for every tree would take longer than growing a small one
+        return tree.fit(
+            instances[rows], labels, sample_weight=posterior[rows, labels] * weights[rows], check_input=False
+        )
 
     def _out_of_bag(
         self, instances: np.ndarray, posterior: np.ndarray, bags: Bags, rng: np.random.RandomState

@@ -1,0 +1,113 @@
+"""The best of ours beside the best published, for each data set: the first table of the page, and the README's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from benchmarks.papers.experiment import Report
+from benchmarks.papers.page import title_of
+from benchmarks.papers.tables import Cell
+
+HEADINGS = ["", "best of ours", "best published", "published, instances labelled"]
+BEGIN, END = "<!-- summary of docs/results.md: begin -->", "<!-- summary of docs/results.md: end -->"
+TOLD_MORE = ("svm-supervised", "slr", "k-slr")  # these see the labels of instances
+
+
+@dataclass(frozen=True)
+class Block:
+    """One part of the summary.
+
+    Attributes
+    ----------
+    title : str
+    experiments : tuple of str
+        Whose tables are looked at.
+    measure : str or None
+        The one that is looked at where every data set has a table of its own; else it is the first table.
+    """
+
+    title: str
+    experiments: tuple[str, ...]
+    measure: str | None = None
+
+
+BLOCKS = (
+    Block(
+        "Instances of new bags, accuracy in percent",
+        ("briggs2013-table-3c", "briggs2013-table-3d", "briggs2012-table-3", "pham-table-3", "pham-table-8"),
+    ),
+    Block(
+        "Instances of bags whose labels are told, accuracy in percent",
+        ("briggs2013-table-3a", "briggs2013-table-3b", "briggs2012-table-2", "pham-table-5"),
+    ),
+    Block("Label sets of new bags, average precision in percent", ("pham-table-7",), "average_precision"),
+    Block("Clusters of bags, accuracy in percent", ("m3ic-table-4",)),
+)
+
+
+def data_and_method(block: Block, title: str, cell: Cell) -> tuple[str, str] | None:
+    """Whose figure a cell is; None where it is not one of the block."""
+    if block.measure is not None:  # a table a data set; methods by measures
+        return (title, cell.row) if cell.column == block.measure else None
+    if block.experiments[0].startswith("m3ic"):  # data sets by methods
+        return title_of(cell.row), cell.column
+    return title_of(cell.column), cell.row
+
+
+def rows_of(block: Block, reports: Mapping[str, Report]) -> list[list[str]]:
+    """For each data set at hand, the best of ours and the best published, both with the method."""
+    ours: dict[str, list[tuple[float, str]]] = {}
+    theirs: dict[str, list[tuple[float, str]]] = {}
+    told_more: dict[str, list[tuple[float, str]]] = {}
+    for name in block.experiments:
+        tables = reports[name].tables if block.measure is not None else reports[name].tables[:1]
+        for table in tables:
+            for cell in table.cells:
+                found = data_and_method(block, table.title, cell)
+                if found is None:
+                    continue
+                data, method = found
+                if cell.ours is not None and method not in TOLD_MORE:
+                    ours.setdefault(data, []).append((cell.ours, method))
+                if cell.published is not None:
+                    (told_more if method in TOLD_MORE else theirs).setdefault(data, []).append((cell.published, method))
+    return [[data, _best(found), _best(theirs[data]), _best(told_more.get(data, ()))] for data, found in ours.items()]
+
+
+def _best(found: Collection[tuple[float, str]]) -> str:
+    if not found:
+        return ""
+    value, method = max(found, key=lambda pair: pair[0])
+    return f"{value:.1f} ({method})"
+
+
+def summary(reports: Mapping[str, Report]) -> str:
+    """The table in Markdown, from the reports of all experiments of `BLOCKS`; empty where none of the data is there."""
+    lines = []
+    for block in BLOCKS:
+        rows = rows_of(block, reports)
+        if rows:
+            lines.append(f"| *{block.title}* |" + " |" * (len(HEADINGS) - 1))
+            lines += ["| " + " | ".join(row) + " |" for row in rows]
+    head = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * len(HEADINGS)]
+    return "\n".join([*head, *lines]) if lines else ""
+
+
+def needed() -> list[str]:
+    """Experiments that the summary is made of."""
+    return [name for block in BLOCKS for name in block.experiments]
+
+
+def between_marks(text: str) -> str:
+    """The summary that stands in a text."""
+    return text.partition(BEGIN)[2].partition(END)[0].strip()
+
+
+def put_between_marks(text: str, table: str) -> str:
+    """The text with another summary."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"There are no lines {BEGIN!r} and {END!r} to put the summary between.")
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
