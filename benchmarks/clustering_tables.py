@@ -35,6 +35,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.bags import Bags
 from bagwise.clustering import CPM3C, M3IC, MajorityKMeans, choose_setting, sweep
 from bagwise.clustering.scaling import scale_bags
+from bagwise.exceptions import InputError
 from bagwise.kernels.hausdorff import hausdorff_distances
 from bagwise.metrics import clustering_accuracy, normalized_mutual_information
 from benchmarks.common import Record, load_real, show
@@ -124,6 +125,12 @@ def build(name: str) -> tuple[Bags, np.ndarray] | None:
         classes: Sequence[int] = CLASSES.get(name, ())
         if name in SIVAL:
             names = [str(known).lower() for known in data.class_names]
+            missing = [category for category in SIVAL[name] if category not in names]
+            if missing:
+                raise InputError(
+                    f"sival.npz has no class {', '.join(missing)}, which {name} is made of; name its classes as "
+                    f"Table 2 does (docs/data.md). It has {', '.join(names)}."
+                )
             classes = [names.index(category) for category in SIVAL[name]]
         chosen = np.flatnonzero((data.Y.sum(axis=1) == 1) & data.Y[:, classes].any(axis=1))
         bags, truth = data.bags[chosen], data.Y[chosen].argmax(axis=1)

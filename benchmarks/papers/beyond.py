@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.data import SOURCES, path_of
+from benchmarks.papers.data import path_of, reason_of
 from benchmarks.papers.experiment import Experiment, Report
 from benchmarks.papers.runs import Run, Store
 from benchmarks.papers.tables import OURS, Cell, Table, figure, mark_best, mean_of, published
@@ -37,7 +37,7 @@ def report(store: Store, quick: bool, folder: Path) -> Report:
                     name,
                     published=figure(entry["rows"][MARK], position),
                     published_deviation=figure(entry["deviations"][MARK], position),
-                    reason=SOURCES[name].reason,
+                    reason=reason_of(name),
                     **mean_of(values[run.method]),  # type: ignore[arg-type]
                 )
             )

@@ -16,6 +16,7 @@ LETTERS = "letter_recognition"  # the file of all letters of UCI Letter Recognit
 DRAWN = "the letters were drawn again: the authors' draw is lost"
 RESTORED = "which regions make a picture was restored by inference"
 ABSENT = "data not available"
+SHORT = "not in the short form"
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ SOURCES: dict[str, Source] = {
     "frost-24": Source("letter_frost_rebuilt", "Letter-Frost", DRAWN, drop_absent=True),
     "hja-filtered": Source("hja_birdsong_filtered", "HJA filtered"),
     "hja": Source("hja_birdsong", "HJA"),
-    "hja-experts": Source("hja_birdsong_experts", "HJA, experts' labels", ABSENT),
+    "hja-experts": Source("hja_birdsong_experts", "HJA, experts' labels"),
     "msrc": Source("msrc_v2", "MSRC v2", RESTORED),
-    "voc12": Source("voc12", "VOC 2012", ABSENT),
-    "50salads": Source("50salads", "50Salads", ABSENT),
+    "voc12": Source("voc12", "VOC 2012"),
+    "50salads": Source("50salads", "50Salads"),
     "scene": Source("miml_scene", "Scene"),
     "reuters": Source("miml_reuters", "Reuters"),
     "corel": Source("elephant", "Corel"),
-    **{f"sival{n}": Source("sival", f"SIVAL{n}", ABSENT) for n in range(1, 7)},
+    **{f"sival{n}": Source("sival", f"SIVAL{n}") for n in range(1, 7)},
     **{f"scene{n}": Source("miml_scene", f"Natural Scene{n}") for n in range(1, 5)},
     **{f"reuters{n}": Source("miml_reuters", f"Reuters{n}") for n in range(1, 7)},
 }
@@ -66,6 +67,13 @@ def path_of(name: str) -> Path | None:
         return None
     path = folder / f"{SOURCES[name].file}.npz"
     return path if path.is_file() else None
+
+
+def reason_of(name: str, computed: bool = True) -> str | None:
+    """Why figures may differ from the published ones, or why there are none."""
+    if path_of(name) is None:
+        return ABSENT
+    return SOURCES[name].reason if computed else SHORT
 
 
 @lru_cache(maxsize=2)

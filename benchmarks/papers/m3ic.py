@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import clustering_figures as figures
 from benchmarks.clustering_tables import KEYS
-from benchmarks.papers.data import ABSENT, SOURCES, path_of
+from benchmarks.papers.data import SOURCES, path_of, reason_of
 from benchmarks.papers.experiment import Experiment, Report
 from benchmarks.papers.runs import Run, Store
 from benchmarks.papers.tables import Cell, Table, figure, published
@@ -50,16 +50,16 @@ def table_report(number: int):
                     published=figure(figures_, position),
                     published_deviation=allowed,
                     higher=higher,
-                    reason=ABSENT if path_of(data) is None else "not in the short form",
+                    reason=reason_of(data, (data, method) in computed),
                 )
                 other = cell
                 run = computed.get((data, method))
                 if run is not None:
                     record = store[run][0]
-                    cell = replace(cell, ours=record[measure], reason=None)
+                    cell = replace(cell, ours=record[measure])
                     if measure != "seconds":
                         key = "unlabelled" if measure == "accuracy" else "unlabelled nmi"
-                        other = replace(cell, ours=record[key], reason=None)
+                        other = replace(cell, ours=record[key])
                 cells.append(cell)
                 unlabelled.append(other)
         tables = [Table(entry["title"], cells, digits)]

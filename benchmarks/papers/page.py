@@ -56,13 +56,17 @@ def grid_of(table: Table, plain: bool = False) -> tuple[list[str], list[list[str
     return ["", *map(title_of, table.columns)], rows
 
 
-def reasons(cells: Iterable[Cell]) -> list[str]:
-    """Known reasons of marked and empty cells, each once with the data sets it is for."""
+def reasons(cells: Iterable[Cell], title: str = "") -> list[str]:
+    """Known reasons of marked and empty cells, each once with the data sets it is for.
+
+    Those are columns or rows; where neither is one, the table is, whose `title` it is.
+    """
     found: dict[str, list[str]] = {}
     for cell in cells:
         if cell.reason and cell.text is None and (cell.ours is None or cell.falls_short):
             names = found.setdefault(cell.reason, [])
-            data = title_of(cell.column if cell.column in SOURCES else cell.row)
+            named = next((name for name in (cell.column, cell.row) if name in SOURCES), title or cell.row)
+            data = title_of(named)
             if data not in names:
                 names.append(data)
     return [f"{', '.join(names)}: {reason}." for reason, names in found.items()]
@@ -74,7 +78,7 @@ def terminal_text(title: str, report: Report) -> str:
     for table in report.tables:
         headings, rows = grid_of(table, plain=True)
         parts.append(f"{table.title}\n\n{format_table(headings, rows, right=range(1, len(headings)))}")
-        parts += reasons(table.cells)
+        parts += reasons(table.cells, table.title)
     parts += report.notes
     parts += [f"wrote {path}" for _, path in report.pictures]
     return "\n\n".join(parts) + "\n"
@@ -89,7 +93,7 @@ def markdown_text(title: str, name: str, report: Report, page: Path) -> str:
         lines.insert(1, ["---"] * len(headings))
         parts.append(f"{table.title}.")
         parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
-        known = reasons(table.cells)
+        known = reasons(table.cells, table.title)
         if known:
             parts.append("\n".join(f"- {line}" for line in known))
     parts += report.notes

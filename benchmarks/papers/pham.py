@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.data import ABSENT, SOURCES, path_of
+from benchmarks.papers.data import ABSENT, SOURCES, path_of, reason_of
 from benchmarks.papers.experiment import Experiment, Report, table_experiment
 from benchmarks.papers.figures import draw_panels
 from benchmarks.papers.runs import Run, Store
@@ -134,12 +134,11 @@ def table_7(store: Store, quick: bool, folder: Path) -> Report:
                     measure,
                     published=figure(figures, position) if printed else None,
                     published_deviation=figure(entry["deviations"][measure], position) if printed else None,
-                    reason=SOURCES[data].reason,
+                    reason=reason_of(data, (data, method) in computed),
                     higher=measure in HIGHER_IS_BETTER,
                 )
                 if (data, method) not in computed:
-                    reason = ABSENT if path_of(data) is None else "not in the short form"
-                    row.append(replace(cell, reason=reason))
+                    row.append(cell)
                     continue
                 run, records = best_of(bag_settings(data, method, quick), store, measure)
                 values[method] = 100.0 * np.array([record[measure] for record in records])
@@ -162,7 +161,7 @@ def complexity(table: str, digits: int) -> Any:
         cells = []
         for row, figures in entry["rows"].items():
             for position, data in enumerate(entry["columns"]):
-                cell = Cell(row, data, published=figure(figures, position), reason=SOURCES[data].reason, higher=False)
+                cell = Cell(row, data, published=figure(figures, position), reason=reason_of(data), higher=False)
                 if path_of(data):
                     ours = store[Run("complexity", data, "mlr")][0][row]
                     cell = replace(cell, ours=ours, published_deviation=0.01 * float(cell.published or 0.0))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_rel
 
-from benchmarks.papers.data import ABSENT, SOURCES, path_of
+from benchmarks.papers.data import path_of, reason_of
 from benchmarks.papers.runs import Record, Run, Store
 
 HIGHER_IS_BETTER = ("accuracy", "average_precision", "nmi")
@@ -185,14 +185,13 @@ class ResultTable:
                     data,
                     published=figure(self.entry["rows"].get(row), position),
                     published_deviation=figure(self.entry.get("deviations", {}).get(row), position),
-                    reason=SOURCES[data].reason,
+                    reason=reason_of(data, (row, data) in computed),
                     higher=self.measure in HIGHER_IS_BETTER,
                 )
                 if not self.has_cell(row, data):
                     continue
                 if (row, data) not in computed:
-                    reason = ABSENT if path_of(data) is None else "not in the short form"
-                    column.append(replace(base, reason=reason))
+                    column.append(base)
                     continue
                 run, records = best_of(self.settings(row, data, quick), store, self.tuning)
                 values[row] = self.scale * np.array([record[self.measure] for record in records])
