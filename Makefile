@@ -61,5 +61,5 @@ clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) .peers .pytest_cache .mypy_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
