@@ -46,7 +46,7 @@ def report(store: Store, quick: bool, folder: Path) -> Report:
                     name,
                     published=figure(entry["rows"][MARK], position),
                     published_deviation=figure(entry["deviations"][MARK], position),
-                    reason=reason_of(name),
+                    reason=reason_of(name, method),
                     **mean_of(values[method]),  # type: ignore[arg-type]
                 )
             )

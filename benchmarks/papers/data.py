@@ -17,6 +17,26 @@ DRAWN = "the letters were drawn again: the authors' draw is lost"
 RESTORED = "which regions make a picture was restored by inference"
 ABSENT = "data not available"
 SHORT = "not in the short form"
+FEWER = "fewer settings were tried than in the paper"
+PROTOCOLS = {  # by method: what else may make a difference, where the data does not
+    "mlr": "the steps of mlr's M-step are not fully described",
+    "k-mlr": FEWER,
+    "k-sim": FEWER,
+    "k-mfast": FEWER,
+    "k-slr": FEWER,
+    "mfast": FEWER,
+    "lsb": FEWER,
+    "slr": "how slr was regularised is not described",
+    "m3miml": FEWER,
+    **dict.fromkeys(("m-svm", "m-nn"), "how features were scaled is not described"),
+    **dict.fromkeys(
+        ("m3ic", "bamic-minimal", "bamic-maximal", "bamic-average", "majority-kmeans", "cpm3c"),
+        "scaling, starting points and the number of runs are not fully described",
+    ),
+    **dict.fromkeys(
+        ("sim-max-rff", "sim-cccp-rff", "sim-softmax-rff"), "the random frequencies are another draw than the authors'"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -69,11 +89,11 @@ def path_of(name: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def reason_of(name: str, computed: bool = True) -> str | None:
-    """Why figures may differ from the published ones, or why there are none."""
+def reason_of(name: str, method: str, computed: bool = True) -> str | None:
+    """Why figures of a method may differ from the published ones, or why there are none."""
     if path_of(name) is None:
         return ABSENT
-    return SOURCES[name].reason if computed else SHORT
+    return (SOURCES[name].reason or PROTOCOLS.get(method)) if computed else SHORT
 
 
 @lru_cache(maxsize=2)

@@ -50,7 +50,7 @@ def table_report(number: int):
                     published=figure(figures_, position),
                     published_deviation=allowed,
                     higher=higher,
-                    reason=reason_of(data, (data, method) in computed),
+                    reason=reason_of(data, method, (data, method) in computed),
                 )
                 other = cell
                 run = computed.get((data, method))

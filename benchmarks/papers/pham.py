@@ -135,7 +135,7 @@ def table_7(store: Store, quick: bool, folder: Path) -> Report:
                     measure,
                     published=figure(figures, position) if printed else None,
                     published_deviation=figure(entry["deviations"][measure], position) if printed else None,
-                    reason=reason_of(data, (data, method) in computed),
+                    reason=reason_of(data, method, (data, method) in computed),
                     higher=measure in HIGHER_IS_BETTER,
                 )
                 if (data, method) not in computed:
@@ -162,7 +162,7 @@ def complexity(table: str, digits: int) -> Any:
         cells = []
         for row, figures in entry["rows"].items():
             for position, data in enumerate(entry["columns"]):
-                cell = Cell(row, data, published=figure(figures, position), reason=reason_of(data), higher=False)
+                cell = Cell(row, data, published=figure(figures, position), reason=reason_of(data, ""), higher=False)
                 if path_of(data):
                     ours = store[Run("complexity", data, "mlr")][0][row]
                     cell = replace(cell, ours=ours, published_deviation=0.01 * float(cell.published or 0.0))

@@ -185,7 +185,7 @@ class ResultTable:
                     data,
                     published=figure(self.entry["rows"].get(row), position),
                     published_deviation=figure(self.entry.get("deviations", {}).get(row), position),
-                    reason=reason_of(data, (row, data) in computed),
+                    reason=reason_of(data, row, (row, data) in computed),
                     higher=self.measure in HIGHER_IS_BETTER,
                 )
                 if not self.has_cell(row, data):
