@@ -1,5 +1,7 @@
 """CLPL: its loss and gradient, the linear SVM that it amounts to, and bad input."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -139,3 +141,15 @@ def test_stopping_early_is_reported(data):
 def test_constant_zero_features():
     model = CLPL().fit(np.zeros((4, 1, 2)), np.eye(2)[[0, 1, 0, 1]])
     assert_array_equal(model.coef_, np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_features_whose_squares_are_no_numbers(data, size):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = CLPL().fit(Bags(size * data.bags.instances, data.bags.offsets), data.Y)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.objective_history_).all()
+    if size > 1:
+        assert model.coef_.any()

@@ -235,3 +235,11 @@ def test_alpha_too_small_for_the_features_is_reported(data, bags):
     for parameters in ({"aggregation": "softmax"}, {"aggregation": "max", "solver": "cccp"}):
         with pytest.warns(ConvergenceWarning, match="alpha=1e-07 is too small for features of this scale"):
             SupportInstanceMachine(max_steps=100, **parameters).fit(large, data.Y)
+
+
+def test_alpha_too_large_for_the_features_is_reported(data, bags):
+    """Weights that cannot grow, and features that are nothing: the cure is the opposite one."""
+    for X, alpha in ((bags, 1e12), (Bags(0 * bags.instances, bags.offsets), 1e-2)):
+        for parameters in ({"aggregation": "softmax"}, {"aggregation": "max", "solver": "cccp"}):
+            with pytest.warns(ConvergenceWarning, match=r"is too large for features of this scale. Lower alpha"):
+                SupportInstanceMachine(alpha=alpha, n_phases=2, **parameters).fit(X, data.Y)

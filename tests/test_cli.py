@@ -87,6 +87,9 @@ def test_select_alpha_and_draw_the_curve(npz, tmp_path):
     many = run("evaluate", npz, "--select", "l2", "--grid", "0.1,1,10", "--folds", 2)
     assert many.exit_code == 0, many.output
     assert re.search(r"ored: l2 = [\d.]+, [\d.]+\n", many.output)
+    whole = run("evaluate", npz, "--model", "sim-max", "--select", "n_phases", "--grid", "1,2", "--folds", 2)
+    assert whole.exit_code == 0, whole.output
+    assert re.search(r"sim-max: n_phases = [12], [12]\n", whole.output)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,7 @@ def test_select_alpha_and_draw_the_curve(npz, tmp_path):
         (["evaluate", "DATA", "--grid", "1"], 2, "--grid and --curve go with --select"),
         (["evaluate", "DATA", "--select", "l2"], 2, "--select l2 needs --grid"),
         (["evaluate", "DATA", "--select", "l2", "--grid", "x"], 2, "--grid takes numbers"),
+        (["evaluate", "DATA", "--select", "l2", "--grid", "-1,1", "--folds", "2"], 1, "Error: The 'l2' parameter"),
         (["evaluate", "DATA", "--select", "nothing", "--grid", "1"], 1, "no parameter 'nothing'"),
         (["fly"], 2, "No such command 'fly'"),
         (["evaluate"], 2, "Missing argument"),

@@ -62,6 +62,17 @@ def test_no_page_and_other_page(tmp_path, data):
     assert (tmp_path / "other.html").exists()
 
 
+def test_it_says_what_it_read(tmp_path):
+    """A column of times is taken for a feature unless the features are named."""
+    path, out = tmp_path / "calls.csv", tmp_path / "found.csv"
+    rng = np.random.default_rng(0)
+    lines = [f"rec{i // 3},{i},{x:.3f},{z:.3f}" for i, (x, z) in enumerate(rng.normal(size=(60, 2)))]
+    path.write_text("\n".join(["bag,start_s,pitch,length", *lines]), encoding="utf-8")
+    assert "3 features" in run(path, "--k", 2, "--out", out).output
+    assert "2 features" in run(path, "--k", 2, "--out", out, "--features", "pitch,length").output
+    assert "features" not in run(path, "--k", 2, "--out", out, "--quiet").output
+
+
 def test_sweep_prints_every_setting_and_takes_the_chosen(tmp_path, data):
     out = tmp_path / "found.csv"
     result = run(
@@ -98,18 +109,21 @@ def test_kernel(tmp_path, data):
         (["-C", "1;2"], 2, "-C takes numbers separated by commas"),
         (["--k", "2,3"], 2, "Several values of --k, -C or --balance go with --sweep"),
         (["--page", "p.html", "--no-page"], 2, "exclude each other"),
+        (["--out", "t.html"], 2, "Table and page would both be t.html"),
         (["--k", "1"], 1, "Error: The 'n_clusters' parameter"),
         (["--k", "31"], 1, "Error: n_clusters=31 is more than the 30 bags"),
         (["-C", "0"], 1, "Error: The 'C' parameter"),
         (["--out", "no/such/folder/t.csv"], 1, "there is no folder"),
+        (["--page", "no/such/folder/t.html", "--sweep"], 1, "there is no folder"),
     ],
-    ids=["k", "C", "several", "pages", "one cluster", "too many", "zero C", "folder"],
+    ids=["k", "C", "several", "pages", "same file", "one cluster", "too many", "zero C", "folder", "page's folder"],
 )
 def test_errors_are_one_line(data, arguments, code, message):
     result = run(data, *arguments)
     assert result.exit_code == code, result.output
     assert message in result.output
     assert "Traceback" not in result.output
+    assert "silhouette" not in result.output  # nothing was computed for a file that cannot be written
 
 
 def test_missing_file():

@@ -74,7 +74,7 @@ def test_separate_groups_sparse_or_dense():
 
 def test_as_many_clusters_as_bags():
     bags = random_bags(3, n_bags=4)
-    model = BAMIC(4, random_state=0).fit(bags)
+    model = BAMIC(np.int64(4), random_state=0).fit(bags)  # as a loop over np.arange gives it
     assert sorted(model.labels_) == [0, 1, 2, 3]
     assert model.objective_ == 0.0
 

@@ -289,6 +289,13 @@ def test_lower_thresholds_claim_more():
     assert counts[-1] == 0
 
 
+@pytest.mark.parametrize("threshold", ["high", None, np.nan])
+def test_a_threshold_is_a_number(threshold):
+    bags = random_bags(2)
+    with pytest.raises(InputError, match="threshold of assign must be a number. Got"):
+        quiet_fit(M3IC(2, random_state=0), bags).assign(bags, threshold=threshold)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Bad input and bad luck
 
@@ -298,6 +305,8 @@ def test_lower_thresholds_claim_more():
     [
         ({"n_clusters": 1}, "n_clusters.*2 or more. Got 1"),
         ({"n_clusters": 2.5}, "n_clusters.*2 or more. Got 2.5"),
+        ({"n_clusters": 3.0}, "n_clusters.*2 or more. Got 3.0"),
+        ({"n_clusters": np.inf}, "n_clusters.*2 or more. Got inf"),
         ({"n_clusters": "two"}, "n_clusters.*2 or more. Got 'two'"),
         ({"n_clusters": 13}, "n_clusters=13 is more than the 12 bags"),
         ({"C": 0.0}, "'C' parameter.*positive.*Got 0.0"),
@@ -329,9 +338,13 @@ def test_bad_parameters(parameters, message):
         ([np.ones((2, 3)), np.ones((1, 3))], "All instances are identical"),
         ([np.arange(6.0).reshape(2, 3)] * 4, "All bags are identical"),
         ([sp.csr_matrix(np.arange(6.0).reshape(2, 3))] * 4, "All bags are identical"),
+        ([np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[3.0, 4.0], [1.0, 2.0]])], "All bags are identical"),
+        ([np.array([[1.0], [3.0]]), np.array([[3.0], [1.0], [3.0]])], "All bags are identical"),
         ([np.array([[np.nan, 1.0]]), np.ones((1, 2))], "NaN.*bag 0"),
+        (1e200 * np.arange(1.0, 9.0).reshape(4, 1, 2), r"largest feature is 8e\+200.*scale the features"),
+        (1e-200 * np.arange(1.0, 9.0).reshape(4, 1, 2), "largest feature is 8e-200.*scale the features"),
     ],
-    ids=["one bag", "zeros", "sparse zeros", "constant", "constant, ragged", "identical", "sparse identical", "nan"],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_data(X, message):
     with pytest.raises(InputError, match=message):

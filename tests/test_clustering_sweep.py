@@ -98,6 +98,8 @@ def test_bad_input():
         sweep(bags, 2, distance="mean")
     with pytest.raises(InputError, match="n_clusters.*2 or more"):
         sweep(bags, 1, C=1.0, balance=0.1)
+    with pytest.raises(InputError, match="n_clusters=46 is more than the 45 bags"):
+        sweep(bags, [2, 46], C=1.0, balance=0.1, progress=lambda *call: pytest.fail("a fit came before the check"))
     with pytest.raises(InputError, match="NaN"):
         sweep([np.array([[np.nan]]), np.array([[1.0]])], 2)
     with pytest.raises(InputError, match="no records"):

@@ -15,7 +15,7 @@ from bagwise.catalog import CATALOG, make_model
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
 from bagwise.io.tables import json_lines, write_csv, write_json_lines
-from bagwise.model_selection import evaluate, search_by_rank_loss, selection_curve, summarize
+from bagwise.model_selection import evaluate, rank_loss_scorer, search_by_rank_loss, selection_curve, summarize
 from bagwise.preprocessing import PerInstance
 from bagwise.report.annotations import annotation_rows
 from bagwise.report.tables import format_summary, format_table
@@ -178,6 +178,28 @@ def test_rank_loss_selects_without_instance_labels(data):
         search_by_rank_loss(pipe, "alpha", values)
     with pytest.raises(InputError, match="no values of 'l2'"):
         search_by_rank_loss(pipe, "l2", [])
+    with pytest.raises(InputError, match="'l2' parameter"):
+        search_by_rank_loss(pipe, "l2", [1.0, -1.0], cv=3).fit(data.bags, data.Y)
+
+
+def test_curve_without_accuracy_where_there_is_none(data):
+    """No instance label is known, or the model names no instances."""
+    unknown = BagDataset(
+        data.bags, data.Y, data.class_names, Bags(np.full(data.bags.n_instances, -1), data.bags.offsets)
+    )
+    for model, known, parameter in ((ORedLogisticRegression(), unknown, "l2"), (make_model("mimlsvm"), data, "C")):
+        rows = selection_curve(model, known, parameter, [1.0, 10.0], cv=2)
+        assert all(np.isfinite(row["rank_loss"]) and "accuracy" not in row for row in rows)
+
+
+def test_rank_loss_of_a_fold_whose_class_was_not_in_training(data):
+    """A class of one bag: in the fold that holds it, the others' labels count."""
+    sets = [{"abc"[c] for c in np.flatnonzero(row)} for row in data.Y]
+    rare = [labels | {"rare"} if i == 7 else labels for i, labels in enumerate(sets)]
+    train = np.setdiff1d(np.arange(50), [7, 8, 9])
+    model = ORedLogisticRegression().fit(data.bags[train], [rare[i] for i in train])
+    held_out = data.bags[[7, 8, 9]]
+    assert rank_loss_scorer(model, held_out, rare[7:10]) == rank_loss_scorer(model, held_out, sets[7:10])
 
 
 def test_em_reaches_the_papers_accuracy(real_data):

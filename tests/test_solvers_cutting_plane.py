@@ -104,3 +104,13 @@ def test_balance_in_2k_variables_is_that_of_all_pairs(seed):
     assert found.half_norm + 3.0 * found.xi == pytest.approx(optimum, rel=1e-6)
     np.testing.assert_allclose(W, expected, atol=1e-5)
     assert np.ptp(W @ unit) <= slack + 1e-6
+
+
+def test_numbers_that_overflow_are_told():
+    problem, *_ = make_problem(0, 3, 0.5)
+    broken = HingeProblem(
+        lambda c: np.full(len(c), np.nan), problem.clusters, problem.along, 3, problem.C, problem.slack
+    )
+    result = solve_cutting_plane(broken, tol=1e-3)
+    assert not result.converged
+    assert result.kkt_residual == np.inf

@@ -93,3 +93,11 @@ def test_the_better_of_two_failures_is_kept(monkeypatch):
     nothing = solve_qp(make_problem(np.random.default_rng(2), 4))
     assert (nothing.solver, nothing.residual) == ("none", np.inf)
     assert not nothing.x.any()
+
+
+def test_a_limit_far_away_is_no_matter_for_the_terminal(capfd):
+    """PIQP takes 1e30 for infinite and prints a remark of its own."""
+    problem = make_problem(np.random.default_rng(3), 3, limit=1e40)
+    assert solve_qp(problem).solver == "piqp"
+    captured = capfd.readouterr()
+    assert captured.out + captured.err == ""

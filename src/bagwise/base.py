@@ -130,16 +130,19 @@ def learn_labels(Y: Any, n_bags: int) -> tuple[np.ndarray, np.ndarray, bool]:
     return indicator, classes, False
 
 
-def encode_labels(Y: Any, classes: np.ndarray, n_bags: int) -> np.ndarray:
-    """(n, c) indicator matrix of `Y`, in any of its forms, over the classes that were learned."""
+def encode_labels(Y: Any, classes: np.ndarray, n_bags: int, *, drop_unknown: bool = False) -> np.ndarray:
+    """(n, c) indicator matrix of `Y`, in any of its forms, over the classes that were learned.
+
+    A label of another class is an error, or with `drop_unknown` left out.
+    """
     sets = _as_label_sets(Y)
     if sets is not None:
         _check_rows(len(sets), n_bags)
-        return _encode_sets(sets, classes)
+        return _encode_sets(sets, classes, drop_unknown)
     Y = Y if sp.issparse(Y) else np.asarray(Y)
     _check_rows(Y.shape[0] if Y.ndim else 0, n_bags)
     if Y.ndim == 1:
-        return _encode_sets([{value} for value in Y.tolist()], classes)
+        return _encode_sets([{value} for value in Y.tolist()], classes, drop_unknown)
     indicator = as_indicator(Y)
     if indicator.shape[1] != len(classes):
         raise InputError(
@@ -210,11 +213,13 @@ def _hashable(row: list[Any]) -> bool:
     return True
 
 
-def _encode_sets(sets: list[set[Any]], classes: np.ndarray) -> np.ndarray:
+def _encode_sets(sets: list[set[Any]], classes: np.ndarray, drop_unknown: bool = False) -> np.ndarray:
     column = {label: c for c, label in enumerate(classes.tolist())}
     indicator = np.zeros((len(sets), len(classes)), dtype=np.uint8)
     for i, labels in enumerate(sets):
         for label in labels:
+            if label not in column and drop_unknown:
+                continue
             if label not in column:
                 known = ", ".join(repr(name) for name in list(column)[:8]) + (", ..." if len(column) > 8 else "")
                 raise InputError(f"Bag {i} carries the unknown label {label!r}; the classes are {known}.")

@@ -143,7 +143,8 @@ def rank_loss_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Minus the unregularised rank hinge loss of held-out bags: a ``scoring`` for scikit-learn's searches.
 
     Chooses a regulariser from bag labels alone (equations 37 and 38 of Briggs et al. 2013, after whom the loss over
-    held-out bags is averaged over the folds).
+    held-out bags is averaged over the folds). Labels of a class that no training bag carries are left out: the model
+    knows no score for them.
 
     Examples
     --------
@@ -156,7 +157,7 @@ def rank_loss_scorer(estimator: Any, X: Any, y: Any) -> float:
     >>> search.fit(data.bags, data.Y).best_params_
     {'l2': 1.0}
     """
-    indicator = encode_labels(y, final_step(estimator).classes_, len(X))
+    indicator = encode_labels(y, final_step(estimator).classes_, len(X), drop_unknown=True)
     return -metrics.rank_hinge_loss(indicator, estimator.decision_function(X))
 
 
@@ -174,7 +175,7 @@ def search_by_rank_loss(
         raise InputError(f"There are no values of {parameter!r} to choose from; give at least one.")
     (key,) = fit_parameters(estimator, **{parameter: None})
     folds = KFold(cv, shuffle=True, random_state=random_state)
-    return GridSearchCV(estimator, {key: list(values)}, scoring=rank_loss_scorer, cv=folds)
+    return GridSearchCV(estimator, {key: list(values)}, scoring=rank_loss_scorer, cv=folds, error_score="raise")
 
 
 def selection_curve(
@@ -187,7 +188,7 @@ def selection_curve(
     random_state: int | None = 0,
     n_jobs: int | None = None,
 ) -> list[Record]:
-    """Cross-validated rank loss and, where instance labels are there, transductive accuracy for each value (Figure 5).
+    """Cross-validated rank loss and, where instance labels are known, transductive accuracy for each value (Figure 5).
 
     Returns
     -------
@@ -196,6 +197,8 @@ def selection_curve(
     """
     search = search_by_rank_loss(estimator, parameter, values, cv=cv, random_state=random_state)
     search.set_params(refit=False, n_jobs=n_jobs).fit(dataset.bags, dataset.Y)
+    known = dataset.instance_labels is not None and bool(np.any(dataset.instance_labels.instances >= 0))
+    annotates = hasattr(final_step(estimator), "annotate")
     rows: list[Record] = []
     for i, value in enumerate(values):
         row = {
@@ -205,7 +208,7 @@ def selection_curve(
             "rank_loss_std": float(search.cv_results_["std_test_score"][i]),
             "selected": i == int(search.best_index_),
         }
-        if dataset.instance_labels is not None:
+        if known and annotates:
             candidate = clone(estimator).set_params(**{next(iter(search.param_grid)): value})
             row["accuracy"] = evaluate(candidate, dataset, "transductive")[0]["accuracy"]
         rows.append(row)

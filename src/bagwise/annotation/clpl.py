@@ -92,7 +92,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         X, candidates = bags.instances, np.repeat(indicator, bags.sizes, axis=0)
         # W X^T = (s W) (X / s)^T: with instances of norm 1 on average one tolerance does for any scale of the features
         size = _root_mean_square_norm(X)
-        scaled, penalty, unit = X / size, 1.0 / (self.C * size**2 * X.shape[0]), self.C * X.shape[0]
+        scaled, unit = X / size, self.C * X.shape[0]
+        penalty = min(1.0 / unit / size / size, 1e100)  # features of 1e-200 would make it infinite
 
         def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
             value, derivative = ambiguous_loss(np.asarray(scaled @ weights.T), candidates)
@@ -173,5 +174,8 @@ def _leave_out_unlabelled(bags: Bags, indicator: np.ndarray) -> tuple[Bags, np.n
 
 def _root_mean_square_norm(X: Any) -> float:
     values = X.data if sp.issparse(X) else X
-    size = float(np.sqrt(np.sum(np.square(values, dtype=np.float64)) / X.shape[0]))
-    return size if size > 0 else 1.0
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0:
+        return 1.0
+    # relative to the largest: the squares of features of 1e200 would not be numbers
+    return largest * float(np.sqrt(np.sum(np.square(values / largest, dtype=np.float64)) / X.shape[0]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import row_norms
 
 from bagwise.aggregation import AGGREGATIONS
 from bagwise.bags import Bags
@@ -158,13 +159,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             **own,
         )
         if result.objective > 1.0 - 1e-9:
-            warnings.warn(
-                f"The objective ended at {result.objective:.3g}, no lower than the 1 of zero weights: "
-                f"alpha={self.alpha} is too small for features of this scale. Raise alpha, or scale the features with "
-                "PerInstance(CLPLScaler()).",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn_of_no_gain(bags, result.objective)
         self.coef_ = result.weights
         self.objective_history_ = result.history
         self.n_iter_ = result.n_iter
@@ -188,6 +183,17 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             stacklevel=3,
         )
         return bags[keep], indicator[keep]
+
+    def _warn_of_no_gain(self, bags: Bags, objective: float) -> None:
+        # the weights are a mean of sub-gradients over alpha, each at most 2 R long (Appendix 1): scores stay below this
+        farthest = 2.0 * float(row_norms(bags.instances, squared=True).max()) / self.alpha
+        wrong, cure = ("too large", "Lower") if farthest < 0.5 else ("too small", "Raise")
+        warnings.warn(
+            f"The objective ended at {objective:.3g}, no lower than the 1 of zero weights: alpha={self.alpha} is "
+            f"{wrong} for features of this scale. {cure} alpha, or scale the features with PerInstance(CLPLScaler()).",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
     def _check_size(self, bags: Bags) -> None:
         largest = float(abs(bags.instances).max())

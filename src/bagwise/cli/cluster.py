@@ -63,11 +63,18 @@ def cluster(
     from bagwise.clustering import M3IC
     from bagwise.clustering.scaling import scale_bags
     from bagwise.clustering.sweep import BALANCE_VALUES
-    from bagwise.io.formats import read_dataset
+    from bagwise.io.files import check_target
+    from bagwise.io.formats import read_described
     from bagwise.io.tables import write_csv
     from bagwise.report.clusters import cluster_rows, summarize_clusters, write_cluster_page
 
-    dataset = read_dataset(data, format_name, **reader_options(labels_from, bag, features))
+    page = None if no_page else page or out.with_suffix(".html")
+    if page is not None and page.absolute() == out.absolute():
+        raise click.UsageError(f"Table and page would both be {out}; name the table .csv, or give another --page.")
+    for target in filter(None, (out, page)):
+        check_target(target)
+    dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
+    notice(f"read {data} as {understood}", quiet)
     bags = scale_bags(dataset.bags, scaling)
     model = M3IC(ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed, n_jobs=jobs)
     if with_sweep:
@@ -79,8 +86,7 @@ def cluster(
     model.fit(bags)
     write_csv(cluster_rows(dataset, model), out)
     written = [out]
-    if not no_page:
-        page = page or out.with_suffix(".html")
+    if page is not None:
         write_cluster_page(summarize_clusters(dataset, model, scaling=scaling), page)
         written.append(page)
     if not with_sweep:

@@ -99,9 +99,16 @@ def grid_values(select: str | None, grid: str | None) -> list[float]:
             raise click.UsageError(f"--select {select} needs --grid with the values to choose from.")
         return [10.0**exponent for exponent in range(-9, 1)]
     try:
-        return [float(value) for value in grid.split(",")]
+        return [_number(value) for value in grid.split(",")]
     except ValueError:
         raise click.UsageError(f"--grid takes numbers separated by commas, not {grid!r}.") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)  # some settings are whole numbers, and the others take them too
+    except ValueError:
+        return float(text)
 
 
 def _draw_curves(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from bagwise.exceptions import InputError
 from bagwise.kernels.segments import segment_max
 from bagwise.parameters import check_that
 
+FARTHEST = 1e100  # features between 1 / FARTHEST and FARTHEST: squares of others overflow or vanish
+
 
 def check_n_clusters(estimator: Any) -> None:
     """Fewer than two clusters are none."""
     check_that(
         estimator,
         "n_clusters",
-        lambda k: k >= 2 and k == int(k) and not isinstance(k, bool),
+        lambda k: isinstance(k, Integral) and int(k) >= 2,
         "a whole number, 2 or more",
     )
 
@@ -42,22 +45,27 @@ def check_clusterable(bags: Bags) -> None:
     values = X.data if sp.issparse(X) else X
     if not values.any():
         raise InputError("All features are zero, so nothing tells the bags apart; check how they were made.")
+    largest = float(np.abs(values).max())
+    if not 1.0 / FARTHEST < largest < FARTHEST:
+        raise InputError(
+            f"The largest feature is {largest:.3g}, and such numbers have no squares; scale the features, for "
+            "example with PerInstance(StandardScaler())."
+        )
     low, high = (np.asarray(f(axis=0).todense() if sp.issparse(X) else f(axis=0)).ravel() for f in (X.min, X.max))
-    sizes = bags.sizes
     if (low == high).all():
         raise InputError("All instances are identical, so nothing tells the bags apart; check the features.")
-    if (sizes == sizes[0]).all() and _all_equal_first(bags):
+    if _all_equal_first(bags):
         raise InputError("All bags are identical, so nothing tells them apart; check the features.")
 
 
 def _all_equal_first(bags: Bags) -> bool:
-    size = int(bags.sizes[0])
-    first = bags[0]
-    for start in range(size, bags.n_instances, size):  # ends at the first bag that differs, as a rule the second
-        difference = bags.instances[start : start + size] - first
-        if difference.nnz if sp.issparse(difference) else difference.any():
-            return False
-    return True
+    """Whether all bags hold the same instances, in whatever order and however often."""
+    first = _distinct_rows(bags[0])
+    return all(np.array_equal(_distinct_rows(bag), first) for bag in bags)  # ends at the first that differs
+
+
+def _distinct_rows(bag: Any) -> np.ndarray:
+    return np.unique(bag.toarray() if sp.issparse(bag) else bag, axis=0)
 
 
 def rank_by_size(clusters: np.ndarray, n_clusters: int) -> np.ndarray:

@@ -99,7 +99,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         """Medoids, total distance and iterations of the best start."""
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_init)
         runs = [
-            kmedoids.fasterpam(distances, self.n_clusters, init="random", random_state=int(seed), n_cpu=1)
+            kmedoids.fasterpam(distances, int(self.n_clusters), init="random", random_state=int(seed), n_cpu=1)
             for seed in seeds
         ]
         best = min(runs, key=lambda run: run.loss)

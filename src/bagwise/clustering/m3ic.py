@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._procedure import Run, decide, instance_margins, run_start
 from bagwise.clustering._shared import check_clusterable, check_enough_bags, check_n_clusters, rank_by_size
 from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace
+from bagwise.exceptions import InputError
 from bagwise.parameters import check_choice, check_count, check_not_negative, check_positive
 
 KERNELS = ("linear", "rbf")
@@ -234,6 +236,8 @@ class M3IC(ClusterMixin, BagEstimator):
         -------
         Claims
         """
+        if not isinstance(threshold, Real) or np.isnan(threshold):
+            raise InputError(f"The threshold of assign must be a number. Got {threshold!r}.")
         bags = self._start_predict(X)
         scores = self._scores(bags)
         margins = instance_margins(scores)

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, as_bags
 from bagwise.base import check_finite
+from bagwise.clustering._shared import check_enough_bags, check_n_clusters
 from bagwise.clustering.cpm3c import CPM3C
 from bagwise.clustering.m3ic import M3IC
 from bagwise.exceptions import InputError
@@ -98,6 +99,11 @@ def sweep(
             raise InputError(f"{name} must be a whole number, 1 or more. Got {value!r}.")
     bags, rng = as_bags(X), check_random_state(random_state)
     check_finite(bags)  # before the distances, not after
+    estimator = M3IC() if estimator is None else estimator
+    for k in _values(n_clusters):  # before the fits of other numbers, not after
+        probe = clone(estimator).set_params(n_clusters=k)
+        check_n_clusters(probe)
+        check_enough_bags(probe, len(bags))
     sample = np.sort(rng.permutation(len(bags))[:max_bags])
     seen = bags[sample]
     distances = hausdorff_distances(seen.instances, seen.offsets, kind=distance)
@@ -106,7 +112,7 @@ def sweep(
         raise InputError("There is no setting to try; give at least one value of n_clusters, C and balance.")
     seeds = rng.randint(2**31 - 1, size=(len(settings), n_seeds)).tolist()
     work = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_try_setting)(bags, setting, own_seeds, estimator or M3IC(), distances, sample)
+        delayed(_try_setting)(bags, setting, own_seeds, estimator, distances, sample)
         for setting, own_seeds in zip(settings, seeds, strict=True)
     )
     records = []

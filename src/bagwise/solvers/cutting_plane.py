@@ -122,7 +122,7 @@ def solve_cutting_plane(
         if point.residual <= KKT_TOLERANCE:
             lower = point.half_norm + problem.C * point.xi
         value = point.half_norm + problem.C * loss
-        if value < best_value:
+        if value < best_value or not history:
             best, best_value = point, value
         history.append(best_value)
         gap = problem.C * tol

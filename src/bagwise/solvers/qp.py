@@ -13,6 +13,7 @@ from numba import njit
 
 KKT_TOLERANCE = 1e-6
 SOLVER_TOLERANCE = 1e-9
+FAR = 1e20  # a limit beyond it limits nothing at unit scale; PIQP would drop it from 1e30 on, and print so
 
 
 @dataclass(frozen=True)
@@ -148,17 +149,19 @@ Answer = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _solve_piqp(problem: QuadraticProgram) -> Answer:
     solver = piqp.DenseSolver()
-    settings, n = solver.settings, len(problem.q)
+    settings, n, near = solver.settings, len(problem.q), problem.h < FAR
     settings.preconditioner_scale_cost = False  # with it, small cost vectors end the iteration too early
     settings.eps_abs = settings.eps_duality_gap_abs = SOLVER_TOLERANCE
     settings.eps_rel = settings.eps_duality_gap_rel = SOLVER_TOLERANCE
     solver.setup(
         np.asfortranarray(problem.P), problem.q, np.asfortranarray(problem.A), problem.b,
-        np.asfortranarray(problem.G), None, problem.h, np.zeros(n), None,
+        np.asfortranarray(problem.G[near]), None, problem.h[near], np.zeros(n), None,
     )  # fmt: skip
     solver.solve()
     result = solver.result
-    return np.array(result.x), np.array(result.y), np.array(result.z_u)
+    z = np.zeros(len(problem.h))
+    z[near] = result.z_u
+    return np.array(result.x), np.array(result.y), z
 
 
 def _solve_clarabel(problem: QuadraticProgram) -> Answer:
