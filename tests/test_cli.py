@@ -87,7 +87,10 @@ def test_select_alpha_and_draw_the_curve(npz, tmp_path):
     many = run("evaluate", npz, "--select", "l2", "--grid", "0.1,1,10", "--folds", 2)
     assert many.exit_code == 0, many.output
     assert re.search(r"ored: l2 = [\d.]+, [\d.]+\n", many.output)
-    whole = run("evaluate", npz, "--model", "sim-max", "--select", "n_phases", "--grid", "1,2", "--folds", 2)
+    whole = run(
+        "evaluate", npz, "--model", "sim-max", "--set", "alpha=1e-4", "--select", "n_phases", "--grid", "1,2",
+        "--folds", 2,
+    )  # fmt: skip
     assert whole.exit_code == 0, whole.output
     assert re.search(r"sim-max: n_phases = [12], [12]\n", whole.output)
 
