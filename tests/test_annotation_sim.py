@@ -238,8 +238,12 @@ def test_alpha_too_small_for_the_features_is_reported(data, bags):
 
 
 def test_alpha_too_large_for_the_features_is_reported(data, bags):
-    """Weights that cannot grow, and features that are nothing: the cure is the opposite one."""
-    for X, alpha in ((bags, 1e12), (Bags(0 * bags.instances, bags.offsets), 1e-2)):
-        for parameters in ({"aggregation": "softmax"}, {"aggregation": "max", "solver": "cccp"}):
-            with pytest.warns(ConvergenceWarning, match=r"is too large for features of this scale. Lower alpha"):
-                SupportInstanceMachine(alpha=alpha, n_phases=2, **parameters).fit(X, data.Y)
+    """Weights that cannot grow: the cure is the opposite one."""
+    for parameters in ({"aggregation": "softmax"}, {"aggregation": "max", "solver": "cccp"}):
+        with pytest.warns(ConvergenceWarning, match=r"is too large for features of this scale. Lower alpha"):
+            SupportInstanceMachine(alpha=1e12, n_phases=2, **parameters).fit(bags, data.Y)
+
+
+def test_features_that_are_nothing_are_reported(data, bags):
+    with pytest.warns(ConvergenceWarning, match="all features are zero"):
+        SupportInstanceMachine(alpha=1e-2).fit(Bags(0 * bags.instances, bags.offsets), data.Y)

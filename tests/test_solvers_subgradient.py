@@ -65,9 +65,12 @@ def test_objective_and_subgradient_equal_the_algorithms_as_printed(loss, aggrega
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-def test_many_labels_and_classes(loss):
+@pytest.mark.parametrize("ties", [False, True])
+def test_many_labels_and_classes(loss, ties):
     """Beyond `DIRECT_LABELS` labels pairs are found by searching."""
     X, offsets, Y, W = oracles.random_problem(0, n_bags=6, n_classes=130, max_labels=129)
+    if ties:
+        X, W = np.round(X), np.round(W)
     assert Y.sum(axis=1).max() > 60
     problem = problem_of(X, offsets, Y, loss, alpha=0.001)
     _, support = problem.aggregate(AGGREGATIONS["max"], W)

@@ -188,9 +188,14 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         # the weights are a mean of sub-gradients over alpha, each at most 2 R long (Appendix 1): scores stay below this
         farthest = 2.0 * float(row_norms(bags.instances, squared=True).max()) / self.alpha
         wrong, cure = ("too large", "Lower") if farthest < 0.5 else ("too small", "Raise")
+        reason = (
+            f"alpha={self.alpha} is {wrong} for features of this scale. {cure} alpha, or scale the features with "
+            "PerInstance(CLPLScaler())."
+        )
+        if farthest == 0.0:
+            reason = "all features are zero. Check how they were made."
         warnings.warn(
-            f"The objective ended at {objective:.3g}, no lower than the 1 of zero weights: alpha={self.alpha} is "
-            f"{wrong} for features of this scale. {cure} alpha, or scale the features with PerInstance(CLPLScaler()).",
+            f"The objective ended at {objective:.3g}, no lower than the 1 of zero weights: {reason}",
             ConvergenceWarning,
             stacklevel=3,
         )
