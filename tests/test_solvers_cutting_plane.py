@@ -52,7 +52,7 @@ def test_objective_within_tolerance_of_the_full_problem(seed, balance, k):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_every_one_slack_constraint_holds(seed):
-    """Equation (22), mean(c (1 - margin)) <= xi + tol with xi the slack of the cuts: many c, the worst (Theorem 3) too."""
+    """Equation (22), mean(c (1 - margin)) <= xi + tol, xi the slack of the cuts: many c, and the worst (Theorem 3)."""
     problem, vectors, direction, _ = make_problem(seed, 3, 0.5)
     result = solve_cutting_plane(problem, tol=1e-3)
     margins = vectors @ weights_of(result, vectors, direction, 3).ravel()
