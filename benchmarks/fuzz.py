@@ -178,6 +178,7 @@ def make_targets(folder: Path) -> dict[str, Target]:
     }  # fmt: skip
     labels = [b"file,label\na,x\na,y\nb,x\n", b'file;labels\na;"x;y"\nb;x\n', b"file\tx\ty\na\t1\t0\nb\t0\t1\n"]
     targets["labels"] = Target(read_labels, ".csv", labels, TOKENS["text"])
+    targets["labels-parquet"] = Target(read_labels, ".parquet", label_tables(), TOKENS["binary"], reparquet)
     xml = [b'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="u">\n<label name="a"/>\n<label name="b"/></labels>']
     both = targets["parquet"].seeds + targets["parquet-nested"].seeds
     targets["parquet-parts"] = Target(read_parts, ".parquet", both, TOKENS["binary"], reparquet)
@@ -191,6 +192,23 @@ def make_targets(folder: Path) -> dict[str, Target]:
     raw = (folder / "m.bagwise").read_bytes()
     targets["model"] = Target(bagwise.load, ".bagwise", [raw], TOKENS["binary"], mutate_model)
     return targets
+
+
+def label_tables() -> list[bytes]:
+    """Tables of labels as parquet, in all forms."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    out = []
+    for columns in (
+        {"file": ["a", "a", "b"], "label": ["x", "y", None]},
+        {"file": ["a", "b"], "labels": [["x", "grün"], []]},
+        {"file": ["a", "b"], "x": [1, 0], "y": [True, False]},
+    ):
+        buffer = io.BytesIO()
+        pq.write_table(pa.table(columns), buffer)
+        out.append(buffer.getvalue())
+    return out
 
 
 def read_parts(path: Path) -> list[BagDataset]:

@@ -1,11 +1,13 @@
 """`bagwise cluster`: files, table, sweep, usage errors and exit codes."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import bagwise
 from bagwise import M3IC
 from bagwise.cli import main
 from bagwise.clustering.scaling import scale_bags
@@ -60,6 +62,22 @@ def test_no_page_and_other_page(tmp_path, data):
     assert not (tmp_path / "found.html").exists()
     assert run(data, "--out", out, "--page", tmp_path / "other.html", "--quiet").exit_code == 0
     assert (tmp_path / "other.html").exists()
+
+
+def test_it_says_what_made_it(tmp_path, data):
+    out = tmp_path / "found.csv"
+    result = run(data, "--k", 3, "--out", out, "--no-page", "--seed", 7, "--json")
+    assert result.exit_code == 0, result.output
+    printed, beside = json.loads(result.stdout), json.loads((tmp_path / "found.csv.json").read_text(encoding="utf-8"))
+    assert printed == {**beside, "out": [str(out)]}
+    assert beside["model"] == "m3ic"
+    assert beside["bagwise"] == bagwise.__version__
+    assert beside["settings"]["n_clusters"] == 3
+    assert beside["settings"]["random_state"] == 7
+    assert (beside["scaling"], sum(beside["sizes"])) == ("within-bag", 30)
+    sweep = run(data, "--k", "2,3", "-C", 1, "--sweep", "--out", out, "--no-page", "--json")
+    assert json.loads(sweep.stdout)["settings"]["n_clusters"] in (2, 3)
+    assert "silhouette" in sweep.stderr
 
 
 def test_it_says_what_it_read(tmp_path):

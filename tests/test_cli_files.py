@@ -131,6 +131,20 @@ class TestPredict:
         assert about["bagwise"] == bagwise.__version__
         assert about["settings"]["l2"] == 1.0
 
+    def test_a_label_with_the_separator_goes_to_json_only(self, folder):
+        text = (folder / "made.csv").read_text(encoding="utf-8").replace("wren", "wr;en")
+        (folder / "semi.csv").write_text(text, encoding="utf-8")
+        ok("fit", folder / "semi.csv", "--out", folder / "semi.bagwise", "--quiet")
+        model = (folder / "semi.bagwise", folder / "made.csv", "--quiet")
+        for more in ((), ("--out", folder / "p.csv")):
+            result = run("predict", *model, *more)
+            assert result.exit_code == 1
+            assert "The label 'wr;en' holds a ';'" in result.stderr
+            assert result.stdout == ""
+        assert not list(folder.glob("p.csv*"))
+        printed = ok("predict", *model, "--json").stdout
+        assert any("wr;en" in json.loads(line)["labels"] for line in printed.splitlines())
+
     @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
     def test_every_output_says_the_same(self, folder, ending):
         import pyarrow.parquet as pq
@@ -236,6 +250,12 @@ class TestConvert:
             assert back.class_names == data.class_names
             np.testing.assert_array_equal(back.instance_labels.instances, data.instance_labels.instances)
 
+    @pytest.mark.parametrize("source", ["made.csv", "made.parquet"])
+    def test_tsv_is_written_with_tabs(self, folder, data, source):
+        ok("convert", folder / source, folder / "x.tsv")
+        assert (folder / "x.tsv").read_text(encoding="utf-8").startswith("bag\t")
+        assert read_dataset(folder / "x.tsv").bags == data.bags
+
     @pytest.mark.filterwarnings("default::UserWarning")
     def test_what_is_lost_is_said(self, folder):
         result = ok("convert", folder / "made.csv", folder / "x.arff")
@@ -302,8 +322,9 @@ def test_evaluate_reads_any_format_and_takes_settings(folder):
         (["fit", "DATA"], 2, "Missing option '--out'"),
         (["fit", "DATA", "--out", "OUT", "--model", "mimlnn", "--checkpoint", "keep"], 1, "keeps no checkpoints"),
         (["fit", "DATA", "--out", "OUT", "--model", "clpl", "--instance-labels"], 1, "cannot learn from"),
-        (["fit", "BARE", "--out", "OUT"], 1, "carries no bag labels"),
-        (["predict", "DATA", "DATA"], 1, "it is not a zip file"),
+        (["fit", "BARE", "--out", "OUT"], 1, "carries no bag labels, so nothing can be learned from it; give"),
+        (["predict", "DATA", "DATA"], 1, "give a file that bagwise wrote, or make it anew"),
+        (["predict", "nowhere", "DATA"], 1, "nowhere does not exist; check the path"),
         (["predict", "MODEL", "DATA", "--labels", "x"], 2, "predict does not look at labels"),
         (["predict", "MODEL", "DATA", "--out", "x.xls"], 1, "not as '.xls'"),
         (["predict", "MODEL", "DATA", "DATA"], 2, "Several files need --out-dir"),

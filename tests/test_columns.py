@@ -100,7 +100,7 @@ class TestFromTable:
             Bags.from_table(make({"bag": ["a", "b"], "x": [1.0, None]}))
         with pytest.raises(InputError, match="row 1: the column 'bag' is empty"):
             Bags.from_table(make({"bag": ["a", None], "x": [1.0, 2.0]}))
-        with pytest.raises(InputError, match="row 1: labels differs from that of the first row of the same bag"):
+        with pytest.raises(InputError, match="row 1: the labels differ from the first row of the same bag"):
             Bags.from_table(make({"bag": ["a", "a"], "x": [1.0, 2.0], "labels": ["u", "v"]}), labels="labels")
         with pytest.raises(InputError, match="'y' holds more than 0 and 1"):
             Bags.from_table(make({**good, "y": [2, 1]}), labels=["y"])

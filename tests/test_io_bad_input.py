@@ -54,7 +54,7 @@ TEXT = {
     "csv: two columns of a name": ("csv", "bag,x,x\na,1,2\n", "row 1: two columns are named 'x'"),
     "csv: no features": ("csv", "bag,labels\na,u\n", "row 1: there is no column of features"),
     "csv: heading only": ("csv", CSV_HEAD, "there is a heading but no row below it"),
-    "csv: labels differ within a bag": ("csv", f"{CSV_HEAD}a,u,1,2\na,v,1,2\n", "row 3: labels differs from .* row 2"),
+    "csv: labels differ within a bag": ("csv", f"{CSV_HEAD}a,u,1,2\na,v,1,2\n", "row 3: the labels differ .* row 2"),
     "csv: labels twice": ("csv", "bag,labels,label:u,x\na,u,1,1\n", "row 1: labels stand both in"),
     "csv: half a label": ("csv", "bag,label:u,x\na,0.5,1\n", "row 2: 'label:u' is '0.5'; write 0 or 1"),
     "csv: foreign instance label": ("csv", "bag,labels,instance_label,x\na,u,w,1\n", "row 2: the instance label 'w'"),
@@ -68,7 +68,7 @@ TEXT = {
     "miml-csv: nothing below": ("miml-csv", "1\nid,x,u\n", "no row follows the heading"),
     "musk: class 2": ("musk", "m,c,1,2.\n", "row 1: the class is '2.'; expected 0. or 1."),
     "musk: short": ("musk", "m,c\n", "row 1: there are 2 cells but expected 4"),
-    "musk: two classes in a molecule": ("musk", "m,c,1,1.\nm,d,1,0.\n", "row 2: labels differs from"),
+    "musk: two classes in a molecule": ("musk", "m,c,1,1.\nm,d,1,0.\n", "row 2: the labels differ from"),
     "arff: no data": ("arff", "@relation r\n", "the file ends before @data"),
     "arff: no bags": ("arff", "@relation r\n@attribute x numeric\n@data\n1\n", "row 3: no relational attribute"),
     "arff: row too short": ("arff", f"{ARFF_HEAD}a,'1,2'\n", "row 9: there are 2 values but 3 attributes"),
@@ -259,7 +259,7 @@ PARQUET = {
     "empty bag name": ({"bag": ["a", ""], "x": [1.0, 2.0]}, "row 2: the name of the bag is empty"),
     "bag by number": ({"bag": [0.5], "x": [1.0]}, "bags are named by double"),
     "labels of lists": ({"bag": ["a"], "labels": [[[1]]], "x": [1.0]}, "the labels are"),
-    "labels differ": ({"bag": ["a", "a"], "labels": [["u"], []], "x": [1.0, 2.0]}, "row 2: labels differs"),
+    "labels differ": ({"bag": ["a", "a"], "labels": [["u"], []], "x": [1.0, 2.0]}, "row 2: the labels differ"),
     "no rows": ({"bag": pa.array([], pa.string()), "x": pa.array([], pa.float64())}, "it has no rows"),
     "bag of nothing": ({"bag": ["a"], "instances": pa.array([[]], pa.list_(pa.list_(pa.float64())))}, "row 1: the"),
     "widths differ": ({"bag": ["a"], "instances": [[[1.0], [1.0, 2.0]]]}, "instances differ in their number"),
@@ -467,7 +467,7 @@ def readers(tmp_path_factory):
     return list(make_targets(tmp_path_factory.mktemp("targets")))
 
 
-READERS = [*FORMATS, "labels", "parquet-parts", "xml", "any", "model"]
+READERS = [*FORMATS, "labels", "labels-parquet", "parquet-parts", "xml", "any", "model"]
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -98,7 +98,7 @@ BAD = {
     "duplicate in columns": (b"file,x,y\na,0,1\nb,0,0\na,1,1\n", "row 4: the name 'a' stands on row 2 already"),
     "mixed forms": (b"file,label\na,x\na,y\nb,x;y\n", "row 3: .* row 4 lists several labels in one cell"),
     "unknown columns": (b"file,from,label\na,0.5,x\nb,1.5,y\n", "row 2: the columns 'from' are not known"),
-    "no known columns": (b"u,v,w\na,0.5,x\n", "row 1: the columns u, v, w are not known"),
+    "no known columns": (b"u,v,w\na,0.5,x\n", "row 1: the columns 'u', 'v', 'w' are not known"),
     "no heading over columns": (b"a,0,1\nb,1,1\n", "row 1: the first row holds 0 and 1"),
     "unclear heading": (b"eins,zwei\na,x\nb,y\n", "row 1: it is not clear whether"),
     "heading only": (b"file,label\n", "no row below"),
@@ -197,3 +197,62 @@ def test_an_empty_file_is_called_empty(tmp_path):
     with pytest.raises(FormatError, match=r"labels.csv is empty; there is nothing to read in it.$") as caught:
         read_labels(path)
     assert "cannot be opened" not in str(caught.value)
+
+
+PARQUET = {
+    "rows": {"file": ["a.wav", "b.wav", "a.wav", "ç.wav"], "label": ["wren", "wren", "robin", None]},
+    "lists": {"clip_id": ["a.wav", "b.wav", "ç.wav"], "birds": [["wren", "robin"], ["wren"], []]},
+    "text": {"file": ["a.wav", "b.wav", "ç.wav"], "labels": ["wren;robin", "wren", ""]},
+    "one-hot": {"file": ["a.wav", "b.wav", "ç.wav"], "wren": [1, 1, 0], "robin": [1, 0, 0]},
+    "one-hot, truth values": {
+        "file": ["a.wav", "b.wav", "ç.wav"],
+        "wren": [True, True, False],
+        "robin": [1.0, 0.0, 0.0],
+    },
+}
+
+
+def write_parquet(path, columns):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("form", PARQUET)
+def test_parquet_tables(tmp_path, form):
+    table = read_labels(write_parquet(tmp_path / "labels.parquet", PARQUET[form]))
+    assert as_dict(table) == TRUTH
+    assert "from a parquet table" in table.form
+
+
+def test_names_in_parquet_stay_as_they_are(tmp_path):
+    names = ["=1+1", "'=1+1", "+x"]
+    table = read_labels(
+        write_parquet(tmp_path / "labels.parquet", {"file": names, "label": [[name] for name in names]})
+    )
+    assert table.names == names
+    assert table.label_sets == [[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"file": ["a", "b"], "label": [["x"], ["y;z"]]}, r"row 2: the label 'y;z' holds a ';'"),
+        ({"file": ["a", None], "label": ["x", "y"]}, "row 2: the name of the bag is missing"),
+        ({"file": ["a", "a"], "w": [1, 0], "r": [0, 1]}, "row 2: the name 'a' stands on row 1 already"),
+        ({"file": ["a"], "w": ["x"], "when": [3]}, "row 1: the columns 'w', 'when' are not known"),
+    ],
+)
+def test_bad_parquet_tables_are_named_with_their_row(tmp_path, columns, message):
+    with pytest.raises(FormatError, match=f"labels.parquet, {message}"):
+        read_labels(write_parquet(tmp_path / "labels.parquet", columns))
+
+
+def test_cut_parquet_and_spreadsheets(tmp_path):
+    raw = write_parquet(tmp_path / "whole.parquet", PARQUET["rows"]).read_bytes()
+    with pytest.raises(FormatError, match="cut.parquet: it is damaged, cut off"):
+        read_labels(write(tmp_path, raw[:-20], "cut.parquet"))
+    with pytest.raises(FormatError, match=r"labels.xlsx: it is a spreadsheet .*save it as CSV"):
+        read_labels(write(tmp_path, b"PK\x03\x04\x14\0\x06\0", "labels.xlsx"))

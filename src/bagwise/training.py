@@ -50,7 +50,10 @@ def fit_dataset(
         To be cleared when the model is saved.
     """
     if dataset.Y is None:
-        raise InputError(f"Data set {dataset.name!r} carries no bag labels, so nothing can be learned from it.")
+        raise InputError(
+            f"Data set {dataset.name!r} carries no bag labels, so nothing can be learned from it; give them in a table "
+            "(--labels, in Python labels_from)."
+        )
     final = final_step(model)
     takes = inspect.signature(final.fit).parameters
     parameters: dict[str, Any] = {}

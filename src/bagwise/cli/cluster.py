@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,16 +43,18 @@ DEFAULT_BALANCE = 0.1
     help="Try all settings, print what can be said of each without labels, and cluster with the best.",
 )  # fmt: skip
 @data_options
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress bars and remarks.")
 def cluster(
     data: Path, n_clusters: str, cost: str | None, balance: str | None, scaling: str, kernel: str, gamma: float,
     starts: int, seed: int, jobs: int, out: Path, page: Path | None, no_page: bool, with_sweep: bool,
-    format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, quiet: bool,
+    format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, as_json: bool,
+    quiet: bool,
 ) -> None:  # fmt: skip
     """Group the bags of DATA by the instance that tells each apart.
 
-    Writes a table with the cluster, the witness (its position in the bag, from 0) and the margin of every bag, and a
-    page that shows the witnesses of each cluster.
+    Writes a table with the cluster, the witness (its position in the bag, from 0) and the margin of every bag, what
+    made it beside (OUT.json), and a page that shows the witnesses of each cluster.
     """
     if page is not None and no_page:
         raise click.UsageError("--page and --no-page exclude each other.")
@@ -60,11 +63,13 @@ def cluster(
     balances: Sequence[float] | None = _numbers("--balance", balance, float) if balance else None
     if not with_sweep and any(len(values) > 1 for values in (ks, costs or [1], balances or [1])):
         raise click.UsageError("Several values of --k, -C or --balance go with --sweep.")
+    from bagwise.batch import settings_of
     from bagwise.clustering import M3IC
     from bagwise.clustering.scaling import scale_bags
     from bagwise.clustering.sweep import BALANCE_VALUES
     from bagwise.io.files import check_target
     from bagwise.io.formats import read_described
+    from bagwise.io.results import write_about
     from bagwise.io.tables import write_csv
     from bagwise.report.clusters import cluster_rows, summarize_clusters, write_cluster_page
 
@@ -74,24 +79,34 @@ def cluster(
     for target in filter(None, (out, page)):
         check_target(target)
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
+    quiet = quiet or as_json
     notice(f"read {data} as {understood}", quiet)
     bags = scale_bags(dataset.bags, scaling)
     model = M3IC(ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed, n_jobs=jobs)
     if with_sweep:
         if balances is None:  # bags whitened within have a mean of zero: there is nothing to balance
             balances = [DEFAULT_BALANCE] if scaling == "within-bag" and kernel == "linear" else BALANCE_VALUES
-        model = _sweep(bags, model, ks, costs, balances, starts, seed, jobs, quiet)
+        model, table = _sweep(bags, model, ks, costs, balances, starts, seed, jobs, quiet)
+        click.echo(table, err=as_json)
     else:
         model.set_params(C=(costs or [1.0])[0], balance=(balances or [DEFAULT_BALANCE])[0])
     model.fit(bags)
     write_csv(cluster_rows(dataset, model), out)
+    sizes = [int((model.labels_ == c).sum()) for c in range(model.n_clusters)]
+    about = {
+        "model": "m3ic", **settings_of(model), "scaling": scaling, "data": str(data), "n_bags": len(dataset),
+        "n_instances": dataset.bags.n_instances, "seed": seed, "objective": float(model.objective_), "sizes": sizes,
+    }  # fmt: skip
+    write_about(out, about)
     written = [out]
     if page is not None:
         write_cluster_page(summarize_clusters(dataset, model, scaling=scaling), page)
         written.append(page)
-    if not with_sweep:
-        sizes = ", ".join(str(int((model.labels_ == c).sum())) for c in range(model.n_clusters))
-        click.echo(f"{len(dataset)} bags in {model.n_clusters} clusters: {sizes} (J {model.objective_:.4g})")
+    if as_json:
+        click.echo(json.dumps({**about, "out": [str(file) for file in written]}, ensure_ascii=False))
+    elif not with_sweep:
+        counts = ", ".join(map(str, sizes))
+        click.echo(f"{len(dataset)} bags in {model.n_clusters} clusters: {counts} (J {model.objective_:.4g})")
     for file in written:
         notice(f"wrote {file}", quiet)
 
@@ -107,8 +122,8 @@ def _numbers(option: str, text: str, kind: type) -> list[Any]:
 def _sweep(
     bags: Any, model: Any, ks: list[int], costs: list[float] | None, balances: Sequence[float],
     starts: int, seed: int, jobs: int, quiet: bool,
-) -> Any:  # fmt: skip
-    """Print the sweep, and give the model of the setting that is chosen."""
+) -> tuple[Any, str]:  # fmt: skip
+    """The model of the setting that is chosen, and the sweep as a table."""
     from bagwise.clustering import choose_setting, sweep
     from bagwise.clustering.sweep import C_VALUES
     from bagwise.report.tables import format_table
@@ -128,9 +143,9 @@ def _sweep(
         for record in records
     ]  # fmt: skip
     headings = ["k", "C", "balance", "J", "sizes", "silhouette", "stability", ""]
-    click.echo(format_table(headings, rows, right=(0, 1, 2, 3, 5, 6)))
+    table = format_table(headings, rows, right=(0, 1, 2, 3, 5, 6))
     setting = {name: chosen[name] for name in ("n_clusters", "C", "balance")}
-    return model.set_params(**setting, n_init=1, random_state=chosen["seed"])
+    return model.set_params(**setting, n_init=1, random_state=chosen["seed"]), table
 
 
 def _share(value: float | None) -> str:

@@ -183,14 +183,16 @@ def write_csv(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
 def write_csv_pieces(pieces: Iterable[BagDataset], path: str | os.PathLike[str], numbered: bool) -> None:
     """Write one data set that comes in pieces of whole bags with the same classes and features.
 
-    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct.
+    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct. Cells are
+    separated by tabs where the name ends in .tsv, else by commas.
     """
     written = 0
     iterator = iter(pieces)
     first = next(iterator)
     headings = _headings(first, numbered)
     with atomic_write(path, "w") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        separator = "\t" if Path(path).suffix.casefold() == ".tsv" else ","
+        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow([defuse(heading) for heading in headings])
         for piece in chain([first], iterator):
             writer.writerows(_rows(piece, numbered, written))

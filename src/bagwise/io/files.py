@@ -148,7 +148,7 @@ def read_archive(handle: IO[bytes]) -> tuple[Any, dict[int, np.ndarray]]:
     """
     size = handle.seek(0, os.SEEK_END)
     if not zipfile.is_zipfile(handle):
-        raise FormatError("it is not a zip file, or it is cut off.")
+        raise FormatError("it is not a zip file, or it is cut off; give a file that bagwise wrote, or make it anew.")
     with zipfile.ZipFile(handle) as archive:
         members = archive.infolist()
         _check_members(members, size)

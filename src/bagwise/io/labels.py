@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bagwise.exceptions import FormatError
-from bagwise.io.text import SEPARATORS, TextTable, read_rows, undefuse
+from bagwise.io.parquet_file import read_text_rows
+from bagwise.io.text import SEPARATORS, TextTable, check_readable, read_rows, undefuse
 from bagwise.parameters import check_choice
 
 NAME_HEADINGS = {
@@ -61,16 +62,17 @@ def read_labels(
     separator: str | None = None,
     repeats: str = "error",
 ) -> LabelTable:
-    """Read the labels of bags from a CSV file in any of the forms that people use.
+    """Read the labels of bags from a CSV or parquet file in any of the forms that people use.
 
     The forms are rows of name and label, a name on as many rows as it has labels; one row a name, with its labels in
     one cell ``a;b;c``; and one row a name with a column for each label, 0 or 1. Cells are separated by commas,
-    semicolons or tabs and may be quoted. The first line is a heading; in the first two forms it may be missing.
+    semicolons or tabs and may be quoted. The first line is a heading; in the first two forms it may be missing. In
+    parquet the labels of one row may also be a list.
 
     Parameters
     ----------
     path : str or path
-        UTF-8 text, with or without a byte-order mark.
+        UTF-8 text, with or without a byte-order mark, or parquet.
     name, label : str or None
         Headings of the columns that hold the name and the label. If both are given, other columns are ignored;
         otherwise the columns are known by their usual headings, and others are an error.
@@ -101,7 +103,7 @@ def read_labels(
     """
     check_choice("repeats", repeats, ("error", "join"))
     join = repeats == "join"
-    table = read_rows(path, separator)
+    table = read_text_rows(check_readable(path)) if _is_parquet(path) else read_rows(path, separator)
     _check_widths(table, path)
     if name is not None or label is not None:
         return _from_named_columns(table, path, name, label, join)
@@ -114,7 +116,7 @@ def read_labels(
         return _from_one_hot(table, path, join)
     if len(heading) > 2:
         raise FormatError(_unknown_columns(table, path, heading))
-    has_heading = heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS
+    has_heading = heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS or not table.separator
     if not has_heading and not _is_data(table):
         raise FormatError(
             f"{path}, row {table.lines[0]}: it is not clear whether {table.rows[0]} is a heading; begin the file with "
@@ -124,8 +126,17 @@ def read_labels(
     heading_text = "" if has_heading else ", without a heading"
     return _from_pairs(
         [(line, row[0], row[1]) for line, row in zip(table.lines[start:], table.rows[start:], strict=True)],
-        path, f"separated by {SEPARATORS[table.separator]}{heading_text}", join,
+        path, f"{_source(table)}{heading_text}", join,
     )  # fmt: skip
+
+
+def _is_parquet(path: str | os.PathLike[str]) -> bool:
+    with check_readable(path).open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def _source(table: TextTable) -> str:
+    return f"separated by {SEPARATORS[table.separator]}" if table.separator else "from a parquet table"
 
 
 def _check_widths(table: TextTable, path: Any) -> None:
@@ -134,7 +145,7 @@ def _check_widths(table: TextTable, path: Any) -> None:
         if len(row) != width:
             raise FormatError(
                 f"{path}, row {line}: there are {len(row)} cells but row {table.lines[0]} has {width} "
-                f"(separated by {SEPARATORS[table.separator]}); put cells that contain the separator in quotes."
+                f"({_source(table)}); put cells that contain the separator in quotes."
             )
 
 
@@ -170,7 +181,8 @@ def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
             f"hold only 0 and 1 ({bad[1]!r}) they are no labels; expected {_FORMS}. Name the two columns to use, or "
             "remove the others."
         )
-    return f"{path}, row {table.lines[0]}: the columns {', '.join(table.rows[0][:5])} are not known; expected {_FORMS}."
+    listed = ", ".join(map(repr, table.rows[0][:5]))
+    return f"{path}, row {table.lines[0]}: the columns {listed} are not known; expected {_FORMS}."
 
 
 def _from_named_columns(table: TextTable, path: Any, name: str | None, label: str | None, join: bool) -> LabelTable:
@@ -245,7 +257,7 @@ def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
         known = found.setdefault(name, [])
         given = [label for label, cell in zip(classes, row[1:], strict=True) if ONE_HOT[cell.casefold()]]
         known.extend(label for label in given if label not in known)
-    how = f"one row a bag and a column of 0 and 1 for each label, separated by {SEPARATORS[table.separator]}"
+    how = f"one row a bag and a column of 0 and 1 for each label, {_source(table)}"
     return _table(found, rows, how, classes, problems)
 
 

@@ -139,11 +139,12 @@ def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
     order, offsets, _ = group_rows(bag_codes)
     Y = None
     if table.indicator is not None:
-        Y = _one_per_bag(table.indicator, order, offsets, "labels", where)
+        Y = _one_per_bag(table.indicator, order, offsets, "the labels differ", where)
     bag_names = ids
     if table.bag_name is not None:
         name_codes, names = number_values(table.bag_name)
-        bag_names = [names[code] for code in _one_per_bag(name_codes[:, None], order, offsets, "bag_name", where)[:, 0]]
+        one_each = _one_per_bag(name_codes[:, None], order, offsets, "the bag_name differs", where)
+        bag_names = [names[code] for code in one_each[:, 0]]
     class_names = table.class_names
     instance_labels = None
     if table.instance_labels is not None:
@@ -190,7 +191,7 @@ def _one_per_bag(values: np.ndarray, order: np.ndarray, offsets: np.ndarray, wha
         position = int(np.flatnonzero(differs)[0])
         bag = int(np.searchsorted(offsets, position, side="right")) - 1
         raise FormatError(
-            f"{where(int(order[position]))}: {what} differs from that of the first row of the same bag "
+            f"{where(int(order[position]))}: {what} from the first row of the same bag "
             f"({where(int(order[offsets[bag]]))}); make them the same on all rows of a bag."
         )
     return firsts

@@ -10,10 +10,13 @@ from typing import Any
 
 from bagwise.columns import import_pyarrow
 from bagwise.exceptions import BagwiseError, FormatError
+from bagwise.io.text import TextTable, defuse
+from bagwise.memory import check_allocation
 
 METADATA_KEY = b"bagwise"
 NEEDED_BY = "Reading and writing parquet"
 THRIFT_LIMIT = 100_000_000
+_SIZE_OF_CELL = 100  # of a short text and its place in a list
 
 
 @contextmanager
@@ -114,3 +117,34 @@ def read_about(schema: Any, path: Path) -> dict[str, Any]:
         if len(set(value)) < len(value):
             raise FormatError(f"{path}: its metadata names one of the {key} twice; make it anew.")
     return about
+
+
+def read_text_rows(path: Path) -> TextTable:
+    """A parquet table as rows of text, its headings first; a list becomes ``a;b;c``."""
+    arrow = import_pyarrow(NEEDED_BY)
+    with arrow_errors(path):
+        file = open_file(arrow, path)
+        headings = file.schema_arrow.names
+        check_allocation(
+            _SIZE_OF_CELL * file.metadata.num_rows * len(headings), f"{path} read as text", "use fewer rows"
+        )
+        table = file.read()
+        values = [python_values(arrow, column) for column in table.columns]
+    rows = [[defuse(heading) for heading in headings]]
+    for i, row in enumerate(zip(*values, strict=True)):
+        rows.append([_cell(value, f"{path}, row {i + 1}") for value in row])
+    return TextTable(rows, list(range(len(rows))), separator="")
+
+
+def _cell(value: Any, place: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if not isinstance(value, list):
+        return defuse(str(value))
+    parts = ["" if part is None else str(part) for part in value]
+    for part in parts:
+        if ";" in part:
+            raise FormatError(f"{place}: the label {part!r} holds a ';', which separates labels; rename it.")
+    return ";".join(defuse(part) for part in parts)

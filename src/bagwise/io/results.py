@@ -32,9 +32,14 @@ def write_results(pieces: Iterable[Piece], path: str | os.PathLike[str], about: 
         raise InputError(f"Results are written as {', '.join(WRITERS)}, not as {path.suffix!r} ({path}).")
     n_rows = WRITERS[path.suffix](pieces, path, about)
     if path.suffix != ".parquet":
-        with atomic_write(about_path(path), "w") as file:
-            file.write(json.dumps(about, ensure_ascii=False, indent=1, default=plain_value) + "\n")
+        write_about(path, about)
     return n_rows
+
+
+def write_about(path: str | os.PathLike[str], about: Mapping[str, Any]) -> None:
+    """Write what made a file beside it."""
+    with atomic_write(about_path(path), "w") as file:
+        file.write(json.dumps(about, ensure_ascii=False, indent=1, default=plain_value) + "\n")
 
 
 def about_path(path: str | os.PathLike[str]) -> Path:
@@ -46,9 +51,9 @@ def write_csv_pieces(pieces: Iterable[Piece], file: Any) -> int:
     """Write CSV with one heading to an open text file; lists become a;b;c."""
     writer, n_rows = csv.writer(file, lineterminator="\n"), 0
     for piece in pieces:
+        columns = [_csv_cells(column) for column in piece.values()]
         if n_rows == 0:
             writer.writerow([defuse_value(heading) for heading in piece])
-        columns = [_csv_cells(column) for column in piece.values()]
         writer.writerows(zip(*columns, strict=True))
         n_rows += len(columns[0])
     return n_rows
@@ -62,11 +67,21 @@ def _csv_cells(column: Sequence[Any]) -> list[Any]:
         if isinstance(value, list):
             key = id(value)
             if key not in texts:
-                texts[key] = defuse(LIST_MARK.join(map(str, value)))
+                texts[key] = _joined([str(item) for item in value])
             cells.append(texts[key])
         else:
             cells.append("" if value is None else defuse_value(value))
     return cells
+
+
+def _joined(labels: list[str]) -> str:
+    for label in labels:
+        if LIST_MARK in label:
+            raise InputError(
+                f"The label {label!r} holds a {LIST_MARK!r}, which separates the labels of a bag in CSV; write .jsonl "
+                "or .parquet, print --json, or rename it."
+            )
+    return defuse(LIST_MARK.join(labels))
 
 
 def write_json_pieces(pieces: Iterable[Piece], file: Any) -> int:

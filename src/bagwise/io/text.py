@@ -20,6 +20,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _ROWS_TO_GUESS_FROM = 50
 _SIZE_PER_BYTE = 8  # Python's strings and lists of short cells, beside the bytes of the file
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ZIP = b"PK\x03\x04"
 # What a spreadsheet would run: such a cell is written with an apostrophe in front, which reading takes off again.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _DEFUSED = re.compile(r"'+[=+\-@\t\r]")
@@ -27,7 +28,10 @@ _DEFUSED = re.compile(r"'+[=+\-@\t\r]")
 
 @dataclass(frozen=True)
 class TextTable:
-    """The rows of a delimited file, the line on which each begins, and the character between its cells."""
+    """The rows of a delimited file, the line on which each begins, and the character between its cells.
+
+    The rows of a parquet file have no such character, and their heading is row 0.
+    """
 
     rows: list[list[str]]
     lines: list[int]
@@ -61,6 +65,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
     raw = path.read_bytes()
     if raw.startswith(_UTF16):
         raise FormatError(f"{path}, row 1: the text is UTF-16; save it as UTF-8.")
+    if raw.startswith(_ZIP):
+        raise FormatError(f"{path}: it is a spreadsheet or another zip file and no text; save it as CSV in UTF-8.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
