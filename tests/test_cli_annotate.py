@@ -46,6 +46,19 @@ def test_annotate_prints_what_it_found(scene, tmp_path):
     assert "6 files were done before" in again.output
 
 
+def test_every_problem_is_printed(scene, tmp_path):
+    _, folder = scene
+    strangers = [f"nowhere-{i}.wav" for i in range(30)]
+    text = (folder / "labels.csv").read_text(encoding="utf-8") + "".join(f"{name},x\n" for name in strangers)
+    (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
+    result = run(
+        "annotate", folder / "recordings", "--labels", tmp_path / "labels.csv", "--out", tmp_path / "run",
+        "--jobs", 1, "--no-page", "--format", "csv",
+    )  # fmt: skip
+    assert result.exit_code == 3
+    assert all(f"there is no such file ({name!r})" in result.stderr for name in strangers)
+
+
 def test_exit_codes(scene, tmp_path):
     _, folder = scene
     sounds = tmp_path / "sounds"

@@ -96,6 +96,14 @@ def test_slic_keeps_colours_apart():
     assert not set(np.unique(labels[:, :28])) & set(np.unique(labels[:, 32:]))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_slic_keeps_colours_apart_in_grainy_pictures(seed):
+    grain = np.random.default_rng(seed).normal(0, 20, (60, 60, 3))
+    labels = slic_regions((two_colours(60, 60) + grain).clip(0, 255).astype(np.uint8), 8, 10.0, 50)
+    assert 2 <= labels.max() <= 16
+    assert not set(np.unique(labels[:, :27])) & set(np.unique(labels[:, 33:]))
+
+
 def loop_region(image, region):
     """Histograms of one region by loops over its points."""
     grey = 0.299 * image[..., 0] + 0.587 * image[..., 1] + 0.114 * image[..., 2]
@@ -184,7 +192,7 @@ def test_bad_pictures_are_named(tmp_path):
     with pytest.raises(FormatError, match="cut.png: it is not a picture"):
         featurize_images([tmp_path / "cut.png"])
     masked = ImageSettings(regions="mask")
-    with pytest.raises(FormatError, match="a_mask.png: there is no such file"):
+    with pytest.raises(FormatError, match="a_mask.png: there is no such file.*put the mask there"):
         featurize_images([tmp_path / "a.png"], masked)
     (tmp_path / "a_mask.png").write_bytes(b"broken")
     with pytest.raises(FormatError, match="a_mask.png: it is not a picture"):
@@ -199,6 +207,8 @@ def test_bad_pictures_are_named(tmp_path):
         ImageSettings(regions="x")
     with pytest.raises(InputError, match="needs the setting 'coco'"):
         ImageSettings(regions="coco")
+    with pytest.raises(FormatError, match="nowhere.json: there is no such file"):
+        featurize_images([tmp_path / "a.png"], ImageSettings(regions="coco", coco=str(tmp_path / "nowhere.json")))
 
 
 @pytest.mark.parametrize("module", ["PIL", "skimage.measure"])

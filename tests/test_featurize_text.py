@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize import TextSettings, featurize_texts
 from bagwise.featurize.stemming import stem
-from bagwise.featurize.text import passages, terms_of
+from bagwise.featurize.text import passages, read_document, terms_of
 
 # The examples that Porter's paper gives beside its rules, followed through all steps.
 PORTER = {
@@ -94,11 +94,16 @@ def test_bad_documents_are_named(tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "latin.txt").write_bytes("Käse".encode("latin-1"))
     (tmp_path / "dots.txt").write_text("... 12 34")
+    (tmp_path / "stop.txt").write_text("it was the " * 40)
     for name, message in (("empty.txt", "is empty"), ("latin.txt", "not UTF-8")):
         with pytest.raises(FormatError, match=f"{name}.*{message}"):
             featurize_texts([tmp_path / name])
     with pytest.raises(InputError, match="no terms in any document"):
         featurize_texts([tmp_path / "dots.txt"])
+    stopped = read_document(tmp_path / "stop.txt", "stop.txt", TextSettings())
+    assert stopped.sizes == [0]
+    assert stopped.problems == ["all of its words are stop words; leave it out, or set stop_words=none."]
+    assert read_document(tmp_path / "stop.txt", "stop.txt", TextSettings(stop_words="none")).sizes[0] > 1
     with pytest.raises(InputError, match="words between passages would be lost"):
         TextSettings(window=10, step=20)
     with pytest.raises(InputError, match="'stop_words' is 'french'"):

@@ -234,6 +234,7 @@ def test_nothing_stays_of_what_the_same_run_wrote_before(scene, tmp_path):
     (small / "recording-002.wav").unlink()
     (out / "raven" / "notes.txt").write_text("mine")
     annotate_media(small, out, formats=["csv", "raven"], **options)
+    assert len(list((out / ".features").iterdir())) == 2
     assert not (out / "birdnet.csv").exists()
     assert not (out / "audacity").exists()
     assert sorted(path.name for path in (out / "raven").iterdir()) == [

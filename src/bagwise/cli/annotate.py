@@ -11,7 +11,6 @@ import click
 from bagwise.cli._common import progress
 
 EXIT_SOME_FAILED = 3
-SHOWN_PROBLEMS = 20
 
 
 @click.command()
@@ -101,10 +100,8 @@ def print_result(result: Any) -> None:
         values = [row["probability"] for row in shown if row["label"] == name and row["probability"] is not None]
         rows.append([name, str(counts[name]), f"{sum(values) / len(values):.2f}" if values else "-"])
     click.echo("\n" + format_table(["label", "instances", "mean probability"], rows, right=(1, 2)) + "\n")
-    for _, message in result.problems[:SHOWN_PROBLEMS]:
+    for _, message in result.problems:
         click.echo(f"Problem: {message}", err=True)
-    if len(result.problems) > SHOWN_PROBLEMS:
-        click.echo(f"... and {len(result.problems) - SHOWN_PROBLEMS} more, in manifest.json", err=True)
     if result.unexplained:
         bag, labels = result.unexplained[0]
         click.echo(

@@ -77,6 +77,11 @@ def find_regions(path: str | Path, name: str, image: np.ndarray, settings: Image
         return grid_regions(shape, 3, 3)
     if settings.regions == "mask":
         file = Path(path).with_name(f"{Path(path).stem}{settings.mask_suffix}.png")
+        if not file.exists():
+            raise FormatError(
+                f"{file}: there is no such file, and the regions of {name} are taken from it; put the mask there, or "
+                "set regions=slic for regions of like colour."
+            )
         mask = read_mask(file)
         if mask.shape != shape:
             raise FormatError(
@@ -87,7 +92,7 @@ def find_regions(path: str | Path, name: str, image: np.ndarray, settings: Image
     polygons = _coco(settings.coco)
     found = polygons.get(name, polygons.get(Path(name).name))
     if found is None:
-        raise FormatError(f"{path}: the COCO file {settings.coco} does not name it.")
+        raise FormatError(f"{path}: the COCO file {settings.coco} does not name it; add it there, or leave it out.")
     return polygon_regions(shape, found, settings.min_area)
 
 

@@ -68,6 +68,8 @@ def read_coco_polygons(path: str | Path) -> dict[str, list[list[np.ndarray]]]:
             regions[names[annotation["image_id"]]].append(polygons)
     except FormatError:
         raise
+    except FileNotFoundError:
+        raise FormatError(f"{path}: there is no such file; set coco to the path of the COCO file.") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise unreadable(path, "it is not a COCO file with polygons", repr(error)) from error
     return regions

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
+GRAIN = 1.0  # points, the deviation of the smoothing before SLIC
+
 
 def _skimage(module: str) -> Any:
     import importlib
@@ -49,8 +51,9 @@ def polygon_regions(shape: tuple[int, int], regions: Sequence[Sequence[np.ndarra
 
 def slic_regions(image: np.ndarray, n_segments: int, compactness: float, min_area: int) -> np.ndarray:
     """Number regions of like colour."""
+    # smoothed first: of a grainy picture each point would go to another region, and the scraps join into one
     labels = _skimage("segmentation").slic(
-        image, n_segments=n_segments, compactness=compactness, start_label=1, channel_axis=-1
+        image, n_segments=n_segments, compactness=compactness, sigma=GRAIN, start_label=1, channel_axis=-1
     )
     return _renumber(labels, min_area)
 

@@ -85,7 +85,10 @@ def read_document(path: str | Path, name: str, settings: TextSettings) -> FileBa
     """The passages of one document, with counts of the document's own terms."""
     text = read_text(path)
     found = passages(text, settings)
+    problems = [] if found else ["it holds no words."]
     terms = sorted({term for *_, counts in found for term in counts})
+    if found and not terms:
+        found, problems = [], ["all of its words are stop words; leave it out, or set stop_words=none."]
     column = {term: j for j, term in enumerate(terms)}
     counts = sp.lil_matrix((len(found), len(terms)))
     for i, (*_, counter) in enumerate(found):
@@ -97,7 +100,7 @@ def read_document(path: str | Path, name: str, settings: TextSettings) -> FileBa
         features=counts.tocsr(),
         locations=[{"file": name, "start": start, "end": end} for start, end, _ in found],
         info={"characters": len(text)},
-        problems=[] if found else ["it holds no words."],
+        problems=problems,
         terms=terms,
     )
 

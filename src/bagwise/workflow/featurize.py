@@ -13,7 +13,7 @@ import joblib
 from bagwise.exceptions import BagwiseError
 from bagwise.featurize._result import FileBags
 from bagwise.workflow.media import MEDIA
-from bagwise.workflow.store import entry_path, read_entry, write_entry
+from bagwise.workflow.store import entry_path, forget_others, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
 
@@ -63,6 +63,7 @@ def featurize_folder(
                 if error:
                     errors[name] = error
                 progress(what, n_reused + done, len(names))
+    forget_others(run, entries.values())
     for name in todo:
         if name not in errors:
             kept = read_entry(entries[name])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def write_entry(path: Path, bags: FileBags) -> None:
     }
     with atomic_write(path) as file:
         write_archive(file, document, arrays)
+
+
+def forget_others(run: Path, kept: Iterable[Path]) -> None:
+    """Remove the entries of files that are gone or were changed."""
+    names = {path.name for path in kept}
+    for path in (run / FOLDER).glob("*.zip"):
+        if path.name not in names:
+            path.unlink(missing_ok=True)
 
 
 def read_entry(path: Path) -> FileBags | None:
