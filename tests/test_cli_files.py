@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -373,3 +374,31 @@ def test_model_of_another_version(folder):
     assert result.exit_code == 1
     assert "version 99 of the format" in result.stderr
     assert "upgrade bagwise" in result.stderr
+
+
+def test_what_may_not_be_read_is_an_error_and_no_wrong_command():
+    """click would end with its own text and code 2 where a file is there but may not be read."""
+    types = [p.type for command in main.commands.values() for p in command.params if isinstance(p.type, click.Path)]
+    assert len(types) > 20
+    assert not any(kind.readable for kind in types)
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "cluster"])
+def test_a_folder_that_cannot_be_written_is_found_out_first(folder, monkeypatch, command):
+    monkeypatch.setattr("bagwise.io.files.os.access", lambda path, mode: False)
+    model = [folder / "m.bagwise"] if command == "predict" else []
+    result = run(command, *model, folder / "made.csv", "--out", folder / "out.csv")
+    assert result.exit_code == 1
+    assert "is not writable; choose another or change its permissions." in result.stderr
+    assert "read " not in result.stderr  # before the data
+    assert not list(folder.glob("out*"))
+
+
+def test_errors_of_the_system_name_file_and_cure(folder, monkeypatch):
+    def deny(self, *_, **__):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.mkdir", deny)
+    result = run("predict", folder / "m.bagwise", folder / "made.csv", "--out-dir", folder / "new")
+    assert result.exit_code == 1
+    assert f"Error: {folder / 'new'}: Permission denied; check the path and its permissions." in result.stderr

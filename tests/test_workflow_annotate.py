@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ import soundfile
 import bagwise
 from bagwise.datasets import make_soundscape
 from bagwise.exceptions import InputError
+from bagwise.featurize.audio import read_audio
 from bagwise.featurize.matching import match_events
 from bagwise.workflow import annotate_media
+from bagwise.workflow.media import MEDIA
 from bagwise.workflow.store import entry_path, read_entry
 
 KILLS = int(os.environ.get("BAGWISE_KILLS", "0"))  # more than once, and with the page, where there is time
@@ -161,6 +164,24 @@ def test_bad_files_are_named_and_the_rest_is_done(scene, tmp_path):
     assert not any(message.startswith(str(folder)) for _, message in result.problems)
     assert {row["file"] for row in result.annotations.rows} == set(made.names)
     assert (tmp_path / "out" / "raven" / "zero.wav.selections.txt").read_text().count("\n") == 1
+
+
+def test_what_may_not_be_read_is_named(scene, tmp_path, monkeypatch):
+    _, folder = scene
+    sounds = folder / "recordings"
+    bad = sounds / "recording-001.wav"
+
+    def read(path, name, settings):
+        if Path(path) == bad:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read_audio(path, name, settings)
+
+    monkeypatch.setitem(MEDIA, "audio", replace(MEDIA["audio"], read=read))
+    result = annotate_media(sounds, tmp_path / "out", labels=folder / "labels.csv", jobs=1, page=False, formats=["csv"])
+    assert result.problems[0][1] == "recording-001.wav: Permission denied; check the path and its permissions."
+    monkeypatch.setattr("bagwise.workflow.media.os.access", lambda path, mode: False)
+    with pytest.raises(InputError, match="The folder .* may not be read; change its permissions"):
+        annotate_media(sounds, tmp_path / "other", labels=folder / "labels.csv")
 
 
 def test_names_that_are_no_text_are_skipped(scene, tmp_path):

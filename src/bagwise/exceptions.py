@@ -23,3 +23,12 @@ class ApproximationWarning(UserWarning):
 
 class InfeasibleBagWarning(UserWarning):
     """Bags whose label set no assignment of labels to instances can produce."""
+
+
+def in_words(error: BaseException) -> str:
+    """The message of an error; of one that the system raised, the file, the reason and a cure."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if error.filename is None:
+        return error.strerror
+    return f"{error.filename}: {error.strerror}; check the path and its permissions."

@@ -8,11 +8,17 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
 EXIT_ERROR = 1
+
+
+def any_path(**options: Any) -> click.Path:
+    """A path that is not tried before the command runs: what may not be read is an error, not a wrong command."""
+    return click.Path(path_type=Path, readable=False, **options)
 
 
 class BagwiseGroup(click.Group):
@@ -25,12 +31,12 @@ class BagwiseGroup(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except Exception as error:
-            from bagwise.exceptions import BagwiseError
+            from bagwise.exceptions import BagwiseError, in_words
 
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever read the output has seen enough; click ends quietly
             if isinstance(error, (BagwiseError, ImportError, OSError)):
-                click.echo(f"Error: {error}", err=True)
+                click.echo(f"Error: {in_words(error)}", err=True)
                 ctx.exit(EXIT_ERROR)
             raise
 

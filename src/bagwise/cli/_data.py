@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from bagwise.cli._common import any_path
+
 EXIT_ERROR, EXIT_SOME_FAILED = 1, 3
 
 
@@ -16,7 +18,7 @@ def data_options(command: Any) -> Any:
     options = (
         click.option("--format", "format_name", metavar="NAME", help="Format of the data; by default it is found out."),
         click.option(
-            "--labels", "labels_from", type=click.Path(path_type=Path),
+            "--labels", "labels_from", type=any_path(),
             help="A table of bag labels, matched by the bags' names.",
         ),
         click.option("--bag", metavar="COLUMN", help="The column of a table that names the bag."),
@@ -52,7 +54,7 @@ def run_each(paths: Iterable[Path], work: Callable[[Path], None]) -> None:
 
     Exit code 0 if all went well, 1 if none did, 3 if some did not.
     """
-    from bagwise.exceptions import BagwiseError
+    from bagwise.exceptions import BagwiseError, in_words
 
     paths = list(paths)
     failed = 0
@@ -61,7 +63,7 @@ def run_each(paths: Iterable[Path], work: Callable[[Path], None]) -> None:
             work(path)
         except (BagwiseError, OSError, ImportError) as error:
             failed += 1
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {in_words(error)}", err=True)
     if failed:
         context = click.get_current_context()
         context.exit(EXIT_ERROR if failed == len(paths) else EXIT_SOME_FAILED)

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import progress
+from bagwise.cli._common import any_path, progress
 
 EXIT_SOME_FAILED = 3
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the results.")
-@click.option("--labels", type=click.Path(path_type=Path), help="Table of the labels of each file (CSV).")
+@click.argument("folder", type=any_path())
+@click.option("--out", type=any_path(), required=True, help="Folder for the results.")
+@click.option("--labels", type=any_path(), help="Table of the labels of each file (CSV or parquet).")
 @click.option(
     "--columns", nargs=2, metavar="FILE LABEL",
     help="Headings of the columns of the table that hold file and label, where there are others too.",

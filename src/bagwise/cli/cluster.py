@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import progress
+from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
 
 DEFAULT_BALANCE = 0.1
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=any_path())
 @click.option("--k", "n_clusters", default="3", show_default=True, help="Clusters; with --sweep several, as 2,3,4.")
 @click.option("-C", "--cost", default=None, help="Cost of small margins [1]; with --sweep several.")
 @click.option("--balance", default=None, help="How far the clusters' scores may differ [0.1]; with --sweep several.")
@@ -30,11 +30,11 @@ DEFAULT_BALANCE = 0.1
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--jobs", type=int, default=1, show_default=True, help="In parallel; -1 for all processors.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("clusters.csv"), show_default=True,
+    "--out", type=any_path(dir_okay=False), default=Path("clusters.csv"), show_default=True,
     help="Table of bag, cluster, witness and margin.",
 )  # fmt: skip
 @click.option(
-    "--page", type=click.Path(path_type=Path, dir_okay=False),
+    "--page", type=any_path(dir_okay=False),
     help="Page of the witnesses of every cluster; by default beside the table.",
 )  # fmt: skip
 @click.option("--no-page", is_flag=True, help="Write no page.")

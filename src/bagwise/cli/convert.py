@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from bagwise.cli._common import any_path
 from bagwise.cli._data import data_options, notice, reader_options
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("source", type=any_path())
+@click.argument("target", type=any_path())
 @click.option("--to", metavar="NAME", help="Format to write; by default that of the ending of TARGET.")
 @data_options
 @click.option("--quiet", is_flag=True, help="No remarks.")

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
+from bagwise.cli._common import any_path, progress
 from bagwise.cli._common import console as make_console
-from bagwise.cli._common import progress
 
 
 @click.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("demo-output"), show_default=True,
+    "--out", type=any_path(file_okay=False), default=Path("demo-output"), show_default=True,
     help="Folder for what is made and found.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the data.")

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import progress
+from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
 from bagwise.cli._settings import apply_settings, set_option
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=any_path())
 @click.option(
     "--model", "models", multiple=True, default=("ored",), show_default=True,
     help="Name in the catalogue; may be given several times. An unknown name lists all.",
@@ -26,14 +26,14 @@ from bagwise.cli._settings import apply_settings, set_option
 @click.option("--folds", type=click.IntRange(min=2), default=10, show_default=True, help="Folds (inductive).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Shuffles the folds.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Folds in parallel; -1 for all processors.")
-@click.option("--records", type=click.Path(path_type=Path, dir_okay=False), help="Write one JSON line a fold here.")
+@click.option("--records", type=any_path(dir_okay=False), help="Write one JSON line a fold here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON lines instead of a table.")
 @click.option(
     "--select", metavar="NAME", help="Choose this parameter by cross-validated rank loss, without instance labels."
 )
 @click.option("--grid", help="Values to choose from, separated by commas; for alpha 1e-9 to 1 by default.")
 @click.option(
-    "--curve", type=click.Path(path_type=Path, dir_okay=False),
+    "--curve", type=any_path(dir_okay=False),
     help="With --select: a picture (PNG) of rank loss and transductive accuracy against the parameter.",
 )  # fmt: skip
 @set_option

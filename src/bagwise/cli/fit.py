@@ -8,17 +8,17 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import progress
+from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
 from bagwise.cli._settings import apply_settings, set_option
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=any_path())
 @click.option(
     "--model", "name", default="ored", show_default=True, help="Name in the catalogue; an unknown one lists all."
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The model file to write.")
+@click.option("--out", type=any_path(), required=True, help="The model file to write.")
 @set_option
 @click.option(
     "--select", metavar="NAME", help="Choose this setting by cross-validated rank loss, from bag labels alone."
@@ -27,7 +27,7 @@ from bagwise.cli._settings import apply_settings, set_option
 @click.option("--folds", type=click.IntRange(min=2), default=10, show_default=True, help="Folds of --select.")
 @click.option("--instance-labels", "use_known", is_flag=True, help="Learn from the known instance labels too.")
 @click.option(
-    "--checkpoint", type=click.Path(path_type=Path, file_okay=False),
+    "--checkpoint", type=any_path(file_okay=False),
     help="A folder that keeps the state of a long fit; the same command goes on from there.",
 )  # fmt: skip
 @click.option(

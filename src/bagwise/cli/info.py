@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from bagwise.cli._common import any_path
 from bagwise.cli._data import data_options, reader_options, run_each
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=any_path())
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a file.")
 def info(

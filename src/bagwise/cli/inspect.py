@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from bagwise.cli._common import any_path
 from bagwise.cli.annotate import parse_pairs
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the pictures; that of FILE if not given.")
+@click.argument("file", type=any_path())
+@click.option("--out", type=any_path(), help="Folder for the pictures; that of FILE if not given.")
 @click.option(
     "--start", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Seconds to begin at (audio)."
 )

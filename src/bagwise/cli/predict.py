@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import progress
+from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options, run_each
 
 
 def _output_options(command: Any) -> Any:
     options = (
-        click.option("--out", type=click.Path(path_type=Path), help="A .csv, .jsonl or .parquet file to write."),
+        click.option("--out", type=any_path(), help="A .csv, .jsonl or .parquet file to write."),
         click.option(
-            "--out-dir", type=click.Path(path_type=Path, file_okay=False),
+            "--out-dir", type=any_path(file_okay=False),
             help="A folder for the results of several files, each named after its data.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON lines instead of CSV."),
@@ -29,8 +29,8 @@ def _output_options(command: Any) -> Any:
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("model", type=any_path())
+@click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option("--scores", is_flag=True, help="Add a column score:NAME for every class.")
 @data_options
 @_output_options
@@ -51,8 +51,8 @@ def predict(
 
 
 @click.command("annotate-table")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("model", type=any_path())
+@click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option(
     "--inductive", is_flag=True, help="Do not look at the labels of the bags; by default they are used where known."
 )
@@ -76,6 +76,7 @@ def _apply(
     out_dir: Path | None, as_json: bool, quiet: bool, suffix: str, work: Callable[[Any, Any], Any],
 ) -> None:  # fmt: skip
     """Run `work` on every piece of every file and write or print what it gives."""
+    from bagwise.io.files import check_target
     from bagwise.io.model import load, read_about
     from bagwise.io.text import check_readable
 
@@ -87,6 +88,8 @@ def _apply(
     estimator, about = load(model), read_about(model)
     written_by = about["written_by"].get("bagwise")
     notice(f"model {about.get('model', type(estimator).__name__)} of {model}, by bagwise {written_by}", quiet)
+    if out is not None:
+        check_target(out)
     if out_dir is not None:
         out_dir.mkdir(parents=True, exist_ok=True)
 

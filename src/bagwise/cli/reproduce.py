@@ -8,18 +8,18 @@ from pathlib import Path
 
 import click
 
-from bagwise.cli._common import progress
+from bagwise.cli._common import any_path, progress
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
-    "--data", type=click.Path(path_type=Path, file_okay=False, exists=True),
+    "--data", type=any_path(file_okay=False, exists=True),
     help="Folder of the papers' data sets; else the variable BAGWISE_DATA, else ../shared/data beside the checkout.",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="Few settings, folds and data sets: minutes instead of hours.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Runs in parallel; -1 for all processors.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the finished runs.")
+@click.option("--out", type=any_path(file_okay=False), help="Folder of the finished runs.")
 @click.option("--page", "page_only", is_flag=True, help="Run nothing; write the page from the runs that are finished.")
 @click.option("--list", "as_list", is_flag=True, help="Print the names and stop.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")

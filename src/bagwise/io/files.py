@@ -92,6 +92,11 @@ def check_target(path: str | os.PathLike[str]) -> None:
         raise InputError(f"Cannot write {target}: it is a folder; give the name of a file.")
     if target.exists() and not target.is_file():
         raise InputError(f"Cannot write {target}: it is a device or a pipe; give the name of a file.")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(
+            f"Cannot write {target}: the folder {target.parent} is not writable; choose another or change its "
+            "permissions."
+        )
 
 
 def _open_beside(target: Path, mode: str) -> tuple[IO[Any], Path]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import joblib
 
-from bagwise.exceptions import BagwiseError
+from bagwise.exceptions import BagwiseError, in_words
 from bagwise.featurize._result import FileBags
 from bagwise.workflow.media import MEDIA
 from bagwise.workflow.store import entry_path, forget_others, read_entry, write_entry
@@ -97,7 +97,7 @@ def _read_and_keep(folder: Path, name: str, medium: str, settings: Any, entry: P
     try:
         write_entry(entry, MEDIA[medium].read(folder / name, name, settings))
     except (BagwiseError, OSError) as error:
-        text = str(error).replace(str(folder / name), name)
+        text = in_words(error).replace(str(folder / name), name)
         return name, text if name in text else f"{name}: {text}"
     return name, None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -105,6 +106,8 @@ def _walk(folder: Path, exclude: Iterable[Path]) -> list[Path]:
     """All files but hidden ones and those in (or at) the paths to leave out."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the media.")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise InputError(f"The folder {folder} may not be read; change its permissions.")
     left_out = [path.resolve() for path in exclude]
     found = []
     for path in folder.rglob("*"):
