@@ -75,11 +75,15 @@ def multi_label_share(run: Run) -> list[Record]:
     several = data.Y.sum(axis=1) > 1
     many, one = np.flatnonzero(several), np.flatnonzero(~several)
     share, generator = options["share"], np.random.default_rng([1, options["share"]])
-    n_many = min(len(many), round(len(one) * share / (100 - share)))
-    n_one = min(len(one), round(len(many) * (100 - share) / share))
+    n_many, n_one = counts_of_share(len(many), len(one), share)
     kept = [generator.choice(many, n_many, replace=False), generator.choice(one, n_one, replace=False)]
     order = np.random.default_rng([share, options["repeat"]]).permutation(np.concatenate(kept))
     return [_bag_measures(run, order[: len(order) // 2], order[len(order) // 2 :])]
+
+
+def counts_of_share(n_many: int, n_one: int, share: int) -> tuple[int, int]:
+    """How many bags of several labels and of one make the most bags of which `share` percent have several."""
+    return min(n_many, round(n_one * share / (100 - share))), min(n_one, round(n_many * (100 - share) / share))
 
 
 def learning(run: Run) -> list[Record]:

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from bagwise.model_selection import BAG_MEASURES
-from benchmarks.papers.data import SOURCES, path_of
+from benchmarks.papers.data import SOURCES, load, path_of
 from benchmarks.papers.experiment import Experiment, Report
 from benchmarks.papers.figures import draw_panels
+from benchmarks.papers.kinds import counts_of_share
 from benchmarks.papers.runs import Run, Store
 from benchmarks.papers.tables import HIGHER_IS_BETTER, Cell, Table, win_tie_loss
 
@@ -56,7 +57,7 @@ def runs_of(kind: str, data: str, quick: bool) -> list[Run]:
     repeats = 3 if quick else 10
     found = []
     for value in values:
-        n_bags = value if kind == "training-size" else 1000
+        n_bags = value if kind == "training-size" else training_bags(data, value)
         for method in METHODS:
             largest = LARGEST.get((data, method), 1000)
             if quick:
@@ -64,6 +65,14 @@ def runs_of(kind: str, data: str, quick: bool) -> list[Run]:
             if n_bags <= largest:
                 found += [Run(kind, data, method, (), ((name, value), ("repeat", r))) for r in range(repeats)]
     return found
+
+
+def training_bags(data: str, share: int) -> int:
+    """In section 4.3: half of the bags that are left when `share` percent have several labels."""
+    Y = load(data).Y
+    assert Y is not None
+    n_many = int(np.sum(Y.sum(axis=1) > 1))
+    return sum(counts_of_share(n_many, len(Y) - n_many, share)) // 2
 
 
 def report_of(kind: str, data: str, picture: str):
