@@ -180,6 +180,19 @@ def test_pictures(tmp_path):
     assert (tmp_path / "stages" / "0.stages.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_masks_beside_pictures_are_no_pictures(tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name in ("a.jpg", "a_mask.png", "b.png", "gas_mask.png"):
+        picture = np.zeros((40, 60, 3), np.uint8)
+        picture[:, 30:] = 200
+        Image.fromarray(picture).save(folder / name)
+    (tmp_path / "labels.csv").write_text("file,label\na,dark\na,light\nb,dark\nb,light\ngas_mask,dark\n")
+    out = tmp_path / "run"
+    run("annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--jobs", 1, "--format", "csv")
+    assert {row["file"] for row in read_csv(out / "annotations.csv")} == {"a.jpg", "b.png", "gas_mask.png"}
+
+
 def test_texts(tmp_path):
     rng = np.random.default_rng(1)
     words = {"sea": ["wave", "ship", "salt", "tide", "sail"], "wood": ["tree", "leaf", "bark", "root", "moss"]}

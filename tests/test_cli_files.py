@@ -216,6 +216,16 @@ class TestAnnotateTable:
                                       "--inductive").stdout.splitlines()))  # fmt: skip
         assert [row["label"] for row in free] == model.predict_instances(data.bags).tolist()
 
+    def test_a_label_that_the_model_does_not_know(self, folder, data):
+        text = (folder / "made.csv").read_text(encoding="utf-8").replace("wren", "owl")
+        (folder / "owl.csv").write_text(text, encoding="utf-8")
+        result = run("annotate-table", folder / "m.bagwise", folder / "owl.csv", "--out", folder / "x.csv")
+        bag = next(name for name, labels in zip(data.bag_names, data.label_sets, strict=True) if "wren" in labels)
+        assert result.exit_code == 1
+        assert f"The bag {bag!r} carries the label 'owl', which the model does not know" in result.stderr
+        assert not (folder / "x.csv").exists()
+        ok("annotate-table", folder / "m.bagwise", folder / "owl.csv", "--out", folder / "x.csv", "--inductive")
+
     def test_bag_level_learner(self, folder):
         ok("fit", folder / "made.csv", "--out", folder / "x.bagwise", "--model", "mimlnn", "--quiet")
         result = run("annotate-table", folder / "x.bagwise", folder / "made.csv")
@@ -275,15 +285,15 @@ class TestInfo:
 
     def test_what_may_be_wrong(self, tmp_path):
         X = np.array([[1.0, 5.0], [1.0, 5.0], [2.0, 5.0]])
-        write_dataset(
-            BagDataset(bagwise.Bags(X, [0, 2, 3]), Y=[[0, 0], [1, 1]], class_names=["u", "v"]), tmp_path / "x.csv"
-        )
+        bags = bagwise.Bags(X, [0, 2, 3])
+        data = BagDataset(bags, Y=[[0, 0], [1, 1]], class_names=["u", "v"], bag_names=["mon", "tue"])
+        write_dataset(data, tmp_path / "x.csv")
         facts = json.loads(ok("info", tmp_path / "x.csv", "--json").stdout)
         assert facts["duplicate_rows"] == 1
         assert facts["constant_features"] == ["x2"]
         assert facts["bags_without_labels"] == 1
         assert facts["infeasible_bags"] == 1
-        assert facts["infeasible"] == "bag 1: more labels than instances"
+        assert facts["infeasible"] == "tue: more labels than instances"
 
     def test_model(self, folder):
         facts = json.loads(ok("info", folder / "m.bagwise", "--json").stdout)

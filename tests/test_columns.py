@@ -154,3 +154,9 @@ def test_no_table_library_is_needed():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_column_of_numbers_and_text_is_refused():
+    table = pd.DataFrame({"bag": ["a", "b"], "x": [1, "u"]})
+    with pytest.raises(InputError, match="column x .*give every column values of one kind"):
+        Bags.from_table(table)

@@ -17,7 +17,7 @@ from bagwise.report.page import write_page
 from bagwise.report.pictures import choose_pieces, make_pictures
 from bagwise.report.summary import class_colours, summarize_run
 from bagwise.workflow.result import AnnotateResult
-from media_examples import sounds
+from media_examples import pictures, sounds
 
 
 @pytest.fixture
@@ -127,3 +127,17 @@ def test_regions_lie_over_what_they_name_in_short_sounds(tmp_path):
     point = picture.width / values.shape[1]
     assert left == pytest.approx(dark[0] * point, abs=2.5 * point)
     assert right == pytest.approx((dark[-1] + 1) * point, abs=0.5 * point)
+
+
+@pytest.mark.parametrize("size", [(60, 80), (1500, 2000)])
+def test_small_and_large_pictures_are_drawn_alike(tmp_path, size):
+    """In units of the page, so that names and edges are as large beside a thumbnail as beside a photograph."""
+    height, width = size
+    Image.fromarray(np.zeros((height, width, 3), np.uint8)).save(tmp_path / "a.png")
+    annotations = pictures(tmp_path)
+    half = [[0, 0], [width / 2, 0], [width / 2, height], [0, height]]
+    for row in annotations.rows:
+        row["polygon"] = half
+    (drawn,) = make_pictures(annotations, [("a.png", 0.0)])
+    assert (drawn.width, drawn.height) == (640, 480)
+    assert drawn.regions[0]["points"] == "0.0,0.0 320.0,0.0 320.0,480.0 0.0,480.0"

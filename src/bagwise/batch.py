@@ -134,6 +134,7 @@ def annotate_piece(model: Any, dataset: BagDataset, use_labels: bool) -> Piece:
     extra = [name for name in dataset.class_names if name not in set(classes)]
     column = {name: c for c, name in enumerate([*classes, *extra])}
     if use_labels:
+        _check_known(dataset, extra)
         labels = model.annotate(dataset.bags, dataset.label_sets)
     else:
         labels = model.predict_instances(dataset.bags)
@@ -145,6 +146,19 @@ def annotate_piece(model: Any, dataset: BagDataset, use_labels: bool) -> Piece:
     renamed = replace(dataset, Y=None, class_names=list(column), instance_labels=truth)
     rows = annotation_rows(renamed, codes, _probabilities(model, dataset, use_labels))
     return {key: [row[key] for row in rows] for key in rows[0]}
+
+
+def _check_known(dataset: BagDataset, unknown: Sequence[Any]) -> None:
+    """Refuse bags with labels that the model never saw, by name: a number would count within the piece only."""
+    if not unknown:
+        return
+    for name, labels in zip(_names(dataset), dataset.label_sets, strict=True):
+        strange = [label for label in unknown if label in labels]
+        if strange:
+            raise InputError(
+                f"The bag {name!r} carries the label {strange[0]!r}, which the model does not know; leave it out, "
+                "train anew, or do not use the labels (--inductive)."
+            )
 
 
 def _probabilities(model: Any, dataset: BagDataset, use_labels: bool) -> np.ndarray | None:

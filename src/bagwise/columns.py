@@ -75,7 +75,11 @@ def _as_arrow(table: Any) -> Any:
         if hasattr(table, "__dataframe__"):
             return None
         raise
-    return arrow.table(table)
+    try:
+        return arrow.table(table)
+    except (ValueError, TypeError) as error:  # pyarrow's own are both
+        text = " ".join(str(part) for part in error.args)
+        raise InputError(f"The table cannot be read: {text}; give every column values of one kind.") from error
 
 
 def arrow_values(column: Any) -> np.ndarray:

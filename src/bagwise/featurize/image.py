@@ -14,7 +14,7 @@ from bagwise.bags import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize._result import FileBags, Settings, assemble, featurize_each, stack_features
 from bagwise.featurize.gradients import gradient_histograms
-from bagwise.featurize.image_file import read_coco_polygons, read_image, read_mask
+from bagwise.featurize.image_file import EXTENSIONS, read_coco_polygons, read_image, read_mask
 from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, polygon_regions, slic_regions
 from bagwise.featurize.palette import N_COLOURS, nearest_colour
 
@@ -64,8 +64,14 @@ class ImageSettings(Settings):
 
 
 def is_mask(path: Path, settings: ImageSettings) -> bool:
-    """Whether a file is the mask of another picture and no picture itself."""
-    return settings.regions == "mask" and path.stem.endswith(settings.mask_suffix)
+    """Whether a file is the mask of another picture and no picture itself.
+
+    Where regions are not taken from masks, only if that picture is there.
+    """
+    if not settings.mask_suffix or not path.stem.endswith(settings.mask_suffix):
+        return False
+    stem = path.stem.removesuffix(settings.mask_suffix)
+    return settings.regions == "mask" or any(path.with_name(f"{stem}{ending}").exists() for ending in EXTENSIONS)
 
 
 def find_regions(path: str | Path, name: str, image: np.ndarray, settings: ImageSettings) -> np.ndarray:

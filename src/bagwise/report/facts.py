@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags import BagDataset
-from bagwise.base import name_bags
+
+N_SHOWN = 5  # names of bags that are listed
 
 
 def hash_rows(X: np.ndarray) -> np.ndarray:
@@ -33,7 +34,7 @@ class DatasetFacts:
         self.label_counts = np.zeros(0, dtype=np.int64)
         self.has_labels = self.has_instance_labels = False
         self.n_known = self.unlabelled = 0
-        self.infeasible: list[int] = []
+        self.infeasible: list[str] = []
         self.dtype = ""
         self._rows: list[np.ndarray] = []
         self._low = self._high = np.zeros(0)
@@ -63,7 +64,8 @@ class DatasetFacts:
             n_labels = dataset.Y.sum(axis=1)
             self.label_counts += dataset.Y.sum(axis=0, dtype=np.int64)
             self.unlabelled += int((n_labels == 0).sum())
-            self.infeasible += (np.flatnonzero(n_labels > bags.sizes) + self.n_bags).tolist()
+            names = dataset.bag_names or range(self.n_bags, self.n_bags + len(bags))
+            self.infeasible += [str(names[i]) for i in np.flatnonzero(n_labels > bags.sizes)]
         if dataset.instance_labels is not None:
             self.has_instance_labels = True
             self.n_known += int((dataset.instance_labels.instances >= 0).sum())
@@ -92,7 +94,8 @@ class DatasetFacts:
             out["bags_without_labels"] = self.unlabelled
             out["infeasible_bags"] = len(self.infeasible)
             if self.infeasible:
-                out["infeasible"] = f"{name_bags(self.infeasible)}: more labels than instances"
+                shown = ", ".join(self.infeasible[:N_SHOWN]) + (", ..." if len(self.infeasible) > N_SHOWN else "")
+                out["infeasible"] = f"{shown}: more labels than instances"
         if self.has_instance_labels:
             out["labelled_instances"] = self.n_known
         out["duplicate_rows"] = self.n_instances - len(np.unique(np.concatenate(self._rows)))

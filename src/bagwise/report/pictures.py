@@ -21,6 +21,7 @@ N_PICTURES = 12
 WIDTH = 1000  # of pictures, in units of the page
 SOUND_HEIGHT, SERIES_HEIGHT = 300, 160
 NEAR_X, NEAR_Y = 50, 100  # within which one name does for several regions of a label
+IMAGE_WIDTH = 640  # in units of the page, whatever the picture's own size: names and edges keep theirs
 LARGEST_IMAGE = 640  # points of the longer side
 
 
@@ -113,13 +114,14 @@ def _image(annotations: Annotations, name: str, start: float, rows: list[dict[st
     image = image_file.read_image(annotations.folder / name)
     height, width = image.shape[:2]
     step = max(1, int(np.ceil(max(height, width) / LARGEST_IMAGE)))
+    scale = IMAGE_WIDTH / width
     return Picture(
         title=name,
         kind="image",
-        width=width,
-        height=height,
+        width=IMAGE_WIDTH,
+        height=max(1, round(height * scale)),
         background=_png(image[::step, ::step]),
-        regions=[_region(row, [(x, y) for x, y in row["polygon"]], width) for row in rows],
+        regions=[_region(row, [(x * scale, y * scale) for x, y in row["polygon"]], IMAGE_WIDTH) for row in rows],
     )
 
 
