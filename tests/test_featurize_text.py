@@ -67,6 +67,7 @@ def test_terms_lose_stop_words_case_and_endings():
     assert terms_of(["The", "Dogs"], TextSettings(stop_words="none", stems=False)) == ["the", "dogs"]
 
 
+@pytest.mark.filterwarnings("ignore:Of 5 terms")  # so few that they can be counted here
 def test_counts_are_sparse_and_terms_the_most_frequent(tmp_path):
     texts = {"a.txt": "apple banana apple cherry", "b.txt": "apple banana", "c.txt": "apple date élan"}
     for name, text in texts.items():
@@ -88,6 +89,15 @@ def test_long_documents_make_bags(tmp_path):
     data = featurize_texts([tmp_path / f"{i}.txt" for i in range(5)], TextSettings(keep=1.0))
     assert data.bags.sizes.tolist() == [7] * 5
     assert data.bags.instances.sum(axis=1).max() <= 50
+
+
+def test_too_few_terms_are_told(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text("cow barn wheat milk field tractor bank loan stock market profit trade")
+    paths = [tmp_path / f"{name}.txt" for name in "abc"]
+    with pytest.warns(UserWarning, match=r"Of 12 terms only 1 are counted \(keep=0.02\).*such as keep=1\."):
+        featurize_texts(paths)
+    assert featurize_texts(paths, TextSettings(keep=0.9)).bags.n_features == 11
 
 
 def test_bad_documents_are_named(tmp_path):

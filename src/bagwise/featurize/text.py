@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from bagwise.featurize.stemming import stem
 from bagwise.io.text import read_text
 
 EXTENSIONS = (".txt", ".md")
+FEW_TERMS = 10
 _APOSTROPHES = "['\\u2019]"
 _WORD = re.compile(rf"[^\W\d_]+(?:{_APOSTROPHES}[^\W\d_]+)*")
 
@@ -111,6 +113,13 @@ def choose_terms(files: Sequence[FileBags], keep: float) -> list[str]:
     if not documents:
         raise InputError("There are no terms in any document; check the files, or pass stop_words='none'.")
     size = max(1, math.ceil(keep * len(documents)))
+    if size < min(FEW_TERMS, len(documents)):
+        warnings.warn(
+            f"Of {len(documents)} terms only {size} are counted (keep={keep:g}), too few to tell passages apart; raise "
+            f"keep, such as keep={min(1.0, round(2 * FEW_TERMS / len(documents), 2)):g}.",
+            UserWarning,
+            stacklevel=2,
+        )
     ranked = sorted(documents, key=lambda term: (-documents[term], term))
     return sorted(ranked[:size])
 
