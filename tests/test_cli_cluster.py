@@ -66,7 +66,7 @@ def test_no_page_and_other_page(tmp_path, data):
 
 def test_it_says_what_made_it(tmp_path, data):
     out = tmp_path / "found.csv"
-    result = run(data, "--k", 3, "--out", out, "--no-page", "--seed", 7, "--json")
+    result = run(data, "--k", 3, "--out", out, "--no-page", "--seed", 7, "--json", "--set", "tol_outer=0.1")
     assert result.exit_code == 0, result.output
     printed, beside = json.loads(result.stdout), json.loads((tmp_path / "found.csv.json").read_text(encoding="utf-8"))
     assert printed == {**beside, "out": [str(out)]}
@@ -74,6 +74,7 @@ def test_it_says_what_made_it(tmp_path, data):
     assert beside["bagwise"] == bagwise.__version__
     assert beside["settings"]["n_clusters"] == 3
     assert beside["settings"]["random_state"] == 7
+    assert beside["settings"]["tol_outer"] == 0.1
     assert (beside["scaling"], sum(beside["sizes"])) == ("within-bag", 30)
     sweep = run(data, "--k", "2,3", "-C", 1, "--sweep", "--out", out, "--no-page", "--json")
     assert json.loads(sweep.stdout)["settings"]["n_clusters"] in (2, 3)
@@ -128,13 +129,17 @@ def test_kernel(tmp_path, data):
         (["--k", "2,3"], 2, "Several values of --k, -C or --balance go with --sweep"),
         (["--page", "p.html", "--no-page"], 2, "exclude each other"),
         (["--out", "t.html"], 2, "Table and page would both be t.html"),
+        (["--set", "C=2"], 2, "--set C has an option of its own; use -C"),
+        (["--set", "tol"], 2, "--set takes NAME=VALUE"),
+        (["--set", "nothing=1"], 1, "M3IC has no setting 'nothing'; it has"),
+        (["--set", "tol_outer=x"], 1, "The setting 'tol_outer' must be a number"),
         (["--k", "1"], 1, "Error: The 'n_clusters' parameter"),
         (["--k", "31"], 1, "Error: n_clusters=31 is more than the 30 bags"),
         (["-C", "0"], 1, "Error: The 'C' parameter"),
         (["--out", "no/such/folder/t.csv"], 1, "there is no folder"),
         (["--page", "no/such/folder/t.html", "--sweep"], 1, "there is no folder"),
     ],
-    ids=["k", "C", "several", "pages", "same file", "one cluster", "too many", "zero C", "folder", "page's folder"],
+    ids=str,
 )
 def test_errors_are_one_line(data, arguments, code, message):
     result = run(data, *arguments)

@@ -11,8 +11,13 @@ import click
 
 from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
+from bagwise.cli._settings import apply_settings
 
 DEFAULT_BALANCE = 0.1
+OPTIONS = {
+    "n_clusters": "--k", "C": "-C", "balance": "--balance", "kernel": "--kernel", "gamma": "--gamma",
+    "n_init": "--starts", "random_state": "--seed", "n_jobs": "--jobs",
+}  # fmt: skip
 
 
 @click.command()
@@ -42,14 +47,18 @@ DEFAULT_BALANCE = 0.1
     "--sweep", "with_sweep", is_flag=True,
     help="Try all settings, print what can be said of each without labels, and cluster with the best.",
 )  # fmt: skip
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE",
+    help="Another setting of the clusterer, such as tol_outer=0.001; may be repeated.",
+)  # fmt: skip
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress bars and remarks.")
 def cluster(
     data: Path, n_clusters: str, cost: str | None, balance: str | None, scaling: str, kernel: str, gamma: float,
     starts: int, seed: int, jobs: int, out: Path, page: Path | None, no_page: bool, with_sweep: bool,
-    format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, as_json: bool,
-    quiet: bool,
+    settings: tuple[str, ...], format_name: str | None, labels_from: Path | None, bag: str | None,
+    features: str | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Group the bags of DATA by the instance that tells each apart.
 
@@ -58,6 +67,9 @@ def cluster(
     """
     if page is not None and no_page:
         raise click.UsageError("--page and --no-page exclude each other.")
+    for name in (setting.partition("=")[0] for setting in settings):
+        if name in OPTIONS:
+            raise click.UsageError(f"--set {name} has an option of its own; use {OPTIONS[name]}.")
     ks = _numbers("--k", n_clusters, int)
     costs = _numbers("-C", cost, float) if cost else None
     balances: Sequence[float] | None = _numbers("--balance", balance, float) if balance else None
@@ -78,11 +90,12 @@ def cluster(
         raise click.UsageError(f"Table and page would both be {out}; name the table .csv, or give another --page.")
     for target in filter(None, (out, page)):
         check_target(target)
+    model = M3IC(ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed, n_jobs=jobs)
+    apply_settings(model, settings)
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
     quiet = quiet or as_json
     notice(f"read {data} as {understood}", quiet)
     bags = scale_bags(dataset.bags, scaling)
-    model = M3IC(ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed, n_jobs=jobs)
     if with_sweep:
         if balances is None:  # bags whitened within have a mean of zero: there is nothing to balance
             balances = [DEFAULT_BALANCE] if scaling == "within-bag" and kernel == "linear" else BALANCE_VALUES
