@@ -86,9 +86,13 @@ METHODS: dict[str, Callable[..., Any]] = {
     "m-svm": lambda **settings: _unit_range(MIMLSVM(random_state=0, **settings)),
     "m-nn": lambda **settings: _unit_range(MIMLNN(random_state=0, **settings)),
     "k-mlr": lambda width, size=None, max_iter=500: _kernel(width, _mlr(max_iter=max_iter), size=size),
-    "k-mfast": lambda width, **settings: _kernel(width, MIMLFast(random_state=0, **settings)),
-    "k-sim": lambda width, **settings: _kernel(width, PerInstance(CLPLScaler()), SupportInstanceMachine(**settings)),
-    "k-slr": lambda width, C=1e2: _kernel(width, SupervisedAnnotator(LogisticRegression(C=C, max_iter=2000))),
+    "k-mfast": lambda width, size=None, **settings: _kernel(width, MIMLFast(random_state=0, **settings), size=size),
+    "k-sim": lambda width, size=None, **settings: _kernel(
+        width, PerInstance(CLPLScaler()), SupportInstanceMachine(**settings), size=size
+    ),
+    "k-slr": lambda width, size=None, C=1e2: _kernel(
+        width, SupervisedAnnotator(LogisticRegression(C=C, max_iter=2000)), size=size
+    ),
     "ored-forest": lambda **settings: ORedForest(random_state=0, **settings),
     "ored-rbf": lambda width=0.5, l2=0.03, size=600: _standardized(
         PerInstance(RBFDictionary(width=width, size=size, whiten=True, random_state=0)), ORedLogisticRegression(l2=l2)
