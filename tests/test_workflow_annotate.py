@@ -228,6 +228,14 @@ def test_a_label_that_nothing_can_explain_is_named(scene, tmp_path):
     assert result.unexplained[0][0] == made.names[0]
 
 
+def test_labels_that_no_file_can_explain_end_the_run_with_their_reason(scene, tmp_path):
+    _, folder = scene
+    many = ";".join(f"label {i}" for i in range(300))
+    (tmp_path / "labels.csv").write_text(f"file,labels\nrecording-000.wav,{many}\n")
+    with pytest.raises(InputError, match=r"No bag is left.*problem\(s\): recording-000.wav: 300 labels but \d+ inst"):
+        annotate_media(folder / "recordings", tmp_path / "out", labels=tmp_path / "labels.csv", jobs=1, page=False)
+
+
 def test_a_label_that_is_given_to_nothing_is_named(scene, tmp_path):
     made, folder = scene
     rows = [f"{name},{';'.join(sorted(s))}" for name, s in zip(made.names, made.label_sets, strict=True)]

@@ -83,7 +83,12 @@ def train(
             problems.append((bag, f"{bag}: {len(labels)} labels but {size} instance(s), so not all can be explained."))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
-        model.fit(bags, sets)
+        try:
+            model.fit(bags, sets)
+        except InputError as error:
+            if not problems:
+                raise
+            raise InputError(f"{error} The first of {len(problems)} problem(s): {problems[0][1]}") from error
     return model, problems
 
 
