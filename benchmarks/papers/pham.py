@@ -77,7 +77,7 @@ def kernel_grid(row: str, data: str, quick: bool) -> list[dict[str, Any]]:
     settings = {
         "k-mlr": [{"max_iter": 100 if quick else 500}],
         "k-mfast": [{"n_concepts": 5, "step": 1e-3, "max_epochs": 100}],
-        "k-sim": [{"alpha": alpha, "n_steps": 100} for alpha in (1e-7, 1e-8)],
+        "k-sim": [{"alpha": 1e-7, "n_steps": 100}],
         "k-slr": [{}],
     }[row]
     size = {"size": 0.2} if data in LARGE else {}
