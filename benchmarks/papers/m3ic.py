@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import clustering_figures as figures
 from benchmarks.clustering_tables import KEYS
-from benchmarks.papers.data import SOURCES, path_of, reason_of
+from benchmarks.papers.data import ABSENT, SOURCES, path_of, reason_of
 from benchmarks.papers.experiment import Experiment, Report
 from benchmarks.papers.runs import Run, Store
 from benchmarks.papers.tables import Cell, Table, figure, published
@@ -97,7 +97,8 @@ def figure_report(store: Store, quick: bool, folder: Path) -> Report:
         what = run.kind.removeprefix("cluster-")
         path = folder / f"m3ic-{what}-{run.data}.png"
         pictures.append((PICTURES[what](store, run, path), path))
-    return Report(pictures=pictures)
+    notes = [f"{SOURCES[name].title}: {ABSENT}." for name in DRAWN if path_of(name) is None]
+    return Report(pictures=pictures, notes=notes)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
