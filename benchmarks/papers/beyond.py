@@ -53,7 +53,7 @@ def report(store: Store, quick: bool, folder: Path) -> Report:
         cells += mark_best(column, values)
     note = (
         "Published here is K-SLR of Pham et al., Table 8, which sees the label of every training instance, as our own "
-        "k-slr in the last row does (the best of three widths). The others see the labels of bags alone and have one "
+        "k-slr in the last row does (the better of two widths). The others see the labels of bags alone and have one "
         "setting for all data sets."
     )
     return Report([Table("Inductive accuracy from bag labels alone", cells)], notes=[note])
