@@ -82,6 +82,8 @@ def test_a_store_goes_on_after_a_torn_line(tmp_path):
     assert second not in store
     assert list(execute([first, second, third], store, perform)) == [second, third]
     again = Store(path)
+    assert again.seconds([first, second, second]) < 1.0
+    assert again.seconds([Run("folds", "carroll", "sim")]) == 0.0
     assert [again[run][0]["n"] for run in (first, second, third)] == [2, 3, 4]
     assert again[first][0]["accuracy"] == 0.1 + 0.2  # to the last bit
     assert calls == [first, second, second, third]

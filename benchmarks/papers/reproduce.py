@@ -119,12 +119,14 @@ def write_page(page: Path, store: Store, quick: bool) -> None:
     The summary stands at the top once all it is made of is finished, and in the long form on the README too.
     """
     command = "make papers QUICK=1" if quick else "make papers"
+    runs = {name: experiment.runs(quick) for name, experiment in EXPERIMENTS.items()}
     reports = {
         name: experiment.report(store, quick, page.parent / "results")
         for name, experiment in EXPERIMENTS.items()
-        if all(run in store for run in experiment.runs(quick))
+        if all(run in store for run in runs[name])
     }
-    parts = [INTRODUCTION.format(command=command, unit=WITHOUT_DEVIATION)]
+    minutes = store.seconds(run for part in runs.values() for run in part) / 60
+    parts = [INTRODUCTION.format(command=command, unit=WITHOUT_DEVIATION, minutes=minutes)]
     table = summary(reports) if all(name in reports for name in needed()) else ""
     if table:
         parts.append(put_between_marks(SUMMARY, table))

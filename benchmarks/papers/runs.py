@@ -65,6 +65,7 @@ class Store:
     def __init__(self, path: Path):
         self.path = path
         self._records: dict[str, list[Record]] = {}
+        self._seconds: dict[str, float] = {}
         self._torn = False
         if path.is_file():
             text = path.read_text(encoding="utf-8")
@@ -75,6 +76,7 @@ class Store:
                 except json.JSONDecodeError:  # the line that was being written when the last reproduction was stopped
                     continue
                 self._records[entry["key"]] = entry["records"]
+                self._seconds[entry["key"]] = entry["seconds"]
 
     def __contains__(self, run: Run) -> bool:
         return run.key in self._records
@@ -82,8 +84,13 @@ class Store:
     def __getitem__(self, run: Run) -> list[Record]:
         return self._records[run.key]
 
+    def seconds(self, runs: Iterable[Run]) -> float:
+        """What the finished ones of these took, each counted once."""
+        return sum(self._seconds.get(key, 0.0) for key in {run.key for run in runs})
+
     def add(self, run: Run, records: list[Record], seconds: float) -> None:
         self._records[run.key] = records
+        self._seconds[run.key] = seconds
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             line = {"key": run.key, **asdict(run), "seconds": round(seconds, 3), "records": records}
