@@ -18,7 +18,7 @@ RESTORED = "which regions make a picture was restored by inference"
 ABSENT = "data not available"
 SHORT = "not in the short form"
 FEWER = "fewer settings were tried than in the paper"
-PROTOCOLS = {  # by method: what else may make a difference, where the data does not
+PROTOCOLS = {  # by method: what else than the data may make a difference
     "mlr": "the steps of mlr's M-step are not fully described",
     "k-mlr": FEWER,
     "k-sim": FEWER,
@@ -93,7 +93,8 @@ def reason_of(name: str, method: str, computed: bool = True) -> str | None:
     """Why figures of a method may differ from the published ones, or why there are none."""
     if path_of(name) is None:
         return ABSENT
-    return (SOURCES[name].reason or PROTOCOLS.get(method)) if computed else SHORT
+    known = [reason for reason in (SOURCES[name].reason, PROTOCOLS.get(method)) if reason]
+    return (", and ".join(known) or None) if computed else SHORT
 
 
 @lru_cache(maxsize=2)
