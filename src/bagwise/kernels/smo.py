@@ -39,6 +39,34 @@ def _best_gain(row, low, near, diagonal, highest, own, share, other, start, stop
 
 
 @njit(cache=True, nogil=True)
+def _find_highest(row, up, start, stop):
+    """Where a block is highest; by looking again, since fast arithmetic may have rounded another way."""
+    best = start
+    for t in range(start + 1, stop):
+        if row[t] + up[t] > row[best] + up[best]:
+            best = t
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _find_gain(row, low, near, diagonal, highest, own, share, other, start, stop):
+    """Where a block gains most."""
+    best, most = start, -1.0
+    for t in range(start, stop):
+        gain = _best_gain(row, low, near, diagonal, highest, own, share, other, t, t + 1)
+        if gain > most:
+            best, most = t, gain
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _free(coefficients, lower, upper, up, low, label, t):
+    """Note whether a coefficient may rise and fall."""
+    up[label, t] = 0.0 if coefficients[label, t] < upper[label, t] else -np.inf
+    low[label, t] = 0.0 if coefficients[label, t] > lower[label, t] else np.inf
+
+
+@njit(cache=True, nogil=True)
 def descend_pairs(
     gram: np.ndarray,
     between: np.ndarray,
@@ -101,10 +129,8 @@ def descend_pairs(
         if not highest - lowest > tol:
             return iteration
         label_i = block_label
-        for t in range(block, min(block + BLOCK, n)):
-            if residuals[label_i, t] + up[label_i, t] == highest:
-                i = t
-                break
+        i = _find_highest(residuals[label_i], up[label_i], block, min(block + BLOCK, n))
+        highest = residuals[label_i, i]
         own, most = between[label_i, label_i] * diagonal[i], 0.0
         for label in range(n_labels):
             share, other = 2.0 * between[label_i, label], between[label, label]
@@ -115,13 +141,20 @@ def descend_pairs(
                 )
                 if gain > most:
                     most, block_label, block = gain, label, start
-        label_j, most = block_label, -1.0
+        label_j = block_label
         share, other = 2.0 * between[label_i, label_j], between[label_j, label_j]
-        for t in range(block, min(block + BLOCK, n)):
-            gap = max(highest - residuals[label_j, t] - low[label_j, t], 0.0)
-            gain = gap * gap / max(own + other * diagonal[t] - share * gram[i, t], SMALLEST_CURVATURE)
-            if gain > most:
-                most, j = gain, t
+        j = _find_gain(
+            residuals[label_j],
+            low[label_j],
+            gram[i],
+            diagonal,
+            highest,
+            own,
+            share,
+            other,
+            block,
+            min(block + BLOCK, n),
+        )
         curvature = max(own + other * diagonal[j] - share * gram[i, j], SMALLEST_CURVATURE)
         room_up = upper[label_i, i] - coefficients[label_i, i]
         room_down = coefficients[label_j, j] - lower[label_j, j]
@@ -129,10 +162,8 @@ def descend_pairs(
         # A coefficient that meets its bound is set to it: rounding must not leave it a hair's breadth inside.
         coefficients[label_i, i] = upper[label_i, i] if step == room_up else coefficients[label_i, i] + step
         coefficients[label_j, j] = lower[label_j, j] if step == room_down else coefficients[label_j, j] - step
-        up[label_i, i] = 0.0 if coefficients[label_i, i] < upper[label_i, i] else -np.inf
-        low[label_i, i] = 0.0 if coefficients[label_i, i] > lower[label_i, i] else np.inf
-        up[label_j, j] = 0.0 if coefficients[label_j, j] < upper[label_j, j] else -np.inf
-        low[label_j, j] = 0.0 if coefficients[label_j, j] > lower[label_j, j] else np.inf
+        _free(coefficients, lower, upper, up, low, label_i, i)
+        _free(coefficients, lower, upper, up, low, label_j, j)
     for label in range(n_labels):
         ahead, behind = step * between[label_i, label], step * between[label_j, label]
         _step_block(residuals[label], up[label], low[label], gram[i], gram[j], ahead, behind, 0, n)
