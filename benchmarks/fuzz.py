@@ -147,7 +147,7 @@ def make_datasets() -> list[BagDataset]:
 
 
 def seeds_of(format_name: str, folder: Path) -> list[bytes]:
-    from bagwise.io.formats import FORMATS
+    from bagwise.io.data.formats import FORMATS
 
     out = []
     for i, dataset in enumerate(make_datasets()):
@@ -163,8 +163,8 @@ def seeds_of(format_name: str, folder: Path) -> list[bytes]:
 def make_targets(folder: Path) -> dict[str, Target]:
     """All readers of files that somebody else may have made."""
     import bagwise
-    from bagwise.io.arff import read_label_names
-    from bagwise.io.formats import FORMATS, read_dataset
+    from bagwise.io.data.arff import read_label_names
+    from bagwise.io.data.formats import FORMATS, read_dataset
     from bagwise.io.labels import read_labels
 
     kinds = {"csv": "text", "miml-csv": "text", "musk": "text", "arff": "arff"}
@@ -213,7 +213,7 @@ def label_tables() -> list[bytes]:
 
 def read_parts(path: Path) -> list[BagDataset]:
     """A parquet file as prediction reads it."""
-    from bagwise.io.parquet import ParquetBags
+    from bagwise.io.data.parquet import ParquetBags
 
     return list(ParquetBags(path).iter_bags())
 

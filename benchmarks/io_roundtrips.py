@@ -15,7 +15,7 @@ import numpy as np
 
 from bagwise import BagDataset
 from bagwise.exceptions import InputError
-from bagwise.io.formats import BAG_NAMES, FORMATS, INSTANCE_LABELS, SAME_NAMES, read_dataset, write_dataset
+from bagwise.io.data.formats import BAG_NAMES, FORMATS, INSTANCE_LABELS, SAME_NAMES, read_dataset, write_dataset
 from benchmarks.common import Record, data_folder, show
 
 QUICK = ("letter_frost_rebuilt", "musk1")

@@ -20,7 +20,7 @@ import bagwise
 from bagwise import BagDataset, Bags
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io.parquet_write import write_pieces
+from bagwise.io.data.parquet_write import write_pieces
 from benchmarks.common import Record, show, with_ratio
 
 N_FEATURES, N_CLASSES, PIECE = 64, 10, 100_000
@@ -42,7 +42,7 @@ if sys.argv[1] == "file":
     pieces = (predict_piece(model, piece) for piece in iter_dataset(source, with_labels=False)[0])
     write_results(pieces, target, {})
 else:
-    from bagwise.io.formats import read_dataset
+    from bagwise.io.data.formats import read_dataset
     bags = read_dataset(source).bags
     model.predict(bags[:10])
     started, busy = time.perf_counter(), time.process_time()

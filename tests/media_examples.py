@@ -1,6 +1,6 @@
 """Small hand-made annotations of each medium, with names that break careless writers."""
 
-from bagwise.io.media import Annotations
+from bagwise.io.annotations import Annotations
 
 ABOUT = {"model": "ored-background", "version": "1.2.3", "medium": "", "settings": {"window": 10.0}}
 

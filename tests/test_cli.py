@@ -15,7 +15,7 @@ import bagwise
 from bagwise.cli import main
 from bagwise.cli._common import plain_warnings
 from bagwise.datasets import make_gaussian_bags, make_letter_bags
-from bagwise.demo import choose_words
+from bagwise.demo.letters import choose_words
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from bagwise.cli import main
-from bagwise.io.formats import FORMATS, guess_format, read_dataset
+from bagwise.io.data.formats import FORMATS, guess_format, read_dataset
 
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = DOCS / "formats" / "examples"

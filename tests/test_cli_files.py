@@ -15,7 +15,7 @@ import bagwise
 from bagwise.bags import BagDataset
 from bagwise.cli import main
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io.formats import FORMATS, read_dataset, write_dataset
+from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
 from bagwise.io.model import read_about
 
 
@@ -165,8 +165,8 @@ class TestPredict:
 
     def test_parts_of_a_parquet_file_give_the_same_as_the_whole(self, folder, data, monkeypatch):
         whole = ok("predict", folder / "m.bagwise", folder / "made.parquet", "--quiet").stdout
-        monkeypatch.setattr("bagwise.io.parquet.BATCH_ROWS", 7)
-        monkeypatch.setattr("bagwise.io.parquet.BATCH_BAGS", 3)
+        monkeypatch.setattr("bagwise.io.data.parquet.BATCH_ROWS", 7)
+        monkeypatch.setattr("bagwise.io.data.parquet.BATCH_BAGS", 3)
         write_dataset(data, folder / "nested.parquet", "parquet-nested")
         for name in ("made.parquet", "nested.parquet"):
             assert ok("predict", folder / "m.bagwise", folder / name, "--quiet").stdout == whole
@@ -248,9 +248,9 @@ class TestConvert:
 
     @pytest.mark.parametrize("to", ["parquet", "parquet-nested", "csv"])
     def test_parquet_goes_through_in_pieces(self, folder, data, monkeypatch, to):
-        monkeypatch.setattr("bagwise.io.parquet.BATCH_ROWS", 5)
-        monkeypatch.setattr("bagwise.io.parquet.BATCH_BAGS", 4)
-        monkeypatch.setattr("bagwise.io.parquet.ParquetBags.read", None)  # reading at once would fail
+        monkeypatch.setattr("bagwise.io.data.parquet.BATCH_ROWS", 5)
+        monkeypatch.setattr("bagwise.io.data.parquet.BATCH_BAGS", 4)
+        monkeypatch.setattr("bagwise.io.data.parquet.ParquetBags.read", None)  # reading at once would fail
         for source in ("parquet", "parquet-nested"):
             write_dataset(data, folder / "source.parquet", source)
             target = folder / f"target{FORMATS[to].extension}"

@@ -21,11 +21,11 @@ from click.testing import CliRunner
 from bagwise.bags import BagDataset, Bags
 from bagwise.cli import main
 from bagwise.exceptions import BagwiseError, FormatError, MemoryLimitError
-from bagwise.io.arff import read_arff
-from bagwise.io.formats import FORMATS, read_dataset, write_dataset
+from bagwise.io.data.arff import read_arff
+from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
+from bagwise.io.data.parquet import ParquetBags
+from bagwise.io.data.parquet_footer import count_values
 from bagwise.io.labels import read_labels
-from bagwise.io.parquet import ParquetBags
-from bagwise.io.parquet_footer import count_values
 from bagwise.io.text import read_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -288,8 +288,8 @@ def test_long_text_takes_its_room_once(tmp_path):
     column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), [name])
     path = parquet(tmp_path, {"bag": column, "labels": column, "instance_label": column, "x": np.zeros(20_000)})
     with_peak = (
-        "import resource, sys; from bagwise.io.formats import read_dataset\n"
-        "from bagwise.io.parquet import ParquetBags\n"
+        "import resource, sys; from bagwise.io.data.formats import read_dataset\n"
+        "from bagwise.io.data.parquet import ParquetBags\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "assert len(read_dataset(sys.argv[1])) == 1\n"
         "assert [len(piece) for piece in ParquetBags(sys.argv[1]).iter_bags()] == [1]\n"
@@ -344,7 +344,7 @@ def test_parquet_in_parts_needs_sorted_bags(tmp_path):
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("group", [1, 4, 100])
 def test_parquet_in_parts_gives_every_bag_once_and_whole(tmp_path, monkeypatch, batch, group):
-    monkeypatch.setattr("bagwise.io.parquet.BATCH_ROWS", batch)
+    monkeypatch.setattr("bagwise.io.data.parquet.BATCH_ROWS", batch)
     rng = np.random.default_rng(batch)
     sizes = rng.integers(1, 9, 12)
     names = [f"b{i}" for i in range(12)]
@@ -365,8 +365,8 @@ def test_parquet_in_parts_gives_every_bag_once_and_whole(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize("form", ["long", "nested"])
 def test_classes_of_instances_are_the_same_in_all_parts(tmp_path, monkeypatch, form):
-    monkeypatch.setattr("bagwise.io.parquet.BATCH_ROWS", 1)
-    monkeypatch.setattr("bagwise.io.parquet.BATCH_BAGS", 1)
+    monkeypatch.setattr("bagwise.io.data.parquet.BATCH_ROWS", 1)
+    monkeypatch.setattr("bagwise.io.data.parquet.BATCH_BAGS", 1)
     columns = {
         "long": {"bag": ["a", "a", "b"], "instance_label": ["v;w", None, "u"], "x": [1.0, 2.0, 3.0]},
         "nested": {

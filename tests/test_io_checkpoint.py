@@ -14,7 +14,7 @@ from bagwise.annotation import CLPL, ORedLogisticRegression, SupportInstanceMach
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.checkpoint import Checkpoint, fingerprint
-from bagwise.io.formats import write_dataset
+from bagwise.io.data.formats import write_dataset
 from bagwise.training import fit_dataset
 
 LEARNERS = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bagwise.bags import BagDataset, Bags, offsets_of
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.formats import (
+from bagwise.io.data.formats import (
     BAG_NAMES,
     CLASS_NAMES,
     FEATURE_NAMES,

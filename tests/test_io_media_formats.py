@@ -13,7 +13,7 @@ import pytest
 from pycocotools.coco import COCO
 
 from bagwise.exceptions import InputError
-from bagwise.io.media import FORMATS, check_formats, formats_of, write_formats
+from bagwise.io.annotations import FORMATS, check_formats, formats_of, write_formats
 from media_examples import MAKERS, TEXT, pictures, sounds, texts
 
 GOLDEN = Path(__file__).parent / "golden"

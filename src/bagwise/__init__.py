@@ -18,8 +18,8 @@ _NAMES = {
     "make_pipeline": "bagwise.pipeline",
     "save": "bagwise.io",
     "load": "bagwise.io",
-    "read_dataset": "bagwise.io.formats",
-    "write_dataset": "bagwise.io.formats",
+    "read_dataset": "bagwise.io.data.formats",
+    "write_dataset": "bagwise.io.data.formats",
 }
 _MODULES = (
     "annotation",

@@ -105,7 +105,7 @@ class Bags:
         -------
         Bags; where `labels` or `instance_labels` are given, a `BagDataset` with them, the bags' and features' names.
         """
-        from bagwise.io.frames import read_table
+        from bagwise.io.data.frames import read_table
 
         dataset = read_table(table, bag, labels, instance_labels, features)
         return dataset.bags if labels is None and instance_labels is None else dataset

@@ -12,11 +12,11 @@ import numpy as np
 from bagwise._version import __version__
 from bagwise.bags import BagDataset, Bags
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.csv_long import write_csv_pieces
-from bagwise.io.formats import find_format, format_for_writing, guess_format, read_described, write_dataset
-from bagwise.io.long import BAG_NAME
-from bagwise.io.parquet import ParquetBags
-from bagwise.io.parquet_write import write_pieces
+from bagwise.io.data.csv_long import write_csv_pieces
+from bagwise.io.data.formats import find_format, format_for_writing, guess_format, read_described, write_dataset
+from bagwise.io.data.long import BAG_NAME
+from bagwise.io.data.parquet import ParquetBags
+from bagwise.io.data.parquet_write import write_pieces
 from bagwise.io.results import Piece
 from bagwise.io.text import check_readable
 from bagwise.pipeline import final_step

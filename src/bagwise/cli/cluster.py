@@ -79,8 +79,8 @@ def cluster(
     from bagwise.clustering import M3IC
     from bagwise.clustering.scaling import scale_bags
     from bagwise.clustering.sweep import BALANCE_VALUES
+    from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
-    from bagwise.io.formats import read_described
     from bagwise.io.results import write_about
     from bagwise.io.tables import write_csv
     from bagwise.report.clusters import cluster_rows, summarize_clusters, write_cluster_page

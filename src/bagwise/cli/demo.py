@@ -24,11 +24,11 @@ def demo(out: Path, seed: int, letters: bool, quiet: bool) -> None:
     console = make_console()
     with progress(quiet) as report:
         if letters:
-            from bagwise.demo import run_demo
+            from bagwise.demo.letters import run_demo
 
             result: Any = run_demo(out, seed, report)
         else:
-            from bagwise.soundscape_demo import run_soundscape_demo
+            from bagwise.demo.soundscape import run_soundscape_demo
 
             result = run_soundscape_demo(out, seed, report)
     (_print_letters if letters else _print_soundscape)(console, result)
@@ -70,7 +70,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _print_letters(console: Any, result: Any) -> None:
-    from bagwise.demo import MODELS, word_lines
+    from bagwise.demo.letters import MODELS, word_lines
     from bagwise.report.tables import format_table
 
     dataset = result.dataset

@@ -48,8 +48,8 @@ def evaluate(
     """Train and score models on DATA, a file of labelled bags, by the papers' protocols."""
     from bagwise.batch import settings_of
     from bagwise.catalog import make_model
+    from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
-    from bagwise.io.formats import read_described
     from bagwise.io.tables import json_lines, write_json_lines
     from bagwise.model_selection import evaluate as run
     from bagwise.model_selection import search_by_rank_loss, summarize

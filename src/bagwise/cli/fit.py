@@ -49,8 +49,8 @@ def fit(
     from bagwise.batch import settings_of
     from bagwise.catalog import make_model
     from bagwise.cli.evaluate import grid_values
+    from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
-    from bagwise.io.formats import read_described
     from bagwise.io.model import save
     from bagwise.model_selection import search_by_rank_loss
     from bagwise.training import fit_dataset

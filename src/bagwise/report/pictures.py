@@ -14,7 +14,7 @@ import numpy as np
 from bagwise.featurize import audio, image_file
 from bagwise.featurize.audio_file import audio_info, read_blocks
 from bagwise.featurize.series import read_series
-from bagwise.io.media import Annotations
+from bagwise.io.annotations import Annotations
 from bagwise.io.text import read_text
 
 N_PICTURES = 12

@@ -15,8 +15,8 @@ from bagwise.bags import BagDataset
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.featurize._result import FileBags, assemble
 from bagwise.io import save
+from bagwise.io.annotations import Annotations, check_formats, formats_of, write_formats
 from bagwise.io.labels import LabelTable, read_labels
-from bagwise.io.media import Annotations, check_formats, formats_of, write_formats
 from bagwise.memory import check_allocation
 from bagwise.pipeline import final_step
 from bagwise.workflow.featurize import Featurized, Progress, featurize_folder, refuse_other_channels
@@ -68,7 +68,7 @@ def annotate_media(
     settings : dict of str to str
         Settings of the medium that differ from the default; a trained model brings its own.
     formats : list of str or None
-        Names in `bagwise.io.media.FORMATS`; None writes all of the medium.
+        Names in `bagwise.io.annotations.FORMATS`; None writes all of the medium.
     noise_share : float
         Expected share of instances that are noise, for learners that know a background.
     max_noise : float

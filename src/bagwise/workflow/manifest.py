@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.exceptions import InputError
-from bagwise.io.media.annotations import write_json
+from bagwise.io.annotations.annotations import write_json
 from bagwise.workflow.store import FOLDER
 
 NAME = "manifest.json"

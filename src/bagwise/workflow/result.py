@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bagwise.io.media.annotations import Annotations
+from bagwise.io.annotations.annotations import Annotations
 
 Problem = tuple[str, str]
 """Name of a file, bag or row, and what is wrong with it."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
 from bagwise.io.files import atomic_write
-from bagwise.io.media.annotations import Annotations, open_folder, write_json
 from bagwise.io.text import read_text
 
 # For each medium: key of the data, kind of the result, tag and attributes of the object, tag of the labels.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bagwise.io.media.annotations import Annotations, open_folder, probability_text, write_tabbed
+from bagwise.io.annotations.annotations import Annotations, open_folder, probability_text, write_tabbed
 from bagwise.io.text import defuse
 
 HEADINGS = (

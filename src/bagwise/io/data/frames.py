@@ -10,8 +10,8 @@ import numpy as np
 from bagwise.bags import BagDataset
 from bagwise.columns import Columns
 from bagwise.exceptions import InputError
+from bagwise.io.data.long import LongTable, encode_label_lists, to_dataset
 from bagwise.io.labels import LIST_MARK
-from bagwise.io.long import LongTable, encode_label_lists, to_dataset
 
 
 def read_table(

@@ -7,14 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bagwise.exceptions import InputError
-from bagwise.io.media.annotations import PLACES, Annotations
-from bagwise.io.media.audacity import write_audacity
-from bagwise.io.media.birdnet import write_birdnet
-from bagwise.io.media.coco import write_coco
-from bagwise.io.media.label_studio import write_label_studio
-from bagwise.io.media.long_table import write_long_csv, write_long_parquet
-from bagwise.io.media.raven import write_raven
-from bagwise.io.media.spans import write_spans
+from bagwise.io.annotations.annotations import PLACES, Annotations
+from bagwise.io.annotations.audacity import write_audacity
+from bagwise.io.annotations.birdnet import write_birdnet
+from bagwise.io.annotations.coco import write_coco
+from bagwise.io.annotations.label_studio import write_label_studio
+from bagwise.io.annotations.long_table import write_long_csv, write_long_parquet
+from bagwise.io.annotations.raven import write_raven
+from bagwise.io.annotations.spans import write_spans
 
 ALL = tuple(PLACES)
 FORMATS: dict[str, tuple[tuple[str, ...], Callable[[Annotations, Path], list[Path]]]] = {

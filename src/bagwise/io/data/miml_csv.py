@@ -12,9 +12,9 @@ import numpy as np
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.csv_long import parse_numbers
+from bagwise.io.data.csv_long import parse_numbers
+from bagwise.io.data.long import LongTable, check_bare, dense_features, feature_names_of, to_dataset, unique_names
 from bagwise.io.files import atomic_write
-from bagwise.io.long import LongTable, check_bare, dense_features, feature_names_of, to_dataset, unique_names
 from bagwise.io.text import iterate_rows, read_text
 
 _COUNT = re.compile(r"[1-9][0-9]{0,5}")

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from bagwise.columns import import_pyarrow
+from bagwise.io.annotations.annotations import FINDINGS, PLACES, Annotations, open_folder
 from bagwise.io.files import atomic_write
-from bagwise.io.media.annotations import FINDINGS, PLACES, Annotations, open_folder
 from bagwise.io.tables import write_csv
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bagwise.io.annotations.annotations import Annotations, open_folder, plain_cell
 from bagwise.io.files import atomic_write
-from bagwise.io.media.annotations import Annotations, open_folder, plain_cell
 
 
 def write_audacity(annotations: Annotations, folder: Path) -> list[Path]:

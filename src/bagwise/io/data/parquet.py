@@ -1,6 +1,6 @@
 """Parquet: long (a row an instance) or nested (a row a bag), read in parts, so that a file may exceed the memory.
 
-Long files have the columns of `bagwise.io.long`. Nested files have a row a bag: ``bag``, ``labels`` (list),
+Long files have the columns of `bagwise.io.data.long`. Nested files have a row a bag: ``bag``, ``labels`` (list),
 ``instances`` (list of lists of numbers) and ``instance_labels`` (list). The key ``bagwise`` of the file's metadata
 holds JSON: the names of all classes, in order, and of the features where the columns do not tell them.
 """
@@ -18,8 +18,7 @@ import numpy as np
 from bagwise.bags import BagDataset, Bags, offsets_of
 from bagwise.columns import arrow_values, import_pyarrow
 from bagwise.exceptions import FormatError
-from bagwise.io.labels import LIST_MARK
-from bagwise.io.long import (
+from bagwise.io.data.long import (
     LABEL_PREFIX,
     Coded,
     LongTable,
@@ -30,7 +29,7 @@ from bagwise.io.long import (
     parse_location,
     to_dataset,
 )
-from bagwise.io.parquet_file import (
+from bagwise.io.data.parquet_file import (
     NEEDED_BY,
     arrow_errors,
     nested_columns,
@@ -39,7 +38,8 @@ from bagwise.io.parquet_file import (
     read_about,
     text_columns,
 )
-from bagwise.io.parquet_footer import count_values
+from bagwise.io.data.parquet_footer import count_values
+from bagwise.io.labels import LIST_MARK
 from bagwise.io.text import check_readable
 from bagwise.memory import check_allocation
 

@@ -14,9 +14,7 @@ import numpy as np
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import FormatError
-from bagwise.io.files import atomic_write
-from bagwise.io.labels import LIST_MARK, ONE_HOT
-from bagwise.io.long import (
+from bagwise.io.data.long import (
     BAG,
     BAG_NAME,
     INSTANCE_LABEL,
@@ -35,6 +33,8 @@ from bagwise.io.long import (
     parse_location,
     to_dataset,
 )
+from bagwise.io.files import atomic_write
+from bagwise.io.labels import LIST_MARK, ONE_HOT
 from bagwise.io.text import SEPARATORS, TextTable, defuse, read_rows, undefuse
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from bagwise.bags import BagDataset
 from bagwise.datasets.npz import load_npz
+from bagwise.io.data.long import dense_features
 from bagwise.io.files import atomic_write
-from bagwise.io.long import dense_features
 
 
 def read_npz(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:

@@ -17,8 +17,8 @@ import numpy as np
 
 from bagwise.bags import BagDataset, Bags
 from bagwise.exceptions import FormatError, InputError
+from bagwise.io.data.long import check_features, dense_features, feature_names_of, unique_names
 from bagwise.io.files import atomic_write
-from bagwise.io.long import check_features, dense_features, feature_names_of, unique_names
 from bagwise.io.text import check_readable, read_text
 
 _NUMERIC = ("numeric", "real", "integer")

@@ -4,7 +4,7 @@ Each writer takes `Annotations` and a folder, and gives the files it wrote. File
 same annotations give the same bytes.
 """
 
-from bagwise.io.media.annotations import Annotations
-from bagwise.io.media.formats import FORMATS, check_formats, formats_of, write_formats
+from bagwise.io.annotations.annotations import Annotations
+from bagwise.io.annotations.formats import FORMATS, check_formats, formats_of, write_formats
 
 __all__ = ["FORMATS", "Annotations", "check_formats", "formats_of", "write_formats"]

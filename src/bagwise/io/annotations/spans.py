@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bagwise.io.media.annotations import Annotations, open_folder
+from bagwise.io.annotations.annotations import Annotations, open_folder
 from bagwise.io.tables import write_json_lines
 from bagwise.io.text import read_text
 

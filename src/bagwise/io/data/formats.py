@@ -12,18 +12,18 @@ from typing import Any
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io import mat, musk
-from bagwise.io.arff import read_arff, write_arff
-from bagwise.io.csv_long import read_csv, write_csv
+from bagwise.io.data import mat, musk
+from bagwise.io.data.arff import read_arff, write_arff
+from bagwise.io.data.csv_long import read_csv, write_csv
+from bagwise.io.data.long import names_of, with_labels
+from bagwise.io.data.mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
+from bagwise.io.data.miml_csv import read_miml_csv, write_miml_csv
+from bagwise.io.data.musk import read_musk, write_musk
+from bagwise.io.data.npz import read_npz, write_npz
+from bagwise.io.data.parquet import read_parquet
+from bagwise.io.data.parquet_file import is_nested_file
+from bagwise.io.data.parquet_write import write_nested, write_parquet
 from bagwise.io.labels import read_labels
-from bagwise.io.long import names_of, with_labels
-from bagwise.io.mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
-from bagwise.io.miml_csv import read_miml_csv, write_miml_csv
-from bagwise.io.musk import read_musk, write_musk
-from bagwise.io.npz import read_npz, write_npz
-from bagwise.io.parquet import read_parquet
-from bagwise.io.parquet_file import is_nested_file
-from bagwise.io.parquet_write import write_nested, write_parquet
 from bagwise.io.text import check_readable
 
 INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES = "instance labels", "locations", "feature names"
@@ -165,7 +165,7 @@ def read_dataset(
     --------
     >>> import os, tempfile
     >>> from bagwise.datasets import make_gaussian_bags
-    >>> from bagwise.io.formats import read_dataset, write_dataset
+    >>> from bagwise.io.data.formats import read_dataset, write_dataset
     >>> path = os.path.join(tempfile.mkdtemp(), "made.csv")
     >>> data = make_gaussian_bags(n_bags=5, random_state=0)
     >>> write_dataset(data, path)

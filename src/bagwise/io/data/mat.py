@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 from bagwise.bags import BagDataset, Bags, group_rows
 from bagwise.exceptions import FormatError, InputError
+from bagwise.io.data.long import check_features, dense_features, names_of
+from bagwise.io.data.mat_check import check_mat
 from bagwise.io.files import atomic_write
-from bagwise.io.long import check_features, dense_features, names_of
-from bagwise.io.mat_check import check_mat
 from bagwise.io.text import check_readable
 
 BAGS, TARGETS = "bags", "targets"

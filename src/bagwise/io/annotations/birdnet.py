@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bagwise.io.media.annotations import Annotations, open_folder, probability_text
+from bagwise.io.annotations.annotations import Annotations, open_folder, probability_text
 from bagwise.io.tables import write_csv
 
 HEADINGS = ("Start (s)", "End (s)", "Scientific name", "Common name", "Confidence", "File")

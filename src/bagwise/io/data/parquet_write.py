@@ -13,8 +13,7 @@ import numpy as np
 from bagwise.bags import BagDataset
 from bagwise.columns import import_pyarrow
 from bagwise.exceptions import InputError
-from bagwise.io.files import atomic_write
-from bagwise.io.long import (
+from bagwise.io.data.long import (
     BAG,
     BAG_NAME,
     INSTANCE_LABEL,
@@ -27,8 +26,9 @@ from bagwise.io.long import (
     location_texts,
     names_of,
 )
-from bagwise.io.parquet import INSTANCE_LABELS, INSTANCES
-from bagwise.io.parquet_file import METADATA_KEY, NEEDED_BY
+from bagwise.io.data.parquet import INSTANCE_LABELS, INSTANCES
+from bagwise.io.data.parquet_file import METADATA_KEY, NEEDED_BY
+from bagwise.io.files import atomic_write
 
 ROW_GROUP = 1 << 16
 

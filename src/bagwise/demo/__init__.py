@@ -1,0 +1,1 @@
+"""What `bagwise demo` does: soundscapes, and letters of words."""
