@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise.columns import Columns
 from bagwise.exceptions import InputError
 
 
@@ -79,36 +80,20 @@ class Bags:
         return cls(rows, offsets)
 
     @classmethod
-    def from_table(
-        cls,
-        table: Any,
-        bag: str = "bag",
-        labels: str | Sequence[str] | None = None,
-        instance_labels: str | None = None,
-        features: Sequence[str] | None = None,
-    ) -> Any:
-        """Bags from a table of pandas, polars, pyarrow or any library that speaks Arrow or ``__dataframe__``.
+    def from_table(cls, table: Any, bag: str = "bag", features: Sequence[str] | None = None) -> Bags:
+        """Bags from a table of pandas, polars, pyarrow or another library of tables, a row an instance.
 
         Parameters
         ----------
-        table : table, a row an instance
+        table : table
         bag : str
             The column that names the bag of each row.
-        labels : str, list of str or None
-            The column of the bag's labels (lists, or text ``a;b;c``), or the columns of 0 and 1, one for each class.
-        instance_labels : str or None
-            The column of the instance's own label, missing where unknown.
         features : list of str or None
-            By default all other columns.
-
-        Returns
-        -------
-        Bags; where `labels` or `instance_labels` are given, a `BagDataset` with them, the bags' and features' names.
+            By default all other columns. `bagwise.read_table` reads labels, too.
         """
-        from bagwise.io.data.frames import read_table
-
-        dataset = read_table(table, bag, labels, instance_labels, features)
-        return dataset.bags if labels is None and instance_labels is None else dataset
+        columns = Columns(table)
+        wanted = [name for name in columns.names if name != bag] if features is None else list(features)
+        return cls.from_groups(columns.numbers(wanted), columns.keys(bag))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -224,6 +209,10 @@ def as_bags(X: Any) -> Bags:
     )
 
 
+Places = dict[str, np.ndarray]
+"""Columns of one length, a row an instance: where each was found."""
+
+
 @dataclass(frozen=True)
 class BagDataset:
     """Bags, their labels and everything else that is known about them.
@@ -232,14 +221,20 @@ class BagDataset:
     ----------
     bags : Bags
     Y : (n, c) uint8 array or None
-        Indicator of the labels of each bag; None where nobody labelled.
+        Indicator of the labels of each bag; a bag that nobody labelled has a row of zeros. None where no bag is.
     class_names : list of length c
         Any hashable values.
     instance_labels : Bags of int or None
         Index of the class of each instance, -1 where unknown.
-    bag_names, feature_names : list or None
-    locations : list of dict or None
-        Where each instance was found: file, seconds and hertz; file and polygon; file and characters.
+    bag_names : list
+        0, 1, 2, ... where nobody named the bags.
+    feature_names : list or None
+    locations : dict of (m,) arrays or None
+        Where each instance was found, a column for each fact: file, seconds and hertz; file and polygon; file and
+        characters. None in a column of objects where there is no such fact.
+    labelled : (n,) array of bool
+        Which bags somebody labelled; one of these with an empty set is a bag in which nothing was found. By default
+        all bags where `Y` is given, else none.
     name : str
     """
 
@@ -247,25 +242,17 @@ class BagDataset:
     Y: np.ndarray | None = None
     class_names: list[Any] = field(default_factory=list)
     instance_labels: Bags | None = None
-    bag_names: list[Any] | None = None
+    bag_names: list[Any] = None  # type: ignore[assignment]  # filled in below
     feature_names: list[str] | None = None
-    locations: list[dict[str, Any]] | None = None
+    locations: Places | None = None
+    labelled: np.ndarray = None  # type: ignore[assignment]  # filled in below
     name: str = "unnamed"
 
     def __post_init__(self) -> None:
-        n_bags, n_instances = len(self.bags), self.bags.n_instances
-        if self.Y is not None:
-            Y = as_indicator(self.Y)
-            object.__setattr__(self, "Y", Y)
-            if len(Y) != n_bags:
-                raise InputError(f"Y has {len(Y)} rows but there are {n_bags} bags; pass one row per bag.")
-            names = list(self.class_names) if len(self.class_names) else list(range(Y.shape[1]))
-            object.__setattr__(self, "class_names", names)
-            if len(names) != Y.shape[1] or len(set(names)) != len(names):
-                raise InputError(
-                    f"There are {len(names)} class names ({len(set(names))} different) but Y has {Y.shape[1]} columns; "
-                    "pass one distinct name per column."
-                )
+        n_bags = len(self.bags)
+        if self.bag_names is None:
+            object.__setattr__(self, "bag_names", list(range(n_bags)))
+        self._check_labels()
         if self.instance_labels is not None:
             labels = self.instance_labels.instances
             if not np.array_equal(self.instance_labels.offsets, self.bags.offsets):
@@ -277,13 +264,48 @@ class BagDataset:
                     f"instance_labels range from {labels.min()} to {labels.max()} but there are "
                     f"{len(self.class_names)} classes; use 0 to {len(self.class_names) - 1}, and -1 for unknown."
                 )
+        if self.locations is not None:
+            columns = {name: as_column(values) for name, values in self.locations.items()}
+            object.__setattr__(self, "locations", columns)
+            for name, values in columns.items():
+                if len(values) != self.bags.n_instances:
+                    raise InputError(f"locations[{name!r}] has {len(values)} rows, expected {self.bags.n_instances}.")
         for what, values, length in (
             ("bag_names", self.bag_names, n_bags),
-            ("locations", self.locations, n_instances),
             ("feature_names", self.feature_names, self.bags.n_features),
         ):
             if values is not None and len(values) != length:
                 raise InputError(f"{what} has {len(values)} entries, expected {length}.")
+
+    def _check_labels(self) -> None:
+        n_bags = len(self.bags)
+        labelled = np.full(n_bags, self.Y is not None) if self.labelled is None else np.asarray(self.labelled, bool)
+        object.__setattr__(self, "labelled", labelled)
+        if labelled.shape != (n_bags,):
+            raise InputError(f"labelled has shape {labelled.shape} but there are {n_bags} bags; pass one value a bag.")
+        if self.Y is None:
+            if labelled.any():
+                raise InputError(
+                    f"{labelled.sum()} bags are said to be labelled but Y is None; pass their labels in Y."
+                )
+            return
+        Y = as_indicator(self.Y)
+        object.__setattr__(self, "Y", Y)
+        if len(Y) != n_bags:
+            raise InputError(f"Y has {len(Y)} rows but there are {n_bags} bags; pass one row per bag.")
+        names = list(self.class_names) if len(self.class_names) else list(range(Y.shape[1]))
+        object.__setattr__(self, "class_names", names)
+        if len(names) != Y.shape[1] or len(set(names)) != len(names):
+            raise InputError(
+                f"There are {len(names)} class names ({len(set(names))} different) but Y has {Y.shape[1]} columns; "
+                "pass one distinct name per column."
+            )
+        stray = np.flatnonzero(~labelled & Y.any(axis=1))
+        if len(stray):
+            raise InputError(
+                f"Bag {stray[0]} is said to be unlabelled but has labels in Y ({len(stray)} such bag(s)); clear its "
+                "row, or mark it as labelled."
+            )
 
     def __len__(self) -> int:
         return len(self.bags)
@@ -293,27 +315,98 @@ class BagDataset:
         return len(self.class_names)
 
     @property
-    def label_sets(self) -> list[set[Any]]:
-        """The labels of each bag as a set of class names."""
+    def label_sets(self) -> list[set[Any] | None]:
+        """The labels of each bag as a set of class names; None for a bag that nobody labelled."""
         if self.Y is None:
             raise InputError(f"Data set {self.name!r} carries no bag labels.")
-        return [{self.class_names[c] for c in np.flatnonzero(row)} for row in self.Y]
+        return [
+            {self.class_names[c] for c in np.flatnonzero(row)} if known else None
+            for row, known in zip(self.Y, self.labelled, strict=True)
+        ]
+
+    @property
+    def positions(self) -> np.ndarray:
+        """(m,) number of each instance within its bag, from 0."""
+        return np.arange(self.bags.n_instances) - np.repeat(self.bags.offsets[:-1], self.bags.sizes)
 
     def __getitem__(self, key: Any) -> BagDataset:
         """The data set of some of the bags; an integer gives a data set of one bag."""
         index = np.array([key]) if isinstance(key, (int, np.integer)) else np.arange(len(self))[key]
-        rows = None
+        places = None
         if self.locations is not None:
-            positions = Bags(np.arange(self.bags.n_instances), self.bags.offsets)[index].instances
-            rows = [self.locations[i] for i in positions]
+            rows = Bags(np.arange(self.bags.n_instances), self.bags.offsets)[index].instances
+            places = {name: values[rows] for name, values in self.locations.items()}
         return replace(
             self,
             bags=self.bags[index],
             Y=None if self.Y is None else self.Y[index],
             instance_labels=None if self.instance_labels is None else self.instance_labels[index],
-            bag_names=None if self.bag_names is None else [self.bag_names[i] for i in index],
-            locations=rows,
+            bag_names=[self.bag_names[i] for i in index],
+            locations=places,
+            labelled=self.labelled[index],
         )
+
+    def recode(self, class_names: Sequence[Any], *, unknown: str = "error") -> BagDataset:
+        """The same data set over other classes, matched by name.
+
+        Parameters
+        ----------
+        class_names : the classes that it is to have, in their order
+        unknown : {"error", "drop"}
+            What to do with a label that is none of them: an error that names it, or it is left out.
+        """
+        column = {name: c for c, name in enumerate(class_names)}
+        codes = np.array([column.get(name, -1) for name in self.class_names] + [-1], dtype=np.int64)
+        lost = [c for c in range(self.n_classes) if codes[c] < 0 and self._occurs(c)]
+        if lost and unknown == "error":
+            raise InputError(
+                f"Data set {self.name!r} holds the label {self.class_names[lost[0]]!r}, which is none of the "
+                f"{len(column)} classes; leave it out, or add it to them."
+            )
+        Y = None
+        if self.Y is not None:
+            Y = np.zeros((len(self), len(column)), dtype=np.uint8)
+            kept = np.flatnonzero(codes[:-1] >= 0)
+            Y[:, codes[kept]] = self.Y[:, kept]
+        instance_labels = self.instance_labels
+        if instance_labels is not None:
+            instance_labels = Bags(codes[instance_labels.instances], instance_labels.offsets)
+        return replace(self, Y=Y, class_names=list(column), instance_labels=instance_labels)
+
+    def _occurs(self, c: int) -> bool:
+        """Whether any bag or instance carries a class."""
+        if self.Y is not None and self.Y[:, c].any():
+            return True
+        return self.instance_labels is not None and bool(np.any(self.instance_labels.instances == c))
+
+
+def as_column(values: Any) -> np.ndarray:
+    """A column of facts as a one-dimensional array; what is no plain number or text is kept as objects."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return values
+    values = list(values)
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float} or kinds == {bool}:
+        return np.array(values)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def columns_of(rows: Sequence[dict[str, Any]]) -> Places:
+    """Rows of facts as columns; None where a row lacks a fact that another one has."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: as_column([row.get(name) for row in rows]) for name in names}
+
+
+def rows_of(columns: Places) -> list[dict[str, Any]]:
+    """Columns of facts as one dict of plain values a row, without the facts that are None."""
+    names = list(columns)
+    lists = [columns[name].tolist() for name in names]
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        for row in zip(*lists, strict=True)
+    ]
 
 
 def as_indicator(Y: Any) -> np.ndarray:
