@@ -16,6 +16,7 @@ _NAMES = {
     "M3MIML": "bagwise.classification",
     "M3IC": "bagwise.clustering",
     "make_pipeline": "bagwise.pipeline",
+    "Run": "bagwise.workflow",
     "save": "bagwise.io",
     "load": "bagwise.io",
     "read_dataset": "bagwise.io.data.formats",

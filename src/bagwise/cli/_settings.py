@@ -1,14 +1,11 @@
-"""Settings of a learner given as name=value, checked against its signature."""
+"""Settings given as name=value: of the learner, and of the medium."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 import click
-
-WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def set_option(command: Any) -> Any:
@@ -19,59 +16,55 @@ def set_option(command: Any) -> Any:
     )(command)  # fmt: skip
 
 
-def apply_settings(model: Any, settings: Iterable[str], seed: int | None = None, jobs: int | None = None) -> Any:
-    """The model with these settings; also its seeds and numbers of jobs, where it has any."""
-    from bagwise.exceptions import InputError
-    from bagwise.pipeline import final_step, fit_parameters
-
-    everything = model.get_params(deep=True)
-    for key in everything:
-        holder, _, last = key.rpartition("__")
-        is_ours = type(everything.get(holder, model)).__module__.startswith("bagwise.")
-        if seed is not None and last == "random_state":
-            model.set_params(**{key: seed})
-        if jobs is not None and last == "n_jobs" and is_ours:  # scikit-learn's mostly do nothing, and say so
-            model.set_params(**{key: jobs})
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"--set takes NAME=VALUE, not {setting!r}.")
-        final = final_step(model)
-        own = final.get_params(deep=True)
-        key = next(iter(fit_parameters(model, **{name: None}))) if name in own else name
-        if key not in everything:
-            (probe,) = fit_parameters(model, x=None)
-            nested = [key for key in everything if "__" in key and not key.startswith(probe[:-1] or " ")]
-            hint = f"; and before it {', '.join(sorted(nested)[:6])}, ..." if nested else ""
-            raise InputError(f"{type(final).__name__} has no setting {name!r}; it has {', '.join(sorted(own))}{hint}.")
-        model.set_params(**{key: parse_value(name, text, everything[key])})
-    return model
+def medium_set_option(command: Any) -> Any:
+    """The option --medium-set."""
+    return click.option(
+        "--medium-set", "medium_settings", multiple=True, metavar="NAME=VALUE",
+        help="A setting of the medium, such as threshold=5; may be repeated.",
+    )(command)  # fmt: skip
 
 
-def _is_step(value: Any) -> bool:
-    return hasattr(value, "get_params")
+def select_options(command: Any) -> Any:
+    """The options --select, --grid and --folds."""
+    options = (
+        click.option(
+            "--select", metavar="NAME", help="Choose this setting by cross-validated rank loss, from bag labels alone."
+        ),
+        click.option("--grid", help="Values to choose from, separated by commas; for alpha 1e-9 to 1 by default."),
+        click.option("--folds", type=click.IntRange(min=2), default=10, show_default=True, help="Folds of --select."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
-def parse_value(name: str, text: str, default: Any) -> Any:
-    """The value of a setting, of the same kind as its default."""
-    from bagwise.exceptions import InputError
+def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, str]:
+    """Settings given as NAME=VALUE."""
+    settings = {}
+    for pair in pairs:
+        name, mark, value = pair.partition("=")
+        if not mark or not name:
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {pair!r}.")
+        settings[name] = value
+    return settings
 
-    value: Any = text
-    if text.casefold() in WORDS:
-        value = WORDS[text.casefold()]
-    else:
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-    kinds: dict[type, tuple[tuple[type, ...], str]] = {
-        bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
-        str: ((str,), "a word"),
-    }  # fmt: skip
-    if type(default) in kinds and value is not None:
-        allowed, expected = kinds[type(default)]
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            raise InputError(f"The setting {name!r} must be {expected}, got {text!r}.")
-    if isinstance(value, (list, dict)) or _is_step(default):
-        raise InputError(f"The setting {name!r} cannot be given on the command line; use Python for it.")
-    return value
+
+def grid_values(select: str | None, grid: str | None) -> list[float]:
+    """The values to select from."""
+    if select is None and grid is not None:
+        raise click.UsageError("--grid goes with --select.")
+    if grid is None:
+        if select not in (None, "alpha"):
+            raise click.UsageError(f"--select {select} needs --grid with the values to choose from.")
+        return [10.0**exponent for exponent in range(-9, 1)]
+    try:
+        return [_number(value) for value in grid.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--grid takes numbers separated by commas, not {grid!r}.") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)  # some settings are whole numbers, and the others take them too
+    except ValueError:
+        return float(text)

@@ -9,28 +9,34 @@ from typing import Any
 import click
 
 from bagwise.cli._common import any_path, progress
+from bagwise.cli._data import reader_options
+from bagwise.cli._settings import grid_values, medium_set_option, parse_pairs, select_options, set_option
 
 EXIT_SOME_FAILED = 3
 
 
 @click.command()
-@click.argument("folder", type=any_path())
+@click.argument("source", type=any_path())
 @click.option("--out", type=any_path(), required=True, help="Folder for the results.")
-@click.option("--labels", type=any_path(), help="Table of the labels of each file (CSV or parquet).")
+@click.option("--labels", type=any_path(), help="Table of the labels of each file or bag (CSV or parquet).")
 @click.option(
     "--columns", nargs=2, metavar="FILE LABEL",
-    help="Headings of the columns of the table that hold file and label, where there are others too.",
+    help="Headings of the columns of the table of labels that hold file and label, where there are others too.",
 )  # fmt: skip
 @click.option(
     "--model", default="ored-background", show_default=True,
     help="Name in the catalogue, to be trained; or a model file of an earlier run.",
 )  # fmt: skip
-@click.option(
-    "--medium", type=click.Choice(["audio", "image", "text", "series"]), help="Found out from the files if not given."
-)
+@set_option
+@select_options
+@click.option("--medium", metavar="NAME", help="audio, image, text, ...: found out from the files if not given.")
 @click.option("--window", type=float, help="Seconds of a piece of a recording (audio; 10 by default).")
-@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Any setting of the medium; may be repeated.")
+@medium_set_option
 @click.option("--format", "formats", multiple=True, help="Formats to write; all of the medium if not given.")
+@click.option("--instance-labels", "use_known", is_flag=True, help="Learn from the instance labels in a table, too.")
+@click.option(
+    "--known", type=any_path(), help="Instances that are known: a table or folder of Raven, Audacity, COCO, ..."
+)
 @click.option(
     "--noise-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.1, show_default=True,
     help="Expected share of instances that belong to no label.",
@@ -39,46 +45,48 @@ EXIT_SOME_FAILED = 3
     "--max-noise", type=click.FloatRange(0, 1), default=0.5, show_default=True,
     help="What is more probably noise stands in the long table only.",
 )  # fmt: skip
+@click.option("--seed", type=int, help="Of all that is random; by default as the catalogue has it.")
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Files read at a time; -1 for all cores.")
 @click.option("--no-page", is_flag=True, help="Write no report.html.")
 @click.option("--overwrite", is_flag=True, help="Replace another run in the folder for the results.")
+@click.option("--bag", metavar="COLUMN", help="The column of a file of bags that names the bag.")
+@click.option("--features", metavar="A,B,...", help="Its columns that are features; by default all others.")
+@click.option("--read-as", metavar="NAME", help="Format of a file of bags; by default it is found out.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
 def annotate(
-    folder: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, model: str, medium: str | None,
-    window: float | None, pairs: tuple[str, ...], formats: tuple[str, ...], noise_share: float, max_noise: float,
-    jobs: int, no_page: bool, overwrite: bool, quiet: bool,
+    source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, model: str,
+    settings: tuple[str, ...], select: str | None, grid: str | None, folds: int, medium: str | None, window: float | None,
+    medium_settings: tuple[str, ...], formats: tuple[str, ...], use_known: bool, known: Path | None,
+    noise_share: float, max_noise: float, seed: int | None, jobs: int, no_page: bool, overwrite: bool,
+    bag: str | None, features: str | None, read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
-    """Find and name every syllable, region or passage in the files of FOLDER.
+    """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
+
+    The folder of the results is a run: it can be corrected (bagwise correct) and fitted again (bagwise refit).
 
     Exit code 0: all is done. 3: done, but some files or labels could not be used; each is named.
     """
-    from bagwise.workflow import annotate_media
+    from bagwise.workflow import Run
 
     if columns and labels is None:
         raise click.UsageError("--columns speaks of the table of labels; give it with --labels.")
-    settings = parse_pairs(pairs)
+    reading: dict[str, Any] = parse_pairs(medium_settings, "--medium-set")
     if window is not None:
-        settings["window"] = str(window)
-    with progress(quiet) as report:
-        result = annotate_media(
-            folder, out, labels=labels, columns=columns, model=model, medium=medium, settings=settings,
-            formats=list(formats) or None, noise_share=noise_share, max_noise=max_noise, jobs=jobs, page=not no_page,
-            overwrite=overwrite, progress=report,
-        )  # fmt: skip
+        reading["window"] = window
+    options = reader_options(None, bag, features) | ({} if read_as is None else {"format": read_as})
+    with (
+        progress(quiet) as report,
+        Run.create(
+            source, out, labels=labels, columns=columns, model=model, learner=parse_pairs(settings), select=select,
+            grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
+            use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
+            max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite, progress=report,
+        ) as run,
+    ):  # fmt: skip
+        result = run.result()
     print_result(result)
     if result.problems:
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
-
-
-def parse_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Settings given as NAME=VALUE."""
-    settings = {}
-    for pair in pairs:
-        name, mark, value = pair.partition("=")
-        if not mark or not name:
-            raise click.UsageError(f"--set takes NAME=VALUE, not {pair!r}.")
-        settings[name] = value
-    return settings
 
 
 def print_result(result: Any) -> None:
@@ -100,8 +108,7 @@ def print_result(result: Any) -> None:
         values = [row["probability"] for row in shown if row["label"] == name and row["probability"] is not None]
         rows.append([name, str(counts[name]), f"{sum(values) / len(values):.2f}" if values else "-"])
     click.echo("\n" + format_table(["label", "instances", "mean probability"], rows, right=(1, 2)) + "\n")
-    for _, message in result.problems:
-        click.echo(f"Problem: {message}", err=True)
+    print_problems(result.problems)
     if result.unexplained:
         bag, labels = result.unexplained[0]
         click.echo(
@@ -115,3 +122,9 @@ def print_result(result: Any) -> None:
             click.echo(f"wrote {path}")
         if len(files) > 10:
             click.echo(f"wrote {len(files) - 1} more files in {parent}")
+
+
+def print_problems(problems: Any) -> None:
+    """Each on a line of the error output."""
+    for _, message in problems:
+        click.echo(f"Problem: {message}", err=True)

@@ -11,7 +11,7 @@ import click
 
 from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
-from bagwise.cli._settings import apply_settings
+from bagwise.cli._settings import parse_pairs
 
 DEFAULT_BALANCE = 0.1
 OPTIONS = {
@@ -75,7 +75,6 @@ def cluster(
     balances: Sequence[float] | None = _numbers("--balance", balance, float) if balance else None
     if not with_sweep and any(len(values) > 1 for values in (ks, costs or [1], balances or [1])):
         raise click.UsageError("Several values of --k, -C or --balance go with --sweep.")
-    from bagwise.batch import settings_of
     from bagwise.clustering import M3IC
     from bagwise.clustering.scaling import scale_bags
     from bagwise.clustering.sweep import BALANCE_VALUES
@@ -84,6 +83,7 @@ def cluster(
     from bagwise.io.results import write_about
     from bagwise.io.tables import write_csv
     from bagwise.report.clusters import cluster_rows, summarize_clusters, write_cluster_page
+    from bagwise.workflow.learner import apply_settings, settings_of
 
     page = None if no_page else page or out.with_suffix(".html")
     if page is not None and page.absolute() == out.absolute():
@@ -91,7 +91,7 @@ def cluster(
     for target in filter(None, (out, page)):
         check_target(target)
     model = M3IC(ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed, n_jobs=jobs)
-    apply_settings(model, settings)
+    apply_settings(model, parse_pairs(settings))
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
     quiet = quiet or as_json
     notice(f"read {data} as {understood}", quiet)

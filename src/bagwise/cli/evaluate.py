@@ -10,7 +10,7 @@ import click
 
 from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
-from bagwise.cli._settings import apply_settings, set_option
+from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_option
 
 
 @click.command()
@@ -23,15 +23,11 @@ from bagwise.cli._settings import apply_settings, set_option
     "--mode", type=click.Choice(["inductive", "transductive"]), default="inductive", show_default=True,
     help="inductive: folds over bags, test labels unknown. transductive: annotate the training bags.",
 )  # fmt: skip
-@click.option("--folds", type=click.IntRange(min=2), default=10, show_default=True, help="Folds (inductive).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Shuffles the folds.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Folds in parallel; -1 for all processors.")
 @click.option("--records", type=any_path(dir_okay=False), help="Write one JSON line a fold here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON lines instead of a table.")
-@click.option(
-    "--select", metavar="NAME", help="Choose this parameter by cross-validated rank loss, without instance labels."
-)
-@click.option("--grid", help="Values to choose from, separated by commas; for alpha 1e-9 to 1 by default.")
+@select_options
 @click.option(
     "--curve", type=any_path(dir_okay=False),
     help="With --select: a picture (PNG) of rank loss and transductive accuracy against the parameter.",
@@ -46,7 +42,6 @@ def evaluate(
     features: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Train and score models on DATA, a file of labelled bags, by the papers' protocols."""
-    from bagwise.batch import settings_of
     from bagwise.catalog import make_model
     from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
@@ -54,15 +49,16 @@ def evaluate(
     from bagwise.model_selection import evaluate as run
     from bagwise.model_selection import search_by_rank_loss, summarize
     from bagwise.report.tables import format_summary
+    from bagwise.workflow.learner import apply_settings, settings_of
 
     for target in filter(None, (records, curve)):
         check_target(target)
-    estimators = {name: apply_settings(make_model(name), settings) for name in models}
+    estimators = {name: apply_settings(make_model(name), parse_pairs(settings)) for name in models}
     made_by = {name: settings_of(estimator) for name, estimator in estimators.items()}
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
     notice(f"read {data} as {understood}", quiet or as_json)
-    if select is None and (grid is not None or curve is not None):
-        raise click.UsageError("--grid and --curve go with --select.")
+    if select is None and curve is not None:
+        raise click.UsageError("--curve goes with --select.")
     values = grid_values(select, grid)
     if select is not None and curve is not None:
         _draw_curves(estimators, dataset, select, values, curve, folds, seed, jobs)
@@ -90,25 +86,6 @@ def evaluate(
         click.echo(f"{name}: {select} = {', '.join(f'{value:g}' for value in chosen)}")
     for file in filter(None, (records, curve)):
         click.echo(f"wrote {file}")
-
-
-def grid_values(select: str | None, grid: str | None) -> list[float]:
-    """The values to select from."""
-    if grid is None:
-        if select not in (None, "alpha"):
-            raise click.UsageError(f"--select {select} needs --grid with the values to choose from.")
-        return [10.0**exponent for exponent in range(-9, 1)]
-    try:
-        return [_number(value) for value in grid.split(",")]
-    except ValueError:
-        raise click.UsageError(f"--grid takes numbers separated by commas, not {grid!r}.") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return int(text)  # some settings are whole numbers, and the others take them too
-    except ValueError:
-        return float(text)
 
 
 def _draw_curves(

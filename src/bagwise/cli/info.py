@@ -52,10 +52,10 @@ def _text(value: Any) -> str:
 
 
 def _model_facts(path: Path) -> dict[str, Any]:
-    from bagwise.batch import settings_of
     from bagwise.io.model import load, read_about
     from bagwise.io.tables import plain_value
     from bagwise.pipeline import final_step
+    from bagwise.workflow.learner import settings_of
 
     model, about = load(path), read_about(path)
     classes = getattr(final_step(model), "classes_", None)
@@ -67,7 +67,7 @@ def _model_facts(path: Path) -> dict[str, Any]:
 
 
 def _data_facts(path: Path, format_name: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    from bagwise.batch import iter_dataset
+    from bagwise.io.data.pieces import iter_dataset
     from bagwise.report.facts import DatasetFacts
 
     pieces, understood = iter_dataset(path, format_name, **options)

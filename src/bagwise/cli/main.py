@@ -9,6 +9,7 @@ from bagwise.cli._common import BagwiseGroup
 from bagwise.cli.annotate import annotate
 from bagwise.cli.cluster import cluster
 from bagwise.cli.convert import convert
+from bagwise.cli.correct import correct, refit
 from bagwise.cli.demo import demo
 from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
@@ -17,7 +18,21 @@ from bagwise.cli.inspect import inspect
 from bagwise.cli.predict import annotate_table, predict
 from bagwise.cli.reproduce import reproduce
 
-COMMANDS = (demo, annotate, inspect, fit, predict, annotate_table, evaluate, convert, info, reproduce, cluster)
+COMMANDS = (
+    demo,
+    annotate,
+    correct,
+    refit,
+    inspect,
+    fit,
+    predict,
+    annotate_table,
+    evaluate,
+    convert,
+    info,
+    reproduce,
+    cluster,
+)
 
 
 @click.group(cls=BagwiseGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -39,7 +39,7 @@ def predict(
     bag: str | None, features: str | None, out: Path | None, out_dir: Path | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Predict the label sets of the bags in DATA with MODEL, a file that fit wrote."""
-    from bagwise.batch import predict_piece
+    from bagwise.workflow.find import predict_piece
 
     options = {**reader_options(None, bag, features), "with_labels": False}
     if labels_from is not None:
@@ -63,7 +63,7 @@ def annotate_table(
     bag: str | None, features: str | None, out: Path | None, out_dir: Path | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Label every instance of the bags in DATA with MODEL, a file that fit wrote."""
-    from bagwise.batch import annotate_piece
+    from bagwise.workflow.find import annotate_piece
 
     _apply(
         model, data, format_name, reader_options(labels_from, bag, features), out, out_dir, as_json, quiet,
@@ -108,7 +108,7 @@ def _apply_one(
     estimator: Any, about: dict[str, Any], path: Path, format_name: str | None, options: dict[str, Any],
     target: Path | None, as_json: bool, quiet: bool, work: Callable[[Any, Any], Any],
 ) -> None:  # fmt: skip
-    from bagwise.batch import iter_dataset, select_features
+    from bagwise.io.data.pieces import iter_dataset, select_features
     from bagwise.io.results import write_csv_pieces, write_json_pieces, write_results
 
     datasets, understood = iter_dataset(path, format_name, **options)

@@ -15,7 +15,6 @@ from bagwise.datasets import draw_letters, make_letter_bags
 from bagwise.io import save
 from bagwise.io.tables import write_csv
 from bagwise.model_selection import evaluate, summarize
-from bagwise.report.annotations import annotation_rows
 from bagwise.report.words import draw_words
 
 MODELS = {

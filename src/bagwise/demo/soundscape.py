@@ -11,7 +11,7 @@ import numpy as np
 
 from bagwise.datasets import Soundscape, make_soundscape
 from bagwise.featurize.matching import covered_share, match_events
-from bagwise.workflow import AnnotateResult, annotate_media
+from bagwise.workflow import AnnotateResult, Run
 
 N_RECORDINGS, N_NEW = 60, 20
 FOUND = 0.5  # share of the duration of a call that must be covered for it to count as found
@@ -77,9 +77,9 @@ def run_soundscape_demo(folder: Path, seed: int = 0, progress: Progress | None =
     unheard = make_soundscape(N_NEW, random_state=seed + 1_000_003)
     new_sounds, *_ = unheard.write(folder / "new")
     step("making sounds", 2, 2)
-    result = annotate_media(sounds, folder / "run", labels=labels, overwrite=True, progress=step)
+    result = Run.create(sounds, folder / "run", labels=labels, overwrite=True, progress=step).result()
     model = folder / "run" / "model.bagwise"
-    new = annotate_media(new_sounds, folder / "run-new", model=model, overwrite=True, page=False)
+    new = Run.create(new_sounds, folder / "run-new", model=model, overwrite=True, page=False).result()
     rows = result.annotations.rows
     guess = _most_frequent(rows, scene)
     return SoundscapeDemo(

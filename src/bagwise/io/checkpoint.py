@@ -73,11 +73,16 @@ class Checkpoint:
 
     def clear(self) -> None:
         """Remove what was kept, after the fit is done; the folder goes too if nothing else is in it."""
-        for path in [*self.folder.glob("evaluations-*.npy"), *self.folder.glob(".*.tmp"), self.folder / STATE]:
+        self.forget(self.folder)
+
+    @staticmethod
+    def forget(folder: str | os.PathLike[str]) -> None:
+        """Remove what any fit kept in a folder, and the folder if nothing else is in it."""
+        folder = Path(folder)
+        for path in [*folder.glob("evaluations-*.npy"), *folder.glob(".*.tmp"), folder / STATE, folder / IDENTITY]:
             path.unlink(missing_ok=True)
-        (self.folder / IDENTITY).unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
     def _is_due(self) -> bool:
         now = time.monotonic()

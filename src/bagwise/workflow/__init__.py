@@ -1,6 +1,6 @@
-"""From a folder of media and a table of labels to annotations, in steps that can be interrupted."""
+"""From media or a table of bags to annotations that can be reopened, corrected and fitted again."""
 
-from bagwise.workflow.annotate import annotate_media
-from bagwise.workflow.result import AnnotateResult
+from bagwise.report.result import AnnotateResult
+from bagwise.workflow.run import Refit, Run
 
-__all__ = ["AnnotateResult", "annotate_media"]
+__all__ = ["AnnotateResult", "Refit", "Run"]

@@ -1,22 +1,28 @@
-"""The manifest of a run: what it is of, how it was made, what came out."""
+"""The folder of a run: its manifest, what it wrote, and who has it open."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bagwise.exceptions import InputError
 from bagwise.io.annotations.annotations import write_json
-from bagwise.workflow.store import FOLDER
 
 NAME = "manifest.json"
-FORMAT = "bagwise-run"
+FORMAT, VERSION = "bagwise-run", 2
+STATE = ".run"  # what a run needs to be opened again
+HIDDEN = (STATE, ".features")
+UNFINISHED, WRITING, FINISHED = "unfinished", "writing", "finished"
+
+_locks: dict[Path, list[Any]] = {}  # open runs of this process: descriptor of the lock, number of holders
 
 
-def open_run(out: Path, identity: dict[str, Any], overwrite: bool) -> None:
-    """Make the folder of a run, or go on in one that holds the same run.
+def start_run(out: Path, identity: dict[str, Any], overwrite: bool) -> dict[str, Any] | None:
+    """Make the folder of a run, or go on in one that holds the same run; gives the manifest of the latter.
 
     Parameters
     ----------
@@ -32,13 +38,17 @@ def open_run(out: Path, identity: dict[str, Any], overwrite: bool) -> None:
         If the folder holds another run or other files, or cannot be made.
     """
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        (out / STATE).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"The folder {out} for the results cannot be made ({error}); choose another.") from error
-    old = _read(out)
+    old = read_manifest(out)
     if old is None:
-        foreign = sorted(path.name for path in out.iterdir() if path.name != FOLDER and not path.name.endswith(".tmp"))
+        foreign = sorted(
+            path.name for path in out.iterdir() if path.name not in HIDDEN and not path.name.endswith(".tmp")
+        )
         if foreign:
+            with suppress(OSError):
+                (out / STATE).rmdir()
             raise InputError(
                 f"{out} is not empty ({', '.join(foreign[:3])}) and holds no run of bagwise; choose an empty folder."
             )
@@ -48,16 +58,28 @@ def open_run(out: Path, identity: dict[str, Any], overwrite: bool) -> None:
                 f"{out} holds another run: {_difference(old['identity'], identity)}. Choose another folder, or pass "
                 "--overwrite to replace it."
             )
-        _remove(out, old.get("outputs", []))
-    if old is None or old["identity"] != identity:
-        write_manifest(out, {"identity": identity, "status": "unfinished"})
-    (out / FOLDER).mkdir(exist_ok=True)
+        _check_no_corrections(out)
+        remove_outputs(out, old.get("outputs", []))
+        old = None
+    if old is None:
+        write_manifest(out, {"identity": identity, "status": UNFINISHED})
     for torn in out.rglob(".*.tmp"):  # left by a process that was killed while it wrote
         torn.unlink(missing_ok=True)
+    return old if old is not None and old.get("version") == VERSION else None
+
+
+def _check_no_corrections(out: Path) -> None:
+    from bagwise.workflow.corrections import FILE
+
+    if (out / FILE).exists():
+        raise InputError(
+            f"{out} holds another run, with corrections that a person made; move {out / FILE} away before it is "
+            "overwritten, or choose another folder."
+        )
 
 
 def write_manifest(out: Path, content: dict[str, Any]) -> None:
-    write_json({"format": FORMAT, "version": 1, **content}, out / NAME)
+    write_json({**content, "format": FORMAT, "version": VERSION}, out / NAME)
 
 
 def finish_run(out: Path, content: dict[str, Any]) -> None:
@@ -65,12 +87,12 @@ def finish_run(out: Path, content: dict[str, Any]) -> None:
 
     Files of a format that is no longer asked for, or of a recording that is gone, would else pass for results.
     """
-    old = _read(out) or {}
-    _remove(out, sorted({*old.get("outputs", [])} - {*content["outputs"]}))
-    write_manifest(out, {**content, "status": "finished"})
+    old = read_manifest(out) or {}
+    remove_outputs(out, sorted({*old.get("outputs", [])} - {*content["outputs"]}))
+    write_manifest(out, {**content, "status": FINISHED})
 
 
-def _remove(out: Path, names: Iterable[str]) -> None:
+def remove_outputs(out: Path, names: Iterable[str]) -> None:
     """Remove files of a run that its manifest lists, and the folders in it that are empty then."""
     for name in names:
         if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -81,16 +103,43 @@ def _remove(out: Path, names: Iterable[str]) -> None:
                 folder.rmdir()
 
 
-def _read(out: Path) -> dict[str, Any] | None:
+def read_manifest(out: Path) -> dict[str, Any] | None:
+    """The manifest of a folder; None where there is none."""
     try:
         document = json.loads((out / NAME).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise InputError(f"{out / NAME} cannot be read ({error}); choose another folder.") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT or "identity" not in document:
         raise InputError(f"{out / NAME} is not a manifest of bagwise; choose another folder.")
     return document
+
+
+def open_manifest(out: Path) -> dict[str, Any]:
+    """The manifest of a run that was finished once; an error says why there is none and what to do."""
+    manifest = read_manifest(out)
+    if manifest is None:
+        raise InputError(
+            f"{out} holds no run of bagwise: there is no {NAME} in it; give the folder that annotate wrote."
+        )
+    version = manifest.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise InputError(
+            f"{out} was written by a later bagwise (version {version} of the run's form, this one knows {VERSION}); "
+            "upgrade bagwise."
+        )
+    if version < VERSION:
+        raise InputError(
+            f"{out} was written by an earlier bagwise, which kept nothing to open it again; run the bagwise annotate "
+            "that made it once more: it goes on in the same folder."
+        )
+    if manifest.get("status") == UNFINISHED:
+        raise InputError(
+            f"The run in {out} is not finished: it is being written, or was interrupted; wait, or run the bagwise "
+            "annotate that made it once more."
+        )
+    return manifest
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
@@ -101,3 +150,64 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
                 return f"{key}: {_difference(old[key], new[key])}"
             return f"{key} is {old.get(key)!r} there and {new.get(key)!r} now"
     return "nothing differs"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Who has it open
+
+
+def lock_run(out: Path) -> Path:
+    """Keep other processes from writing to the run; what is given is to be handed to `unlock_run`.
+
+    The system lets go of the lock when the process ends, however it ends. Within one process a run may be opened again.
+    """
+    key = out.resolve()
+    if key in _locks:
+        _locks[key][1] += 1
+        return key
+    (out / STATE).mkdir(exist_ok=True)
+    descriptor = _try_lock(out / STATE)
+    if descriptor is None:
+        raise InputError(
+            f"The run in {out} is open in another process (a review, a refit, another Python); close it there first."
+        )
+    _locks[key] = [descriptor, 1]
+    return key
+
+
+def unlock_run(key: Path) -> None:
+    """Let others have the run."""
+    holder = _locks.get(key)
+    if holder is None:
+        return
+    holder[1] -= 1
+    if holder[1] == 0:
+        del _locks[key]
+        os.close(holder[0])
+
+
+def _try_lock(folder: Path) -> int | None:
+    """Descriptor of a lock on a folder; None where another process holds it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where a folder cannot be locked
+        return _try_lock_file(folder / "lock")
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _try_lock_file(path: Path) -> int | None:
+    import msvcrt
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -1,0 +1,346 @@
+"""The whole job: a folder and a table of labels in; annotations, a page and a model out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bagwise.bags import rows_of
+from bagwise.exceptions import InputError
+from bagwise.io.annotations import Annotations, check_formats, formats_of, read_marks
+from bagwise.io.annotations.compare import compare_marks
+from bagwise.pipeline import bag_tags, final_step
+from bagwise.report.page import check_page_can_be_made
+from bagwise.report.result import Problem
+from bagwise.workflow.corrections import FILE, OUTDATED, Correction, CorrectionLog
+from bagwise.workflow.featurize import Progress
+from bagwise.workflow.find import find_labels
+from bagwise.workflow.fit import fit_told, select_setting
+from bagwise.workflow.learner import DEFAULT_MODEL, RECIPE, about_model, load_trained, make_learner
+from bagwise.workflow.manifest import STATE, UNFINISHED, lock_run, start_run, unlock_run, write_manifest
+from bagwise.workflow.material import (
+    Material,
+    Source,
+    find_source,
+    read_label_table,
+    read_material,
+    read_told,
+    write_told,
+)
+from bagwise.workflow.store import file_fingerprint, fingerprint
+from bagwise.workflow.told import Told, put_together, training_set
+from bagwise.workflow.version import Version
+
+NOISE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of a run beside its source; the parameters of `create_run`."""
+
+    labels: Path | None
+    columns: tuple[str, str] | None
+    model: str
+    learner: Mapping[str, Any]
+    select: str | None
+    grid: Sequence[Any]
+    folds: int
+    use_known: bool
+    known: Path | None
+    formats: list[str]
+    noise_share: float
+    max_noise: float
+    seed: int | None
+    page: bool
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that is settled before anything is read: what becomes the run, from what, and how."""
+
+    make: Callable[..., Any]
+    out: Path
+    source: Source
+    options: Options
+    trained: Any
+    lock: Path
+    jobs: int
+    step: Progress
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes two runs the same."""
+        source, options = self.source, self.options
+        given = {
+            "columns": list(options.columns) if options.columns else None, "learner": dict(options.learner) or None,
+            "select": [options.select, list(options.grid)] if options.select else None,
+            "options": source.options or None, "use_known": options.use_known or None, "seed": options.seed,
+            "known": None if options.known is None else str(options.known.resolve()),
+        }  # fmt: skip
+        return {
+            "folder": str(source.path.resolve()),
+            "medium": source.medium.name,
+            "settings": {} if source.settings is None else source.settings.to_dict(),
+            "labels": None if options.labels is None else str(options.labels.resolve()),
+            "model": options.model,
+            **{key: value for key, value in given.items() if value is not None},
+        }
+
+    def fingerprint(self, material: Material) -> str:
+        """Differs whenever the first fit would."""
+        model = None if self.trained is None else file_fingerprint(self.options.model)
+        return fingerprint([material.to_dict(), self.identity, self.options.noise_share, self.options.folds, model])
+
+    def make_learner(self, material: Material) -> Any:
+        options = self.options
+        return make_learner(
+            options.model, options.learner, options.noise_share, has_known=bool(material.known), seed=options.seed
+        )
+
+    def select(self, model: Any, told: Told) -> dict[str, Any]:
+        """Choose the setting that is asked for; gives name and value."""
+        tags, options = bag_tags(model), self.options
+        training = training_set(told, takes_empty=tags.background, takes_known=tags.instance_labels)
+        assert options.select is not None
+        return select_setting(
+            model, training, options.select, options.grid, folds=options.folds, seed=options.seed, jobs=self.jobs
+        )
+
+
+def create_run(
+    make: Callable[..., Any],
+    source: Path,
+    out: Path,
+    *,
+    labels: str | Path | None = None,
+    columns: tuple[str, str] | None = None,
+    model: str | Path = DEFAULT_MODEL,
+    learner: Mapping[str, Any] | None = None,
+    select: str | None = None,
+    grid: Sequence[Any] = (),
+    folds: int = 10,
+    medium: str | None = None,
+    settings: Any = None,
+    reading: Mapping[str, Any] | None = None,
+    use_known: bool = False,
+    known: str | Path | None = None,
+    formats: Sequence[str] | None = None,
+    noise_share: float = NOISE_SHARE,
+    max_noise: float = 0.5,
+    seed: int | None = None,
+    jobs: int = -1,
+    page: bool = True,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Any:
+    """Annotate all media of a folder, or all bags of a file, and make a run of it.
+
+    Parameters
+    ----------
+    make : `Run`
+    source : path
+        A folder of recordings, pictures, texts or series (folders below it are searched too), or a file of bags.
+    out : path
+        Folder for the results. If it holds the same run, unfinished or not, what is done is not done again; corrections
+        that were made in it stay.
+    labels : path or None
+        Table of the labels of files or bags, in any form of `read_labels`. What has no row is annotated by the model alone.
+        None with a trained model, or where a file of bags holds its labels itself.
+    columns : (str, str) or None
+        Headings of the columns of the table that hold file and label, where there are others too.
+    model : str or path
+        Name in the catalogue, to be trained; or a model file that an earlier run wrote.
+    learner : dict or None
+        Settings of the learner, as text or values.
+    select, grid, folds : str or None, list, int
+        A setting of the learner to choose from the values of the grid by cross-validated rank loss, from bag labels alone.
+    medium : str or None
+        Name in `bagwise.featurize.media.MEDIA`; None finds it out from the endings of the files.
+    settings : dict, settings object or None
+        Settings of the medium that differ from the default; a trained model brings its own.
+    reading : dict or None
+        Options of the reader of a file of bags: format, bag, features.
+    use_known : bool
+        Learn from the instance labels that a file of bags holds.
+    known : path or None
+        Annotations of instances that are known beforehand, in any format that is written: a table or a folder.
+    formats : list of str or None
+        Names in `bagwise.io.annotations.FORMATS`; None writes all of the medium.
+    noise_share : float
+        Expected share of instances that are noise, for learners that know a background.
+    max_noise : float
+        Instances more probably noise than this stand in the long table only.
+    seed : int or None
+        Of all that is random in the learner; None leaves it as the catalogue has it.
+    jobs : int
+        Processes that read files; -1 for all cores.
+    page : bool
+        Whether to write ``report.html``.
+    overwrite : bool
+        Whether another run in `out` may be replaced.
+    progress : callable or None
+        Called with what is done, how much and of how much.
+
+    Returns
+    -------
+    Run
+    """
+    step = progress or (lambda what, done, total: None)
+    trained = load_trained(model)
+    recipe = None if trained is None else getattr(trained, RECIPE)
+    labels = None if labels is None else Path(labels)
+    if trained is None:
+        make_learner(str(model), learner or {}, noise_share, has_known=use_known or known is not None, seed=seed)
+    elif learner or select:
+        raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
+    _check_places(source, out, None if trained is None else Path(model))
+    if trained is None and labels is None and not source.is_file():
+        raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
+    table = read_label_table(labels, columns)
+    exclude = [path for path in (out, labels, known) if path is not None]
+    found = find_source(
+        source,
+        medium=medium,
+        settings=settings,
+        trained=recipe,
+        exclude=list(map(Path, exclude)),
+        options=reading or {},
+    )
+    if page:
+        check_page_can_be_made()
+    options = Options(
+        labels=labels, columns=columns, model=str(model), learner=dict(learner or {}), select=select, grid=list(grid),
+        folds=folds, use_known=use_known, known=None if known is None else Path(known),
+        formats=formats_of(found.medium) if formats is None else check_formats(formats, found.medium),
+        noise_share=noise_share, max_noise=max_noise, seed=seed, page=page,
+    )  # fmt: skip
+    lock = lock_run(out)
+    try:
+        job = Job(make, out, found, options, trained, lock, jobs, step)
+        old = start_run(out, job.identity, overwrite)
+        material = read_material(found, out, table, labels, jobs, step)
+        if not use_known:
+            material = replace(material, known=[])
+        if options.known is not None:
+            material = _with_known_marks(material, found, options.known)
+        if trained is not None:
+            material = _without_strangers(material, trained)
+        _outdate_corrections(out, material)
+        return _fit_and_write(job, old, material)
+    except BaseException:
+        unlock_run(lock)
+        raise
+
+
+def _check_places(source: Path, out: Path, model: Path | None) -> None:
+    """Refuse results in a folder that holds the media or the model, which a later run would replace or leave out."""
+    for path, what in ((source, "The media"), (model, "The model")):
+        if path is not None and path.resolve().is_relative_to(out.resolve()):
+            raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
+
+
+def _with_known_marks(material: Material, source: Source, path: Path) -> Material:
+    """The material with the instances that somebody marked before, in the format of some tool."""
+    dataset = material.dataset
+    assert dataset.locations is not None
+    names = [dataset.bag_names[i] for i in dataset.bags.bag_index]
+    empty = {"label": "", "probability": None, "runner_up": "", "noise": None, "mode": ""}
+    rows = [
+        {**place, **empty, "bag": bag, "instance": instance}
+        for place, bag, instance in zip(rows_of(dataset.locations), names, dataset.positions.tolist(), strict=True)
+    ]
+    annotations = Annotations(
+        medium=source.medium, rows=rows, files=material.files, classes=[], folder=source.folder, max_noise=1.0
+    )
+    said, problems = compare_marks(annotations, read_marks(path, annotations))
+    return replace(material, known=said, problems=[*material.problems, *problems])
+
+
+def _without_strangers(material: Material, model: Any) -> Material:
+    """The material for a trained model; a set with a label that the model never saw counts as not known."""
+    classes = {str(name) for name in final_step(model).classes_}
+    strange = {bag: sorted(set(labels) - classes) for bag, labels in material.sets.items()}
+    problems = [
+        (bag, f"{bag}: the model does not know {', '.join(labels)}; its labels are not used.")
+        for bag, labels in strange.items()
+        if labels
+    ]
+    sets = {bag: labels for bag, labels in material.sets.items() if not strange[bag]}
+    return replace(material, sets=sets, problems=[*material.problems, *problems])
+
+
+def _outdate_corrections(out: Path, material: Material) -> None:
+    """What was said of bags whose instances are others now does not count any more; the table of corrections says so."""
+    log = CorrectionLog(out / FILE)
+    said = {correction.bag for correction in log.in_force()}
+    if not said:
+        return
+    old, new = read_told(out)["prints"], material.prints()
+    changed = sorted(bag for bag in said if bag in new and bag in old and old[bag] != new[bag])
+    if changed:
+        log.append([Correction(bag, None, "", OUTDATED) for bag in changed])
+
+
+def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> Any:
+    """Fit what is not fitted yet, and write all of it."""
+    key = job.fingerprint(material)
+    options = job.options
+    manifest = {
+        "identity": job.identity,
+        "options": {
+            "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
+            "trained": job.trained is not None,
+        },
+        "fitted": key,
+        "outputs": [] if old is None else old.get("outputs", []),
+    }  # fmt: skip
+    if old is not None and old.get("fitted") == key and old.get("versions"):
+        manifest |= {name: old[name] for name in ("versions", "about", "selected") if name in old}
+        run = job.make(job.out, manifest, material, job.lock)
+    else:
+        run = _first_fit(job, manifest, material)
+    if run.corrections():
+        run.refit(progress=job.step)
+    else:
+        run.write(progress=job.step)
+    return run
+
+
+def _first_fit(job: Job, manifest: dict[str, Any], material: Material) -> Any:
+    """The fit of a new run, or of one whose files or labels changed; corrections come after it, as a refit."""
+    write_manifest(job.out, {**manifest, "status": UNFINISHED})
+    told = put_together(material.dataset, material.sets, material.known)
+    problems: list[Problem] = []
+    model = job.trained
+    job.step("learning", 0, 0)
+    if model is None:
+        _check_labelled(told, material.problems)
+        model = job.make_learner(material)
+        if job.options.select is not None:
+            manifest["selected"] = job.select(model, told)
+        problems = fit_told(
+            model, told, checkpoint=job.out / STATE / "fit", callback=lambda i, objective: job.step("learning", i, 0)
+        )
+        recipe = {
+            "medium": job.source.medium.name, "settings": job.identity["settings"],
+            "feature_names": material.dataset.feature_names, "model": job.options.model,
+        }  # fmt: skip
+        setattr(model, RECIPE, recipe)
+    job.step("learning", 1, 1)
+    write_told(job.out, material)
+    manifest["about"] = about_model(model)
+    run = job.make(job.out, manifest, material, job.lock)
+    run.add_version(model, Version(0, [], find_labels(model, told), problems))
+    return run
+
+
+def _check_labelled(told: Told, problems: Sequence[Problem]) -> None:
+    """Refuse bags none of which has a label; what was wrong with files and rows may say why."""
+    if told.dataset.n_classes == 0:
+        raise InputError(
+            "No file in which anything was found has a label, so there is nothing to learn from; check that the names "
+            "in the table of labels are those of the files."
+            + (f" The first of {len(problems)} problem(s): {problems[0][1]}" if problems else "")
+        )

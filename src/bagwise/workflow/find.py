@@ -1,0 +1,209 @@
+"""Labels and probabilities of all instances: from the bag's labels where they are known, else from the model alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import BagDataset, Bags, as_column
+from bagwise.base import Findings
+from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.io.results import Piece
+from bagwise.pipeline import bag_tags, final_step
+from bagwise.workflow.told import Told
+
+TRANSDUCTIVE, INDUCTIVE = "transductive", "inductive"
+DIGITS = 4  # of probabilities that are written
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was worked out for every instance, as columns.
+
+    Attributes
+    ----------
+    classes : list
+    label, runner_up : (m,) arrays of class indices
+        -1 where there is none.
+    probability, noise : (m,) arrays or None
+        Of the label, and of belonging to no class; rounded as they are written. None where the model gives none.
+    transductive : (m,) array of bool
+        Whether the labels of the instance's bag were known.
+    checked : (m,) array of bool
+        Whether a person said so.
+    """
+
+    classes: list[Any]
+    label: np.ndarray
+    runner_up: np.ndarray
+    probability: np.ndarray | None
+    noise: np.ndarray | None
+    transductive: np.ndarray
+    checked: np.ndarray
+
+
+def find_labels(model: Any, told: Told) -> Found:
+    """Annotate every instance; what a person said of it stands, and what is known of its bag's others counts too."""
+    dataset, classes, tags = told.dataset, final_step(model).classes_.tolist(), bag_tags(model)
+    m = dataset.bags.n_instances
+    assert dataset.Y is not None
+    told_bags = dataset.labelled & (dataset.Y.any(axis=1) | tags.background)
+    transductive = told_bags[dataset.bags.bag_index]
+    found = Found(
+        classes, np.full(m, -1), np.full(m, -1), np.zeros(m) if tags.probabilities else None,
+        np.zeros(m) if tags.background else None, transductive, told.checked,
+    )  # fmt: skip
+    recoded = dataset.recode(classes, unknown="drop")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
+        for rows in (np.flatnonzero(transductive & ~told.noise), np.flatnonzero(~transductive)):
+            if len(rows):
+                _put(found, rows, _find_rows(model, recoded, rows, is_told=bool(transductive[rows[0]])))
+    _say(found, told, classes)
+    return found
+
+
+def _find_rows(model: Any, dataset: BagDataset, rows: np.ndarray, is_told: bool) -> Findings:
+    """What the model says of some instances: bags without the instances that are noise."""
+    index, sizes = np.unique(dataset.bags.bag_index[rows], return_counts=True)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    whole = len(rows) == dataset.bags.n_instances
+    bags = dataset.bags if whole else Bags(dataset.bags.instances[rows], offsets)
+    if not is_told:
+        return model.find(bags)
+    assert dataset.Y is not None
+    known = None
+    if dataset.instance_labels is not None:
+        known = Bags(dataset.instance_labels.instances[rows], offsets)
+    return model.find(bags, dataset.Y[index], instance_labels=known)
+
+
+def _put(found: Found, rows: np.ndarray, findings: Findings) -> None:
+    found.label[rows], found.runner_up[rows] = findings.labels, findings.second
+    if found.probability is not None and findings.probability is not None:
+        found.probability[rows] = np.round(findings.probability, DIGITS)
+    if found.noise is not None and findings.background is not None:
+        found.noise[rows] = np.round(findings.background, DIGITS)
+
+
+def _say(found: Found, told: Told, classes: Sequence[Any]) -> None:
+    """Write over what a person knows better."""
+    column = {name: c for c, name in enumerate(classes)}
+    code = np.array([column.get(name, -1) for name in told.dataset.class_names] + [-1])
+    named = np.flatnonzero(told.known >= 0)
+    found.label[named], found.label[told.noise] = code[told.known[named]], -1
+    found.runner_up[told.checked] = -1
+    if found.probability is not None:
+        found.probability[named], found.probability[told.noise] = 1.0, 0.0
+    if found.noise is not None:
+        found.noise[named], found.noise[told.noise] = 0.0, 1.0
+
+
+def with_said(found: Found, told: Told) -> Found:
+    """The findings with what people said since; their labels may be new."""
+    classes = [*found.classes, *(name for name in told.dataset.class_names if name not in set(found.classes))]
+    copies = {
+        name: None if values is None else values.copy()
+        for name, values in vars(found).items()
+        if name not in ("classes", "checked")
+    }
+    said = Found(classes=classes, checked=told.checked, **copies)  # type: ignore[arg-type]
+    _say(said, told, classes)
+    return said
+
+
+def finding_columns(dataset: BagDataset, found: Found) -> dict[str, list[Any]]:
+    """Columns of plain values, a row an instance: where it was and what was worked out for it."""
+    names = as_column([*found.classes, ""])
+    m = dataset.bags.n_instances
+    absent = [None] * m
+    columns = {name: values.tolist() for name, values in (dataset.locations or {}).items()}
+    return columns | {
+        "label": names[found.label].tolist(),
+        "probability": absent if found.probability is None else found.probability.tolist(),
+        "runner_up": names[found.runner_up].tolist(),
+        "noise": absent if found.noise is None else found.noise.tolist(),
+        "mode": np.where(found.transductive, TRANSDUCTIVE, INDUCTIVE).tolist(),
+        "bag": as_column([*dataset.bag_names, None])[dataset.bags.bag_index].tolist(),
+        "instance": dataset.positions.tolist(),
+    }
+
+
+def finding_rows(dataset: BagDataset, found: Found) -> list[dict[str, Any]]:
+    """The same as one dict an instance."""
+    columns = finding_columns(dataset, found)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Pieces of a file
+
+
+def annotate_piece(model: Any, dataset: BagDataset, use_labels: bool) -> Piece:
+    """Columns bag, instance, what was found (see `finding_columns`), places, and truth where it is known.
+
+    `use_labels` chooses among the labels of the bag (transductive), where somebody labelled it; otherwise the features
+    alone decide.
+    """
+    if not hasattr(model, "find"):
+        raise InputError(f"{type(final_step(model)).__name__} does not annotate instances; use predict for bags.")
+    bare = BagDataset(
+        dataset.bags, dataset.Y if use_labels else np.zeros((len(dataset), dataset.n_classes), np.uint8),
+        dataset.class_names, bag_names=dataset.bag_names, locations=dataset.locations,
+        labelled=dataset.labelled if use_labels else np.zeros(len(dataset), bool),
+    )  # fmt: skip
+    if use_labels:
+        _refuse_unknown(bare, final_step(model).classes_.tolist())
+    found = find_labels(model, Told(bare, np.zeros(dataset.bags.n_instances, dtype=bool)))
+    columns = finding_columns(bare, found)
+    first = ("bag", "instance", "label")
+    piece = {name: columns.pop(name) for name in first}
+    for name, values in (("probability", found.probability), ("noise", found.noise)):
+        cells = columns.pop(name)
+        if values is not None:
+            piece[name] = cells
+    if found.probability is None:
+        columns.pop("runner_up")
+    if dataset.instance_labels is not None:
+        piece["truth"] = as_column([*dataset.class_names, ""])[dataset.instance_labels.instances].tolist()
+    return piece | columns
+
+
+def _refuse_unknown(dataset: BagDataset, classes: Sequence[Any]) -> None:
+    """Refuse bags with labels that the model never saw, by name: a number would count within the piece only."""
+    unknown = [name for name in dataset.class_names if name not in set(classes)]
+    for name, labels in zip(dataset.bag_names, dataset.label_sets, strict=True) if unknown else ():
+        strange = [label for label in unknown if label in (labels or set())]
+        if strange:
+            raise InputError(
+                f"The bag {name!r} carries the label {strange[0]!r}, which the model does not know; leave it out, "
+                "train anew, or do not use the labels (--inductive)."
+            )
+
+
+def predict_piece(model: Any, dataset: BagDataset, with_scores: bool = False) -> Piece:
+    """Columns bag, labels and, if asked for, ``score:NAME`` of every class."""
+    final = final_step(model)
+    classes = final.classes_.tolist()
+    predicted = np.asarray(model.predict(dataset.bags))
+    if final.single_label_:
+        sets = [[label] for label in predicted.tolist()]
+    else:  # bags share few different label sets, so each is written out once
+        packed = np.packbits(predicted.astype(bool), axis=1)
+        _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        distinct = [
+            [label for label, bit in zip(classes, row, strict=True) if bit] for row in predicted[first].tolist()
+        ]
+        sets = [distinct[i] for i in which]
+    columns: dict[str, Sequence[Any]] = {"bag": dataset.bag_names, "labels": sets}
+    if with_scores:
+        scores = np.asarray(model.decision_function(dataset.bags))
+        if scores.ndim == 1:
+            columns[f"score:{classes[-1]}"] = scores.tolist()
+        else:
+            columns |= {f"score:{label}": scores[:, c].tolist() for c, label in enumerate(classes)}
+    return columns

@@ -1,0 +1,182 @@
+"""One fit for tables and media: label names, known instances, settings, selection, progress and checkpoints."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import scipy.sparse as sp
+
+from bagwise._version import __version__
+from bagwise.bags import BagDataset
+from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.io.checkpoint import Checkpoint, fingerprint
+from bagwise.model_selection import search_by_rank_loss
+from bagwise.pipeline import bag_tags, final_step, fit_parameters
+from bagwise.report.result import Problem
+from bagwise.solvers.result import Callback
+from bagwise.workflow.learner import settings_of
+from bagwise.workflow.told import Told, TrainingSet, training_set
+
+
+def fit_dataset(
+    model: Any,
+    dataset: BagDataset,
+    *,
+    use_known: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callback | None = None,
+    interval: float = 10.0,
+) -> Checkpoint | None:
+    """Fit a model of the catalogue on the labelled bags; its classes are then the names of the labels that occur.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+    dataset : BagDataset with labels
+    use_known : bool
+        Learn from the known instance labels too. Learners that need them get them in any case.
+    checkpoint : folder or None
+        Where the state of the fit is kept, so that the same call goes on after an interruption.
+    callback : callable or None
+        Called after every iteration, by learners that have any.
+    interval : float
+        Seconds between two checkpoints.
+
+    Returns
+    -------
+    Checkpoint or None
+        To be cleared when the model is saved.
+    """
+    if dataset.Y is None:
+        raise InputError(
+            f"Data set {dataset.name!r} carries no bag labels, so nothing can be learned from it; give them in a table "
+            "(--labels, in Python labels_from)."
+        )
+    final, tags = final_step(model), bag_tags(model)
+    wanted = use_known or tags.needs_instance_labels
+    if wanted and not tags.instance_labels:
+        raise InputError(f"{type(final).__name__} cannot learn from instance labels; train it without.")
+    if wanted and dataset.instance_labels is None:
+        raise InputError(
+            f"Data set {dataset.name!r} has no instance labels, which {type(final).__name__} was to learn from."
+        )
+    if checkpoint is not None and not tags.checkpoint:
+        raise InputError(
+            f"{type(final).__name__} keeps no checkpoints; ORedLogisticRegression, SupportInstanceMachine and CLPL "
+            "do. Train it without."
+        )
+    training = labelled_bags(dataset, wanted)
+    state = None
+    if checkpoint is not None:
+        state = Checkpoint(checkpoint, fit_identity(model, training), interval)
+    fit_training_set(model, training, state, callback)
+    return state
+
+
+def labelled_bags(dataset: BagDataset, use_known: bool = False) -> TrainingSet:
+    """The labelled bags as they are, those without a label too: what to do with these is the learner's to decide."""
+    noise = np.zeros(dataset.bags.n_instances, dtype=bool)
+    if not use_known and dataset.instance_labels is not None:
+        dataset = BagDataset(dataset.bags, dataset.Y, dataset.class_names, labelled=dataset.labelled, name=dataset.name)
+    elif dataset.instance_labels is not None and not dataset.labelled.all():
+        dataset = dataset[dataset.labelled]
+        noise = np.zeros(dataset.bags.n_instances, dtype=bool)
+    return training_set(Told(dataset, noise), takes_empty=True, takes_known=use_known)
+
+
+def fit_training_set(
+    model: Any, training: TrainingSet, checkpoint: Checkpoint | None = None, callback: Callback | None = None
+) -> None:
+    """Fit, giving the learner what it takes of known instances, progress and checkpoint."""
+    tags = bag_tags(model)
+    parameters: dict[str, Any] = {}
+    if training.instance_labels is not None:
+        parameters["instance_labels"] = training.instance_labels
+    if callback is not None and tags.callback:
+        parameters["callback"] = callback
+    if checkpoint is not None:
+        parameters["checkpoint"] = checkpoint
+    model.fit(training.bags, training.label_sets, **fit_parameters(model, **parameters))
+
+
+def fit_told(
+    model: Any, told: Told, *, checkpoint: Path | None = None, callback: Callback | None = None
+) -> list[Problem]:
+    """Fit the model of a run; gives the bags whose labels cannot be explained.
+
+    Parameters
+    ----------
+    model : unfitted estimator or pipeline
+    told : Told
+    checkpoint : folder or None
+        A fit that was interrupted there goes on, if it was the same one; another one is forgotten.
+    callback : callable or None
+    """
+    tags = bag_tags(model)
+    training = training_set(told, takes_empty=tags.background, takes_known=tags.instance_labels)
+    problems = _unexplainable(told.dataset, training)
+    state = None
+    if checkpoint is not None and tags.checkpoint:
+        identity = fit_identity(model, training)
+        try:
+            state = Checkpoint(checkpoint, identity)
+        except InputError:  # of a fit that was never finished, with other data or settings
+            Checkpoint.forget(checkpoint)
+            state = Checkpoint(checkpoint, identity)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
+        try:
+            fit_training_set(model, training, state, callback)
+        except InputError as error:
+            if not problems:
+                raise
+            raise InputError(f"{error} The first of {len(problems)} problem(s): {problems[0][1]}") from error
+    if state is not None:
+        state.clear()
+    return problems
+
+
+def _unexplainable(dataset: BagDataset, training: TrainingSet) -> list[Problem]:
+    problems = []
+    for i, labels, size in zip(training.index, training.label_sets, training.bags.sizes, strict=True):
+        if len(labels) > size:
+            bag = str(dataset.bag_names[i])
+            problems.append((bag, f"{bag}: {len(labels)} labels but {size} instance(s), so not all can be explained."))
+    return problems
+
+
+def select_setting(
+    model: Any,
+    training: TrainingSet,
+    name: str,
+    values: Sequence[Any],
+    *,
+    folds: int,
+    seed: int | None,
+    jobs: int | None,
+) -> dict[str, Any]:
+    """Set the named setting to the value of least cross-validated rank loss; gives name and value."""
+    search = search_by_rank_loss(model, name, values, cv=folds, random_state=seed)
+    best = search.set_params(refit=False, n_jobs=jobs).fit(training.bags, training.label_sets).best_params_
+    model.set_params(**best)
+    return {key.rsplit("__", 1)[-1]: value for key, value in best.items()}
+
+
+def fit_identity(model: Any, training: TrainingSet) -> dict[str, Any]:
+    """What makes two fits the same: data, labels, settings, versions."""
+    X = training.bags.instances
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    known = [] if training.instance_labels is None else [training.instance_labels.instances]
+    labels = "\n".join("\t".join(sorted(map(repr, labels))) for labels in training.label_sets)
+    return {
+        "data": fingerprint(*parts, training.bags.offsets, np.frombuffer(labels.encode(), np.uint8), *known),
+        "settings": settings_of(model),
+        "steps": {key: str(value) for key, value in sorted(model.get_params(deep=True).items())},
+        "versions": {"bagwise": __version__, "numpy": np.__version__, "scipy": scipy.__version__},
+    }

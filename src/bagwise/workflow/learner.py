@@ -1,0 +1,130 @@
+"""The learner of a run: made from the catalogue with its settings, or trained earlier and brought along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bagwise._version import __version__
+from bagwise.catalog import make_model
+from bagwise.exceptions import InputError
+from bagwise.io import load
+from bagwise.pipeline import bag_tags, final_step, fit_parameters
+
+DEFAULT_MODEL = "ored-background"
+RECIPE = "featurizer_"
+"""Attribute of a trained model that says how media become its features; it is saved with the model."""
+WORDS = {"true": True, "false": False, "none": None, "null": None}
+_KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
+    str: ((str,), "a word"),
+}  # fmt: skip
+
+
+def load_trained(model: str | Path) -> Any:
+    """The estimator of a model file; None where `model` is a name of the catalogue."""
+    if not str(model).endswith(".bagwise") and not Path(model).is_file():
+        return None
+    estimator = load(model)
+    if not hasattr(estimator, RECIPE):
+        raise InputError(
+            f"{model} does not say how media become features, since it was not trained by bagwise annotate; "
+            "train one with bagwise annotate."
+        )
+    return estimator
+
+
+def make_learner(
+    name: str, settings: Mapping[str, Any], noise_share: float, *, has_known: bool = False, seed: int | None = None
+) -> Any:
+    """A fresh model of the catalogue that annotates instances, with settings and the expected share of noise.
+
+    What cannot do the work is refused here, before an hour is spent on reading files.
+    """
+    model = make_model(name)
+    tags = bag_tags(model)
+    if not tags.annotates:
+        raise InputError(f"The model {name!r} labels bags, not instances; use an annotator, such as {DEFAULT_MODEL}.")
+    if tags.needs_instance_labels and not has_known:
+        raise InputError(
+            f"The model {name!r} learns from instances whose labels are known, and none are; give some (--known), or "
+            f"use one that learns from the labels of bags, such as {DEFAULT_MODEL}."
+        )
+    apply_settings(model, settings, seed=seed)
+    final = final_step(model)
+    if bag_tags(model).background and "background_share" in final.get_params() and "background_share" not in settings:
+        final.set_params(background_share=noise_share)
+    return model
+
+
+def apply_settings(
+    model: Any, settings: Mapping[str, Any], *, seed: int | None = None, jobs: int | None = None, hint: str = ""
+) -> Any:
+    """The model with these settings, given as text or as values; also its seeds and numbers of jobs, where it has any.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+    settings : mapping
+        Name of a setting of the learner, or of a step before it as ``step__name``, to its value.
+    seed, jobs : int or None
+    hint : str
+        What stands behind the error where there is no such setting.
+    """
+    everything = model.get_params(deep=True)
+    for key in everything:
+        holder, _, last = key.rpartition("__")
+        is_ours = type(everything.get(holder, model)).__module__.startswith("bagwise.")
+        if seed is not None and last == "random_state":
+            model.set_params(**{key: seed})
+        if jobs is not None and last == "n_jobs" and is_ours:  # scikit-learn's mostly do nothing, and say so
+            model.set_params(**{key: jobs})
+    final = final_step(model)
+    own = final.get_params(deep=True)
+    for name, value in settings.items():
+        key = next(iter(fit_parameters(model, **{name: None}))) if name in own else name
+        if key not in everything:
+            (probe,) = fit_parameters(model, x=None)
+            nested = [key for key in everything if "__" in key and not key.startswith(probe[:-1] or " ")]
+            before = f"; and before it {', '.join(sorted(nested)[:6])}, ..." if nested else ""
+            raise InputError(
+                f"{type(final).__name__} has no setting {name!r}; it has {', '.join(sorted(own))}{before}.{hint}"
+            )
+        model.set_params(**{key: parse_value(name, value, everything[key])})
+    return model
+
+
+def parse_value(name: str, given: Any, default: Any) -> Any:
+    """The value of a setting, of the same kind as its default; text is read as it would be typed."""
+    value = given
+    if isinstance(given, str):
+        try:
+            value = WORDS[given.casefold()] if given.casefold() in WORDS else json.loads(given)
+        except ValueError:
+            value = given
+    if type(default) in _KINDS and value is not None:
+        allowed, expected = _KINDS[type(default)]
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise InputError(f"The setting {name!r} must be {expected}, got {given!r}.")
+    if isinstance(value, (list, dict)) or hasattr(default, "get_params"):
+        raise InputError(f"The setting {name!r} cannot be given on the command line; use Python for it.")
+    return value
+
+
+def about_model(model: Any) -> dict[str, Any]:
+    """What made annotations, for their files."""
+    recipe = getattr(model, RECIPE)
+    return {
+        "model": recipe["model"], "medium": recipe["medium"], "settings": recipe["settings"], "version": __version__,
+        "parameters": settings_of(model)["settings"],
+    }  # fmt: skip
+
+
+def settings_of(model: Any) -> dict[str, Any]:
+    """Class and parameters of the learner, as plain data; the last step of a pipeline."""
+    final = final_step(model)
+    plain = (bool, int, float, str, type(None))
+    parameters = {key: value for key, value in final.get_params(deep=False).items() if isinstance(value, plain)}
+    return {"class": type(final).__name__, "settings": parameters, "bagwise": __version__}

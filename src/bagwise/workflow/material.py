@@ -1,0 +1,336 @@
+"""What a run is made of: the bags of a folder of media or of a table, read once and kept in the folder of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+
+from bagwise.bags import BagDataset
+from bagwise.exceptions import FormatError, InputError
+from bagwise.featurize.files import FileBags, assemble
+from bagwise.featurize.media import MEDIA, check_medium, find_files, guess_medium
+from bagwise.featurize.medium import Medium
+from bagwise.io.data.formats import read_described
+from bagwise.io.data.long import unique_names
+from bagwise.io.data.pieces import select_features
+from bagwise.io.files import atomic_write
+from bagwise.io.labels import LabelTable, read_labels
+from bagwise.memory import check_allocation
+from bagwise.report.result import Problem
+from bagwise.workflow.featurize import Progress, featurize_folder
+from bagwise.workflow.labels import match_labels
+from bagwise.workflow.manifest import STATE
+from bagwise.workflow.store import FOLDER, entry_path, fingerprint, forget_others, read_entry, write_entry
+
+TABLE = "table"
+TOLD = "told.json"
+Known = list[tuple[str, int, str]]
+"""Bag, number of the instance in it, and its label."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where bags come from and how they are read.
+
+    Attributes
+    ----------
+    path : path
+        A folder of media, or a file of bags.
+    medium : Medium
+    settings : settings of the medium
+    names : list of str
+        The files, relative to the folder; of a table its own name.
+    options : dict
+        Of the reader of a table.
+    feature_names : list of str or None
+        Those of the model where it is trained already.
+    """
+
+    path: Path
+    medium: Medium
+    settings: Any
+    names: list[str]
+    options: dict[str, Any] = field(default_factory=dict)
+    feature_names: list[str] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie."""
+        return self.path.parent if self.medium.name == TABLE else self.path
+
+    def entry(self, run: Path, name: str) -> Path:
+        """Where the bags of a file are kept; another place as soon as the file changes."""
+        settings = self.options if self.medium.name == TABLE else self.settings.to_dict()
+        return entry_path(run, self.medium.name, settings, self.folder, name)
+
+
+@dataclass(frozen=True)
+class Material:
+    """The bags of a run and what was said of them when it was made.
+
+    Attributes
+    ----------
+    dataset : BagDataset
+        Without labels.
+    sets : dict
+        Bag to its labels; bags that nobody labelled are missing.
+    known : list of (bag, instance, label)
+    whole : list of str
+        Files whose labels speak of the whole file, which is then one bag.
+    files : list of dict
+        Name and facts of every file that could be read.
+    entries : dict
+        File to the name under which its bags are kept.
+    form : str
+        How the table of labels was understood.
+    problems : list of (name, message)
+    n_reused : int
+        Files that were read before.
+    """
+
+    dataset: BagDataset
+    sets: dict[str, list[str]]
+    known: Known
+    whole: list[str]
+    files: list[dict[str, Any]]
+    entries: dict[str, str]
+    form: str = ""
+    problems: list[Problem] = field(default_factory=list)
+    n_reused: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the data set itself, whose bags are kept file by file, as plain data."""
+        return {
+            "sets": self.sets, "known": self.known, "whole": self.whole, "files": self.files, "entries": self.entries,
+            "feature_names": self.dataset.feature_names, "form": self.form, "problems": self.problems,
+            "prints": self.prints(),
+        }  # fmt: skip
+
+    def prints(self) -> dict[str, str]:
+        """For each bag a short text that changes when its instances are others: by their places, else by features."""
+        dataset = self.dataset
+        places = [values for name, values in (dataset.locations or {}).items() if name != "file"]
+        features = dataset.bags.instances
+        out = {}
+        for name, start, stop in zip(dataset.bag_names, dataset.bags.offsets, dataset.bags.offsets[1:], strict=False):
+            rows = slice(start, stop)
+            of_bag = [values[rows].tolist() for values in places] if places else features[rows].tolist()
+            out[name] = fingerprint(of_bag)
+        return out
+
+
+def find_source(
+    path: Path,
+    *,
+    medium: str | None,
+    settings: Any,
+    trained: Mapping[str, Any] | None,
+    exclude: Sequence[Path],
+    options: Mapping[str, Any],
+) -> Source:
+    """Which files there are and how they are read; what is wrong is found before anything is read.
+
+    Parameters
+    ----------
+    path : a folder of media, or a file of bags
+    medium : name of the medium, None to find it out
+    settings : of the medium: a dict of those that differ from the default, or a settings object
+    trained : what a trained model says of how its features are made
+    exclude : paths that hold no media
+    options : of the reader of a table
+    """
+    expected = None if trained is None else list(trained["feature_names"] or []) or None
+    if path.is_file():
+        if settings or medium not in (None, TABLE):
+            raise InputError(f"{path} is a file of bags, which has no medium and no settings of one; leave them out.")
+        if trained is not None and trained["medium"] != TABLE:
+            raise InputError(f"The model was trained on {trained['medium']}, and {path} is a file of bags; give media.")
+        return Source(path, MEDIA[TABLE], None, [path.name], dict(options), expected)
+    if options:
+        raise InputError(
+            f"{path} holds media, and {next(iter(options))!r} is an option of files of bags; leave it out."
+        )
+    if trained is None:
+        kind = check_medium(medium or guess_medium(path, exclude))
+        reading = kind.make_settings(settings)
+    else:
+        if settings or medium not in (None, trained["medium"]):
+            raise InputError(
+                f"The model was trained on {trained['medium']} with its own settings; leave medium and settings out."
+            )
+        kind = check_medium(trained["medium"])
+        if kind.name == TABLE:
+            raise InputError(f"The model was trained on a file of bags, and {path} is no file; give one.")
+        reading = kind.make_settings(trained["settings"])
+    return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
+
+
+def read_material(
+    source: Source, run: Path, labels: LabelTable | None, label_path: Path | None, jobs: int, progress: Progress
+) -> Material:
+    """Read all files, those that were read before from what was kept, and match the table of labels."""
+    if source.medium.name == TABLE:
+        return _read_table(source, run, labels, label_path)
+    done = featurize_folder(
+        source.folder, source.names, source.medium, source.settings, run, jobs, progress, source.feature_names
+    )
+    problems = list(done.errors.items())
+    problems += [(name, f"{name}: {text}") for name, file in done.bags.items() for text in file.problems]
+    if not done.bags:
+        raise InputError(f"None of the {len(source.names)} files could be read; the first: {problems[0][1]}")
+    sets: dict[str, list[str]] = {}
+    whole: list[str] = []
+    if labels is not None and label_path is not None:
+        matched = match_labels(labels, label_path, source.names, done.bags, list(done.errors))
+        sets = {bag: sorted(names) for bag, names in matched.sets.items()}
+        whole = sorted(matched.whole)
+        problems += labels.problems + matched.problems
+    material = Material(
+        dataset=_assemble(source.medium, source.settings, done.bags, whole, source.feature_names),
+        sets=sets,
+        known=[],
+        whole=whole,
+        files=[{"file": name, **bags.info} for name, bags in done.bags.items()],
+        entries={name: source.entry(run, name).name for name in done.bags},
+        form="" if labels is None else labels.form,
+        problems=problems,
+        n_reused=done.n_reused,
+    )
+    names = set(material.dataset.bag_names)
+    return replace(material, sets={bag: found for bag, found in sets.items() if bag in names})
+
+
+def _assemble(
+    medium: Medium, settings: Any, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None
+) -> BagDataset:
+    """All bags that hold instances, with dense features: scaling would fill sparse ones anyway."""
+    merged = set(whole)
+    files = [_merge_pieces(file, name) if name in merged else file for name, file in bags.items()]
+    names = medium.feature_names(files, settings) if feature_names is None else feature_names
+    features = medium.features(files, names)
+    if sp.issparse(features):
+        n_bytes = 8 * features.shape[0] * features.shape[1]
+        check_allocation(n_bytes, "The table of terms", "keep a smaller share of the terms")
+        features = features.toarray()
+    return assemble(files, features, list(names), medium.name)
+
+
+def _merge_pieces(file: FileBags, name: str) -> FileBags:
+    """One bag of a file whose labels speak of the whole of it."""
+    return replace(file, bag_names=[name], sizes=[sum(file.sizes)])
+
+
+def _read_table(source: Source, run: Path, labels: LabelTable | None, label_path: Path | None) -> Material:
+    """The bags of a file, named by text; its own labels, or those of a second table by the names of the bags."""
+    name = source.names[0]
+    dataset, understood = read_described(source.path, **source.options)
+    dataset = select_features(dataset, source.feature_names, source.path)
+    names = unique_names(dataset)
+    sets = {}
+    if dataset.Y is not None:
+        told = zip(names, dataset.label_sets, strict=True)
+        sets = {bag: sorted(map(str, found)) for bag, found in told if found is not None}
+    known: Known = []
+    if dataset.instance_labels is not None:
+        codes = dataset.instance_labels.instances
+        bag_of, position = dataset.bags.bag_index, dataset.positions
+        known = [(names[bag_of[i]], int(position[i]), str(dataset.class_names[codes[i]])) for i in _known_rows(codes)]
+    problems: list[Problem] = []
+    if labels is not None:
+        present = set(names)
+        problems = [*labels.problems]
+        sets = {}
+        for bag, found, row in zip(labels.names, labels.label_sets, labels.rows, strict=True):
+            if bag in present:
+                sets[bag] = sorted(found)
+            else:
+                problems.append((bag, f"{label_path}, row {row}: there is no such bag ({bag!r}); it is not used."))
+    entry = source.entry(run, name)
+    n_reused = int(entry.exists())
+    X = dataset.bags.instances
+    places = dataset.locations or {}
+    file = FileBags(
+        bag_names=names, sizes=dataset.bags.sizes.tolist(), features=X, locations=dict(places),
+        info={"rows": dataset.bags.n_instances}, feature_names=dataset.feature_names,
+    )  # fmt: skip
+    write_entry(entry, file)
+    forget_others(run, [entry])
+    return Material(
+        dataset=_table_dataset(file, name),
+        sets=sets,
+        known=known,
+        whole=[],
+        files=[{"file": name, **file.info}],
+        entries={name: entry.name},
+        form=understood if labels is None else f"{understood}; labels: {labels.form}",
+        problems=problems,
+        n_reused=n_reused,
+    )
+
+
+def _known_rows(codes: Any) -> list[int]:
+    return [i for i, code in enumerate(codes.tolist()) if code >= 0]
+
+
+def _table_dataset(file: FileBags, name: str) -> BagDataset:
+    dataset = assemble([file], file.features, file.feature_names, TABLE)  # type: ignore[arg-type]
+    if "file" in (dataset.locations or {}):
+        return dataset
+    places = {"file": [name] * dataset.bags.n_instances, **(dataset.locations or {})}
+    return replace(dataset, locations=places)  # type: ignore[arg-type]
+
+
+def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str, Any]) -> Material:
+    """The material of a run that was made before, from what was kept in its folder."""
+    bags = {}
+    for name, entry in kept["entries"].items():
+        file = read_entry(run / FOLDER / entry)
+        if file is None:
+            raise FormatError(
+                f"{run / FOLDER / entry}: what was found in {name} is missing or damaged; run the bagwise annotate "
+                "that made the run once more."
+            )
+        bags[name] = file
+    if medium.name == TABLE:
+        ((name, file),) = bags.items()
+        dataset = _table_dataset(file, name)
+    else:
+        dataset = _assemble(medium, settings, bags, kept["whole"], kept["feature_names"])
+    return Material(
+        dataset=dataset,
+        sets=kept["sets"],
+        known=[(bag, instance, label) for bag, instance, label in kept["known"]],
+        whole=kept["whole"],
+        files=kept["files"],
+        entries=kept["entries"],
+        form=kept["form"],
+        problems=[(name, message) for name, message in kept["problems"]],
+    )
+
+
+def read_label_table(path: Path | None, columns: tuple[str, str] | None) -> LabelTable | None:
+    """The table of labels, with the columns that hold file and label where there are others too."""
+    if path is None:
+        return None
+    name, label = columns or (None, None)
+    return read_labels(path, name=name, label=label, repeats="join")
+
+
+def write_told(path: Path, material: Material) -> None:
+    """Keep what was said when the run was made."""
+    with atomic_write(path / STATE / TOLD, "w") as file:
+        file.write(json.dumps(material.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_told(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads((path / STATE / TOLD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path / STATE / TOLD} is missing or damaged ({error}); run the bagwise annotate that made the run once more."
+        ) from error
