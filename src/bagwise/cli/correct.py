@@ -67,9 +67,8 @@ def correct(
             for bag, label in rejected:
                 opened.reject(bag, label, by=by)
         print_problems(problems)
-        click.echo(
-            f"{'would write' if dry_run else 'wrote'} {_count([*given, *rejected])} to {opened.path / 'corrections.csv'}"
-        )
+        done = "would write" if dry_run else "wrote"
+        click.echo(f"{done} {_count([*given, *rejected])} to {opened.path / 'corrections.csv'}")
     if problems:
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
@@ -85,8 +84,8 @@ def _strange(labels: list[str], known: list[str]) -> str:
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return (
         f"The run has no label {labels[0]!r}{hint}; its labels are {', '.join(map(repr, known[:8]))}"
-        f"{', ...' if len(known) > 8 else ''}. {len(labels)} such label(s) in all: mend them, or pass --new-labels to add "
-        "them. Nothing was written."
+        f"{', ...' if len(known) > 8 else ''}. {len(labels)} such label(s) in all: mend them, or pass --new-labels to "
+        "add them. Nothing was written."
     )
 
 

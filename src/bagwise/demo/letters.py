@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from bagwise.io import save
 from bagwise.io.tables import write_csv
 from bagwise.model_selection import evaluate, summarize
 from bagwise.report.words import draw_words
+from bagwise.workflow.find import annotate_piece
 
 MODELS = {
     "most-frequent": "label counts, no features (floor)",
@@ -76,13 +77,17 @@ def run_demo(folder: Path, seed: int = 0, progress: Callable[[str, int, int], No
     truth = dataset.instance_labels.instances
     share = float(np.mean(labels == truth))
     letters = "".join(str(dataset.class_names[c]) for c in truth)
-    write_csv(annotation_rows(dataset, labels, proba), files[0])
+    write_csv(_rows(annotate_piece(model, dataset, use_labels=True)), files[0])
     draw_words(
         dataset, draw_letters(letters, random_state=seed), labels, shown, files[1],
         f"Letters worked out from the set on the left alone ({100 * share:.1f} % right in all words)",
     )  # fmt: skip
     save(model, files[2])
     return DemoResult(dataset, labels, proba, accuracies, shown, files)
+
+
+def _rows(piece: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(piece, row, strict=True)) for row in zip(*piece.values(), strict=True)]
 
 
 def choose_words(dataset: BagDataset, n_words: int) -> list[int]:

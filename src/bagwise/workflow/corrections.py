@@ -9,13 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from bagwise.exceptions import FormatError
+from bagwise.exceptions import FormatError, InputError
 from bagwise.io.files import atomic_write
 from bagwise.io.text import defuse, guess_separator, iterate_rows, undefuse
 
@@ -24,6 +25,7 @@ HEADINGS = ("bag", "instance", "label", "action", "before", "by", "call", "time"
 NEEDED = HEADINGS[:3]
 LABEL, NOISE, CONFIRMED, PRESENT, ABSENT = "label", "noise", "confirmed", "present", "absent"
 UNDO, OUTDATED = "undo", "outdated"
+LONGEST_LABEL = 200  # characters
 ACTIONS = (LABEL, NOISE, CONFIRMED, PRESENT, ABSENT, UNDO, OUTDATED)
 
 
@@ -67,6 +69,7 @@ class CorrectionLog:
     def __init__(self, path: Path):
         self.path = path
         self.entries: list[Correction] = []
+        self.last_call = 0
         self.rows: dict[int, int] = {}  # call -> row of the file on which it begins, for messages
         self._torn_from: int | None = None
         self._columns: list[str] = list(HEADINGS)
@@ -89,10 +92,6 @@ class CorrectionLog:
                 kept.append(entry)
         return kept
 
-    @property
-    def last_call(self) -> int:
-        return max((entry.call for entry in self.entries), default=0)
-
     def append(self, corrections: Sequence[Correction]) -> list[Correction]:
         """Put the rows of one call on disk; when this returns they are there, whatever happens next."""
         call, now = self.last_call + 1, datetime.now(UTC).isoformat(timespec="seconds")
@@ -106,6 +105,7 @@ class CorrectionLog:
             self._write(_as_csv(self._columns, cells, heading=self._lacks_heading).encode())
         self._cells += cells
         self.entries += entries
+        self.last_call = call
         return entries
 
     def undo(self) -> list[Correction]:
@@ -160,6 +160,7 @@ class CorrectionLog:
             entry = _parse(named, where, self.last_call + 1)
             self.rows.setdefault(entry.call, line)
             self.entries.append(entry)
+            self.last_call = max(self.last_call, entry.call)
             self._cells.append({**named, **_cells(entry)})
 
     def _without_torn_row(self, raw: bytes) -> bytes:
@@ -227,3 +228,45 @@ def _parse(cells: dict[str, str], where: str, next_call: int) -> Correction:
 def calls_of(corrections: Iterable[Correction]) -> list[int]:
     """Numbers of the calls, in order."""
     return list(dict.fromkeys(correction.call for correction in corrections))
+
+
+def check_correction(given: Any, sizes: Mapping[str, int]) -> tuple[str, int | None, str]:
+    """Bag, instance and label of what somebody wants to say, if that can be said of bags of these sizes."""
+    try:
+        bag, instance, label = given
+    except (TypeError, ValueError):
+        raise InputError(f"A correction is (bag, instance, label), not {given!r}.") from None
+    bag = str(bag)
+    if not isinstance(label, str):
+        raise InputError(f"The label of {bag!r} is {label!r}; expected text, or '' for noise.")
+    if label != label.strip() or len(label) > LONGEST_LABEL or not label.replace("\t", " ").isprintable():
+        raise InputError(
+            f"The label {label[:40]!r} (of {len(label)} characters) is too long, has blanks around it or holds "
+            f"characters that cannot be shown; use at most {LONGEST_LABEL} plain ones."
+        )
+    if instance is None and not label:
+        raise InputError(f"Of the bag {bag!r} no label was given; name one, or an instance that is noise.")
+    if instance is not None:
+        if isinstance(instance, bool) or not isinstance(instance, Integral):
+            raise InputError(f"The instance {instance!r} of {bag!r} is no whole number; count from 0 in the bag.")
+        instance = int(instance)
+    problem = misfit(bag, instance, sizes)
+    if problem is not None:
+        raise InputError(f"{problem} Nothing was written.")
+    return bag, instance, label
+
+
+def misfit(bag: str, instance: int | None, sizes: Mapping[str, int]) -> str | None:
+    """Why a correction is none of these bags, if it is not."""
+    size = sizes.get(bag)
+    if size is None:
+        return f"The run has no bag {bag!r}; its bags are {some_of(sizes)}."
+    if instance is not None and not 0 <= instance < size:
+        return f"The bag {bag!r} has no instance {instance}; it has {size}, from 0 to {size - 1}."
+    return None
+
+
+def some_of(names: Iterable[str]) -> str:
+    """The first few names, for a message."""
+    names = list(names)
+    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")

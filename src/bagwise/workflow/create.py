@@ -146,8 +146,8 @@ def create_run(
         Folder for the results. If it holds the same run, unfinished or not, what is done is not done again; corrections
         that were made in it stay.
     labels : path or None
-        Table of the labels of files or bags, in any form of `read_labels`. What has no row is annotated by the model alone.
-        None with a trained model, or where a file of bags holds its labels itself.
+        Table of the labels of files or bags, in any form of `read_labels`. What has no row is annotated by the model
+        alone. None with a trained model, or where a file of bags holds its labels itself.
     columns : (str, str) or None
         Headings of the columns of the table that hold file and label, where there are others too.
     model : str or path
@@ -155,7 +155,8 @@ def create_run(
     learner : dict or None
         Settings of the learner, as text or values.
     select, grid, folds : str or None, list, int
-        A setting of the learner to choose from the values of the grid by cross-validated rank loss, from bag labels alone.
+        A setting of the learner to choose from the values of the grid by cross-validated rank loss, from bag labels
+        alone.
     medium : str or None
         Name in `bagwise.featurize.media.MEDIA`; None finds it out from the endings of the files.
     settings : dict, settings object or None
@@ -272,7 +273,7 @@ def _without_strangers(material: Material, model: Any) -> Material:
 
 
 def _outdate_corrections(out: Path, material: Material) -> None:
-    """What was said of bags whose instances are others now does not count any more; the table of corrections says so."""
+    """What was said of bags whose instances are others now does not count any more; ``corrections.csv`` says so."""
     log = CorrectionLog(out / FILE)
     said = {correction.bag for correction in log.in_force()}
     if not said:

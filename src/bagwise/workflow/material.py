@@ -332,5 +332,6 @@ def read_told(path: Path) -> dict[str, Any]:
         return json.loads((path / STATE / TOLD).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path / STATE / TOLD} is missing or damaged ({error}); run the bagwise annotate that made the run once more."
+            f"{path / STATE / TOLD} is missing or damaged ({error}); run the bagwise annotate that made the run once "
+            "more."
         ) from error

@@ -1,7 +1,7 @@
 """A run: annotations that can be reopened, corrected and fitted again.
 
-The folder of a run holds its manifest, ``.features`` (the bags of each file), ``.run`` (what was said when it was made, and
-for each fit in force its model and findings), ``corrections.csv``, and what is written for people. The manifest is
+The folder of a run holds its manifest, ``.features`` (the bags of each file), ``.run`` (what was said when it was made,
+and for each fit in force its model and findings), ``corrections.csv``, and what is written for people. The manifest is
 replaced in one step, so that a run is always that of some moment, whenever the process is killed: what it names is
 complete, and what was half written for people is written again when the run is opened.
 """
@@ -15,17 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.bags import as_column
 from bagwise.exceptions import InputError
 from bagwise.featurize.media import check_medium
 from bagwise.io import load, save
-from bagwise.io.annotations import Annotations, check_formats, write_formats
+from bagwise.io.annotations import Annotations, check_formats, read_marks, write_formats
+from bagwise.io.annotations.compare import compare_marks
 from bagwise.io.files import atomic_write
 from bagwise.pipeline import bag_tags, final_step
 from bagwise.report.page import write_page
 from bagwise.report.result import AnnotateResult, Problem
 from bagwise.solvers.result import Callback
 from bagwise.workflow import corrections as log
-from bagwise.workflow.corrections import Correction, CorrectionLog, calls_of
+from bagwise.workflow.corrections import Correction, CorrectionLog, calls_of, check_correction, misfit, some_of
 from bagwise.workflow.create import create_run
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.find import Found, find_labels, finding_rows, with_said
@@ -44,17 +46,9 @@ from bagwise.workflow.manifest import (
 from bagwise.workflow.material import TABLE, Material, Source, read_told, reopen_material
 from bagwise.workflow.told import Told, join_told, put_together
 from bagwise.workflow.unexplained import never_given, unexplained_labels
-from bagwise.workflow.version import (
-    MODEL_FILE,
-    Version,
-    forget_versions,
-    read_version,
-    version_folder,
-    write_version,
-)
+from bagwise.workflow.version import MODEL_FILE, Version, forget_versions, read_version, version_folder, write_version
 
 PAGE = "report.html"
-LONGEST_LABEL = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -69,15 +63,17 @@ class Refit:
 class Run:
     """Annotations of the files of a folder or of the bags of a table, with the model that made them.
 
-    Made by `bagwise annotate` or `Run.create`, opened with `Run.open`. While it is open no other process can write to it;
-    `close`, or the end of a ``with`` block, lets go.
+    Made by `bagwise annotate` or `Run.create`, opened with `Run.open`. While it is open no other process can write to
+    it; `close`, or the end of a ``with`` block, lets go.
 
     Attributes
     ----------
     path : Path
     medium : Medium
-    problems : list of (name, message)
-        Files, rows, labels and corrections that could not be used or that look wrong.
+    manifest : dict
+        What ``manifest.json`` says.
+    material : Material
+        The bags and what was said of them when the run was made.
 
     Examples
     --------
@@ -90,8 +86,8 @@ class Run:
     >>> run = Run.create(folder / "made.csv", folder / "run", page=False)
     >>> row = run.annotations()[0]
     >>> run.correct([(row["bag"], row["instance"], row["label"])])  # confirmed
-    >>> run.refit().changed
-    0
+    >>> [correction["action"] for correction in Run.open(folder / "run").corrections()]
+    ['confirmed']
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any], material: Material, lock: Path):
@@ -102,8 +98,17 @@ class Run:
         self._lock: Path | None = lock
         self._log = CorrectionLog(path / log.FILE)
         self._n_reused = material.n_reused
+        dataset = material.dataset
+        self._number = {name: i for i, name in enumerate(dataset.bag_names)}
+        self._sizes = dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True))
         self._version: Version | None = None
-        self._said: tuple[list[Correction], list[Problem]] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Work out again, when it is asked for, what follows from the corrections."""
+        self._fitting: tuple[list[Correction], list[Problem]] | None = None
+        self._told: Told | None = None
+        self._found: Found | None = None
 
     # -- opening and closing ------------------------------------------------------------------------------------------
 
@@ -118,14 +123,13 @@ class Run:
             Where its media (or its table) are now, if they were moved.
         """
         path = Path(path)
-        manifest = open_manifest(path)
+        open_manifest(path)
         lock = lock_run(path)
         try:
-            manifest = open_manifest(path)  # what another process wrote until it let go
-            kept = read_told(path)
+            manifest = open_manifest(path)  # as it is now that nobody else writes
             medium = check_medium(manifest["identity"]["medium"])
-            settings = None if medium.name == TABLE else medium.make_settings(manifest["identity"]["settings"])
-            run = cls(path, manifest, reopen_material(path, medium, settings, kept), lock)
+            settings = medium.make_settings(manifest["identity"]["settings"])
+            run = cls(path, manifest, reopen_material(path, medium, settings, read_told(path)), lock)
             if media is not None:
                 run.manifest["media"] = str(Path(media).resolve())
             if manifest["status"] == WRITING:
@@ -137,7 +141,7 @@ class Run:
 
     @classmethod
     def create(cls, source: str | Path, out: str | Path, **options: Any) -> Run:
-        """Annotate a folder of media or a file of bags; see `bagwise.workflow.create.create_run` for all options."""
+        """Annotate a folder of media or a file of bags; `bagwise.workflow.create.create_run` tells all options."""
         return create_run(cls, Path(source), Path(out), **options)
 
     def close(self) -> None:
@@ -157,7 +161,7 @@ class Run:
             self.close()
 
     def __repr__(self) -> str:
-        return f"<Run: {self.path}, {len(self.material.dataset)} bags, version {self.version}>"
+        return f"<Run: {self.path}, {len(self._sizes)} bags, version {self.version}>"
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -183,17 +187,18 @@ class Run:
 
     @property
     def problems(self) -> list[Problem]:
+        """Files, rows, labels and corrections that could not be used or that look wrong: name and message."""
         moved = [] if self.media.exists() else [(str(self.media), _moved(self.media))]
         return [*moved, *self.material.problems, *self._current().problems, *self._corrections()[1]]
 
     def annotations(self) -> list[dict[str, Any]]:
         """What is known of every instance: one dict each, with the stable key "bag" and "instance".
 
-        Also "file", places, "label" ("" for noise that a person named, and in bags without labels), "probability" (of the
-        label), "runner_up", "noise" (probability of belonging to no label), "mode", and "checked": whether a person said
-        so. What was corrected since the last refit is in it; what follows from that comes with the next.
+        Also "file", places, "label" ("" for noise that a person named, and in bags without labels), "probability" (of
+        the label), "runner_up", "noise" (probability of belonging to no label), "mode", and "checked": whether a person
+        said so. What was corrected since the last refit is in it; what follows from that comes with the next.
         """
-        found = self._found()
+        found = self.found()
         rows = finding_rows(self.material.dataset, found)
         for row, checked in zip(rows, found.checked.tolist(), strict=True):
             row["checked"] = checked
@@ -203,9 +208,24 @@ class Run:
         """What people said and nobody took back: one dict each, see `bagwise.workflow.corrections.Correction`."""
         return [asdict(correction) for correction in self._corrections()[0]]
 
+    def found(self) -> Found:
+        """The findings as columns, with what was corrected since the last refit."""
+        if self._found is None:
+            version = self._current()
+            is_new = calls_of(self._corrections()[0]) == version.calls
+            self._found = version.found if is_new else with_said(version.found, self.told())
+        return self._found
+
+    def told(self) -> Told:
+        """The bags with all that was said of them."""
+        if self._told is None:
+            material = self.material
+            self._told = put_together(material.dataset, material.sets, material.known, self._corrections()[0])
+        return self._told
+
     def result(self) -> AnnotateResult:
         """Annotations and all that the page and the command line tell of them."""
-        told, found = self.told(), self._found()
+        told, found = self.told(), self.found()
         unexplained = unexplained_labels(told, found)
         annotations = Annotations(
             medium=self.medium,
@@ -221,57 +241,31 @@ class Run:
             annotations=annotations,
             problems=problems + never_given(annotations, unexplained, problems),
             unexplained=unexplained,
-            outputs=[self.path / name for name in self.manifest.get("outputs", [])],
+            outputs=[self.path / name for name in self.manifest.get("outputs", [])] + [self.path / NAME],
             form=self.material.form,
             n_reused=self._n_reused,
             label_sets=dict(zip(map(str, told.dataset.bag_names), told.dataset.label_sets, strict=True)),
         )
-
-    def told(self) -> Told:
-        """The bags with all that was said of them."""
-        return self._told(self._corrections()[0])
-
-    def _told(self, corrections: Sequence[Correction]) -> Told:
-        return put_together(self.material.dataset, self.material.sets, self.material.known, corrections)
 
     def _current(self) -> Version:
         if self._version is None or self._version.number != self.version:
             self._version = read_version(self.path, self.version, self.material.dataset.bags.n_instances)
         return self._version
 
-    def _found(self) -> Found:
-        version = self._current()
-        if calls_of(self._corrections()[0]) == version.calls:
-            return version.found
-        return with_said(version.found, self.told())
-
     def _corrections(self) -> tuple[list[Correction], list[Problem]]:
         """The corrections that count, and what is wrong with those that do not fit the run."""
-        if self._said is None:
+        if self._fitting is None:
             fitting, problems = [], []
             for correction in self._log.in_force():
-                problem = self._misfit(correction.bag, correction.instance)
+                problem = misfit(correction.bag, correction.instance, self._sizes)
                 if problem is None:
                     fitting.append(correction)
-                else:
-                    row = self._log.rows.get(correction.call)
-                    where = f"{self._log.path}, row {row}" if row else f"{self._log.path}, call {correction.call}"
-                    problems.append((correction.bag, f"{where}: {problem} It is not used; mend or remove the row."))
-            self._said = fitting, problems
-        return self._said
-
-    def _misfit(self, bag: str, instance: int | None) -> str | None:
-        """Why a correction is none of this run, if it is not."""
-        size = self._sizes().get(bag)
-        if size is None:
-            return f"The run has no bag {bag!r}; its bags are {_some(self._sizes())}."
-        if instance is not None and not 0 <= instance < size:
-            return f"The bag {bag!r} has no instance {instance}; it has {size}, from 0 to {size - 1}."
-        return None
-
-    def _sizes(self) -> dict[str, int]:
-        dataset = self.material.dataset
-        return dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True))
+                    continue
+                row = self._log.rows.get(correction.call)
+                where = f"{self._log.path}, row {row}" if row else f"{self._log.path}, call {correction.call}"
+                problems.append((correction.bag, f"{where}: {problem} It is not used; mend or remove the row."))
+            self._fitting = fitting, problems
+        return self._fitting
 
     # -- corrections --------------------------------------------------------------------------------------------------
 
@@ -292,29 +286,41 @@ class Run:
         InputError
             If any of them is impossible; nothing is written then.
         """
-        current = {(row["bag"], row["instance"]): row["label"] for row in self.annotations()}
+        found, offsets = self.found(), self.material.dataset.bags.offsets
         entries = []
-        for given in corrections:
-            bag, instance, label = self._checked(given)
+        checked = [check_correction(given, self._sizes) for given in corrections]
+        self._check_unchanged({bag for bag, _, _ in checked})
+        for bag, instance, label in checked:
             if instance is None:
                 entries.append(Correction(bag, None, label, log.PRESENT, by=by))
                 continue
-            before = current[bag, instance]
+            code = found.label[offsets[self._number[bag]] + instance]
+            before = found.classes[code] if code >= 0 else ""
             action = log.CONFIRMED if label == before else log.LABEL if label else log.NOISE
             entries.append(Correction(bag, instance, label, action, before, by))
         self._append(entries)
 
     def reject(self, bag: str, label: str, *, by: str = "") -> None:
-        """Say that a bag does not carry a label; instances that were named so by a person are unknown again."""
-        bag, _, label = self._checked((bag, None, label))
-        sets = self.told().dataset
-        listed = sets.label_sets[list(sets.bag_names).index(bag)]
+        """Say that a bag does not carry a label; instances that a person named so are unknown again."""
+        bag, _, label = check_correction((bag, None, label), self._sizes)
+        listed = self.told().dataset.label_sets[self._number[bag]]
         if listed is None or label not in listed:
-            raise InputError(
-                f"The bag {bag!r} does not list {label!r}; it lists {_some(sorted(listed or ())) or 'no label'}. Nothing was "
-                "taken away."
-            )
+            has = f"it lists {some_of(sorted(listed))}" if listed else "it lists no label"
+            raise InputError(f"The bag {bag!r} does not list {label!r}; {has}. Nothing was taken away.")
         self._append([Correction(bag, None, label, log.ABSENT, before=label, by=by)])
+
+    def compare(self, path: str | Path, format: str | None = None) -> tuple[list[tuple[str, int, str]], list[Problem]]:
+        """What somebody put right elsewhere: corrections for `correct`, and marks that fit no instance.
+
+        Parameters
+        ----------
+        path : file or folder
+            Annotations in a format that bagwise writes, edited in Raven, Audacity, Label Studio or by hand.
+        format : str or None
+            A name of `bagwise.io.annotations.FORMATS`; None finds it out.
+        """
+        annotations = self.result().annotations
+        return compare_marks(annotations, read_marks(path, annotations, format))
 
     def undo(self) -> list[dict[str, Any]]:
         """Take back the last call of `correct` or `reject` that counts, and give what it said.
@@ -323,7 +329,7 @@ class Run:
         """
         self._check_open()
         taken = self._log.undo()
-        self._said = None
+        self._forget()
         calls = set(calls_of(self._corrections()[0]))
         versions = list(self.manifest["versions"])
         while len(versions) > 1 and not calls.issuperset(versions[-1]["calls"]):
@@ -337,55 +343,35 @@ class Run:
         self._check_open()
         if entries:
             self._log.append(entries)
-            self._said = None
+            self._forget()
 
     def _check_open(self) -> None:
         if self._lock is None:
             raise InputError(f"The run in {self.path} was closed; open it again with Run.open.")
 
-    def _checked(self, given: Any) -> tuple[str, int | None, str]:
-        """Bag, instance and label of a correction, if they can be."""
-        try:
-            bag, instance, label = given
-        except (TypeError, ValueError):
-            raise InputError(f"A correction is (bag, instance, label), not {given!r}.") from None
-        bag = str(bag)
-        if not isinstance(label, str):
-            raise InputError(f"The label of {bag!r} is {label!r}; expected text, or '' for noise.")
-        if label != label.strip() or len(label) > LONGEST_LABEL or not label.replace("\t", " ").isprintable():
-            raise InputError(
-                f"The label {label[:40]!r} (of {len(label)} characters) is too long, has blanks around it or holds "
-                f"characters that cannot be shown; use at most {LONGEST_LABEL} plain ones."
-            )
-        if instance is None and not label:
-            raise InputError(f"Of the bag {bag!r} no label was given; name one, or an instance that is noise.")
-        if instance is not None:
-            if isinstance(instance, bool) or not isinstance(instance, (int, np.integer)):
-                raise InputError(f"The instance {instance!r} of {bag!r} is no whole number; count from 0 in the bag.")
-            instance = int(instance)
-        problem = self._misfit(bag, instance)
-        if problem is not None:
-            raise InputError(f"{problem} Nothing was written.")
-        self._check_unchanged(bag)
-        return bag, instance, label
+    def _check_unchanged(self, bags: Iterable[str]) -> None:
+        """Refuse to speak of instances that may be others in the file by now; a file that is gone is no news."""
+        names = {self.file_of(bag): bag for bag in bags}
+        for name, bag in names.items():
+            if not (self.folder / name).exists():
+                continue
+            if self._source(name).entry(self.path, name).name != self.material.entries[name]:
+                raise InputError(
+                    f"{self.folder / name} changed since it was annotated, so the instances of {bag!r} may be others "
+                    "now; run the bagwise annotate that made the run once more. Nothing was written."
+                )
 
-    def _check_unchanged(self, bag: str) -> None:
-        """Refuse to speak of instances that may not be the ones in the file any more; a file that is gone is no news."""
+    def file_of(self, bag: str) -> str:
+        """The file, relative to `folder`, that a bag comes from."""
+        if self.medium.name == TABLE:
+            return self.material.files[0]["file"]
         dataset = self.material.dataset
         assert dataset.locations is not None
-        row = dataset.bags.offsets[dataset.bag_names.index(bag)]
-        name = self.material.files[0]["file"] if self.medium.name == TABLE else str(dataset.locations["file"][row])
-        if not (self.folder / name).exists():
-            return
-        if self._source(name).entry(self.path, name).name != self.material.entries[name]:
-            raise InputError(
-                f"{self.folder / name} changed since it was annotated, so the instances of {bag!r} may be others now; run "
-                "the bagwise annotate that made the run once more."
-            )
+        return str(dataset.locations["file"][dataset.bags.offsets[self._number[bag]]])
 
     def _source(self, name: str) -> Source:
         identity = self.manifest["identity"]
-        settings = None if self.medium.name == TABLE else self.medium.make_settings(identity["settings"])
+        settings = self.medium.make_settings(identity["settings"])
         return Source(self.media, self.medium, settings, [name], identity.get("options", {}))
 
     # -- fitting again ------------------------------------------------------------------------------------------------
@@ -407,31 +393,29 @@ class Run:
             Whether the page is written; None as when the run was made.
         """
         self._check_open()
-        corrections = self._corrections()[0]
-        before = self._current()
-        if calls_of(corrections) == before.calls:
+        calls, before = calls_of(self._corrections()[0]), self._current()
+        if calls == before.calls:
             self.write(progress=progress, page=page)
             return Refit(self.version, 0, self.problems)
-        told = self._told(corrections)
+        told = self.told()
         model = load(version_folder(self.path, self.version) / MODEL_FILE)
         problems = self._fit(model, told, callback)
         found = find_labels(model, told)
         number = max(version["number"] for version in self.manifest["versions"]) + 1
-        self.add_version(model, Version(number, calls_of(corrections), found, problems))
+        self.add_version(model, Version(number, calls, found, problems))
         self.write(progress=progress, page=page)
-        old = np.array([*before.found.classes, ""], dtype=object)[before.found.label]
-        new = np.array([*found.classes, ""], dtype=object)[found.label]
-        return Refit(number, int(np.sum(old != new)), self.problems)
+        changed = _names(before.found) != _names(found)
+        return Refit(number, int(np.sum(changed)), self.problems)
 
     def _fit(self, model: Any, told: Told, callback: Callback | None) -> list[Problem]:
         """Fit the model again, starting from its weights where it can."""
-        final = final_step(model)
-        told = self._with_training_run(told)
-        warm = bag_tags(model).warm_start and not final.get_params().get("warm_start", True)
+        final, recipe = final_step(model), getattr(model, RECIPE)
+        warm = bag_tags(model).warm_start and not final.get_params()["warm_start"]
         if warm:
             final.set_params(warm_start=True)
-        recipe = getattr(model, RECIPE)
-        problems = fit_told(model, told, checkpoint=self.path / STATE / "fit", callback=callback)
+        problems = fit_told(
+            model, self._with_training_run(told), checkpoint=self.path / STATE / "fit", callback=callback
+        )
         if warm:
             final.set_params(warm_start=False)
         setattr(model, RECIPE, recipe)
@@ -446,18 +430,19 @@ class Run:
             other = Run.open(folder)
         except InputError as error:
             raise InputError(
-                f"The model of this run was trained by another one, whose bags are needed to learn again, and that cannot "
-                f"be opened ({error})"
+                "The model of this run was trained by another one, whose bags are needed to learn again, and that one "
+                f"cannot be opened: {error}"
             ) from error
         with other:
             return join_told(other._with_training_run(other.told()), told)
 
     def add_version(self, model: Any, version: Version) -> None:
-        """Keep model and findings, then make them the run's."""
-        version_folder(self.path, version.number).mkdir(parents=True, exist_ok=True)
+        """Keep model and findings of a fit, then make them the run's."""
+        folder = version_folder(self.path, version.number)
+        folder.mkdir(parents=True, exist_ok=True)
         recipe = getattr(model, RECIPE)
         about = {"model": recipe["model"], **settings_of(model), "feature_names": recipe["feature_names"]}
-        save(model, version_folder(self.path, version.number) / MODEL_FILE, about)
+        save(model, folder / MODEL_FILE, about)
         write_version(self.path, version)
         self._version = version
         entry = {"number": version.number, "calls": version.calls}
@@ -468,6 +453,7 @@ class Run:
         self.manifest = {**self.manifest, "versions": versions, "status": WRITING}
         write_manifest(self.path, self.manifest)
         forget_versions(self.path, [version["number"] for version in versions])
+        self._found = None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -489,13 +475,13 @@ class Run:
         names = options["formats"] if formats is None else check_formats(formats, self.medium)
         result = self.result()
         outputs, problems = self._write_formats(result.annotations, names)
+        result = replace(result, problems=result.problems + problems)
         if not options["trained"] or self.version > 0:
-            model = (version_folder(self.path, self.version) / MODEL_FILE).read_bytes()
             with atomic_write(self.path / MODEL_FILE) as file:
-                file.write(model)
+                file.write((version_folder(self.path, self.version) / MODEL_FILE).read_bytes())
             outputs.append(self.path / MODEL_FILE)
         if options["page"] if page is None else page:
-            write_page(replace(result, problems=result.problems + problems), self.path / PAGE, progress)
+            write_page(result, self.path / PAGE, progress or (lambda what, done, total: None))
             outputs.append(self.path / PAGE)
         annotations = result.annotations
         self.manifest = {
@@ -504,12 +490,12 @@ class Run:
             "classes": annotations.classes,
             "files": annotations.files,
             "instances": len(annotations.rows),
-            "problems": [{"name": name, "message": text} for name, text in result.problems + problems],
+            "problems": [{"name": name, "message": message} for name, message in result.problems],
             "unexplained": [{"bag": name, "labels": labels} for name, labels in result.unexplained],
             "outputs": [path.relative_to(self.path).as_posix() for path in outputs],
         }
         finish_run(self.path, self.manifest)
-        return replace(result, outputs=[*outputs, self.path / NAME], problems=result.problems + problems)
+        return replace(result, outputs=[*outputs, self.path / NAME])
 
     def _write_formats(self, annotations: Annotations, names: Sequence[str]) -> tuple[list[Path], list[Problem]]:
         """Write the formats; one that needs media which are gone stays as it was, and is named."""
@@ -523,17 +509,17 @@ class Run:
                     raise
                 old = [self.path / path for path in self.manifest.get("outputs", []) if path.startswith(name)]
                 outputs += [path for path in old if path.exists()]
-                problems.append((name, f"{name} was not written anew, since the media are gone ({error})"))
+                problems.append((name, f"{name} was not written anew, since the media are gone: {error}"))
         return outputs, problems
+
+
+def _names(found: Found) -> np.ndarray:
+    """(m,) label of each instance, "" where there is none."""
+    return as_column([*found.classes, ""])[found.label]
 
 
 def _moved(path: Path) -> str:
     return (
-        f"{path} is not there any more: annotations can be read, corrected and learned from, but nothing can be shown or "
-        "played. Say where it is now (--media)."
+        f"{path} is not there any more: annotations can be read, corrected and learned from, but nothing can be shown "
+        "or played. Say where it is now (--media)."
     )
-
-
-def _some(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")

@@ -69,8 +69,8 @@ def put_together(
 ) -> Told:
     """The data set with the label sets by bag name, known instances, and corrections, later ones last.
 
-    A label of an instance is then one of its bag; where nobody labelled the bag, its set stays unknown, since others may
-    be in it too. "present" says that a bag holds a label, and so labels a bag that nobody labelled.
+    A label of an instance is then one of its bag; where nobody labelled the bag, its set stays unknown, since others
+    may be in it too. "present" says that a bag holds a label, and so labels a bag that nobody labelled.
     """
     number = {name: i for i, name in enumerate(dataset.bag_names)}
     offsets = dataset.bags.offsets
