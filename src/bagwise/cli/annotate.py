@@ -57,7 +57,8 @@ def annotate(
     source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, model: str,
     settings: tuple[str, ...], select: str | None, grid: str | None, folds: int, medium: str | None,
     window: float | None, medium_settings: tuple[str, ...], formats: tuple[str, ...], use_known: bool,
-    known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int, no_page: bool, overwrite: bool,
+    known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int, no_page: bool,
+    overwrite: bool,
     bag: str | None, features: str | None, read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
