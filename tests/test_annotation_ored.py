@@ -255,8 +255,9 @@ def test_parameters_changed_after_the_fit_do_not_change_the_fitted_model(data):
     before = model.annotate_proba(data.bags, data.Y)
     model.set_params(background=True)
     assert_array_equal(model.annotate_proba(data.bags, data.Y), before)
-    with pytest.raises(InputError, match="no background class; fit it with background=True"):
+    with pytest.raises(AttributeError, match="no attribute 'background_proba'") as caught:
         model.background_proba(data.bags)
+    assert "no background class; fit it with background=True" in str(caught.value.__cause__)
 
 
 # -- options --------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from bagwise.catalog import CATALOG, make_model
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io import files, load, model, save
 from bagwise.io.values import MAX_DEPTH
-from bagwise.pipeline import final_step, fit_parameters
+from bagwise.pipeline import bag_tags, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 
 
@@ -494,7 +494,7 @@ class TestBagwise:
         """A new model that is not in the registry fails here."""
         estimator = make_model(name)
         labels = Bags(INSTANCE_CLASS, BAGS.offsets)
-        supervised = getattr(final_step(estimator), "needs_instance_labels", False)
+        supervised = bag_tags(estimator).needs_instance_labels
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # not every model's defaults suit so small a set
             estimator.fit(BAGS, Y, **(fit_parameters(estimator, instance_labels=labels) if supervised else {}))

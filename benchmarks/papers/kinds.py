@@ -16,7 +16,7 @@ from bagwise.clustering.scaling import scale_bags
 from bagwise.losses import LOSSES
 from bagwise.metrics import hamming_loss, instance_accuracy
 from bagwise.model_selection import BAG_MEASURES, MEASURES, evaluate, selection_curve
-from bagwise.pipeline import final_step, fit_parameters
+from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.solvers.subgradient import BagProblem, descend
 from benchmarks import clustering_figures, clustering_tables
@@ -97,7 +97,7 @@ def learning(run: Run) -> list[Record]:
         part, rest = data[order[:n_train]], data[order[n_train:]]
         model = _model(run)
         given = {}
-        if getattr(final_step(model), "needs_instance_labels", False):
+        if bag_tags(model).needs_instance_labels:
             given = fit_parameters(model, instance_labels=part.instance_labels)
         model.fit(part.bags, part.Y, **given)
         assert rest.instance_labels is not None

@@ -493,8 +493,17 @@ def _as_indices(key: Any, n_bags: int) -> np.ndarray:
     return index % n_bags
 
 
-def known_labels(instance_labels: Bags | None, offsets: np.ndarray, n_classes: int) -> np.ndarray | None:
-    """The flat (m,) class indices of `instance_labels`, -1 where unknown, checked against the bags."""
+KNOWN_BACKGROUND = -2
+"""In instance labels: the instance is known to be of no class."""
+
+
+def known_labels(
+    instance_labels: Bags | None, offsets: np.ndarray, n_classes: int, *, background: bool = False
+) -> np.ndarray | None:
+    """The flat (m,) class indices of `instance_labels`, -1 where unknown, checked against the bags.
+
+    With `background` an instance may be `KNOWN_BACKGROUND`; its index is then `n_classes`, that of one class more.
+    """
     if instance_labels is None:
         return None
     bags = instance_labels if isinstance(instance_labels, Bags) else Bags.from_list(instance_labels)
@@ -507,12 +516,13 @@ def known_labels(instance_labels: Bags | None, offsets: np.ndarray, n_classes: i
     if labels.ndim != 1 or np.any(labels != np.floor(labels)):
         raise InputError("instance_labels must hold one class index an instance, -1 where unknown.")
     labels = labels.astype(np.int64)
-    if labels.min() < -1 or labels.max() >= n_classes:
+    if labels.min() < (KNOWN_BACKGROUND if background else -1) or labels.max() >= n_classes:
+        hint = "" if background else f" ({KNOWN_BACKGROUND} is background, for a model that has one: background=True)"
         raise InputError(
             f"instance_labels range from {labels.min()} to {labels.max()}; expected 0 to {n_classes - 1}, "
-            "or -1 for unknown."
+            f"or -1 for unknown{hint if labels.min() == KNOWN_BACKGROUND else ''}."
         )
-    return labels
+    return np.where(labels == KNOWN_BACKGROUND, n_classes, labels)
 
 
 def offsets_of(sizes: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -1,18 +1,38 @@
-"""What all estimators share: validation of bags and labels, class handling, and the two mixins."""
+"""What all estimators share: validation of bags, the root and the two mixins."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bagwise.bags import Bags, as_bags, as_indicator
+from bagwise.bags import Bags, as_bags, known_labels
 from bagwise.exceptions import InputError
+from bagwise.findings import Findings, check_known_listed, set_known, share_among_labels
+from bagwise.label_forms import decode_labels, encode_labels, learn_labels, sort_classes
+from bagwise.tags import TagsWithBags
+
+__all__ = [
+    "BagClassifierMixin",
+    "BagEstimator",
+    "Findings",
+    "InstanceAnnotatorMixin",
+    "check_finite",
+    "check_no_empty_sets",
+    "decode_labels",
+    "encode_labels",
+    "is_flat",
+    "learn_labels",
+    "name_bags",
+    "restrict_to_labels",
+    "sort_classes",
+    "union_of_best",
+    "validate_bags",
+]
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Bags
@@ -92,147 +112,6 @@ def check_finite(bags: Bags) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Labels
-
-
-def learn_labels(Y: Any, n_bags: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Indicator matrix, classes and whether each bag has one label, from any of the three forms of `Y`.
-
-    An (n, c) 0/1 matrix gives the classes 0..c-1 (a data frame: its column names); a list of label sets gives the
-    sorted labels; (n,) values give the sorted values.
-    """
-    if Y is None:
-        raise InputError("This estimator requires y to be passed, but the target y is None.")
-    sets = _as_label_sets(Y)
-    if sets is not None:
-        if not any(sets):
-            raise InputError("No bag carries any label; at least one label is needed to learn from.")
-        classes = sort_classes(set().union(*sets))
-        _check_rows(len(sets), n_bags)
-        return _encode_sets(sets, classes), classes, False
-    columns = getattr(Y, "columns", None)
-    if not sp.issparse(Y):
-        Y = np.asarray(Y)
-    if Y.ndim == 2 and Y.shape[1] == 1 and not sp.issparse(Y) and not np.isin(Y, (0, 1)).all():
-        Y = column_or_1d(Y, warn=True)  # a column of class values, not a matrix of one class
-    if Y.ndim == 1:
-        check_classification_targets(Y)
-        classes, codes = np.unique(Y, return_inverse=True)
-        _check_rows(len(Y), n_bags)
-        return np.eye(len(classes), dtype=np.uint8)[codes], classes, True
-    indicator = as_indicator(Y)
-    _check_rows(len(indicator), n_bags)
-    if indicator.shape[1] == 0:
-        raise InputError("Y has no columns; pass one column per class.")
-    if not indicator.any():
-        raise InputError("No bag carries any label; at least one label is needed to learn from.")
-    classes = np.arange(indicator.shape[1]) if columns is None else _as_class_array(list(columns))
-    return indicator, classes, False
-
-
-def encode_labels(Y: Any, classes: np.ndarray, n_bags: int, *, drop_unknown: bool = False) -> np.ndarray:
-    """(n, c) indicator matrix of `Y`, in any of its forms, over the classes that were learned.
-
-    A label of another class is an error, or with `drop_unknown` left out.
-    """
-    sets = _as_label_sets(Y)
-    if sets is not None:
-        _check_rows(len(sets), n_bags)
-        return _encode_sets(sets, classes, drop_unknown)
-    Y = Y if sp.issparse(Y) else np.asarray(Y)
-    _check_rows(Y.shape[0] if Y.ndim else 0, n_bags)
-    if Y.ndim == 1:
-        return _encode_sets([{value} for value in Y.tolist()], classes, drop_unknown)
-    indicator = as_indicator(Y)
-    if indicator.shape[1] != len(classes):
-        raise InputError(
-            f"Y has {indicator.shape[1]} columns but {len(classes)} classes were learned; pass one column per class."
-        )
-    return indicator
-
-
-def decode_labels(indicator: np.ndarray, classes: np.ndarray) -> list[set[Any]]:
-    """Label sets from an indicator matrix."""
-    names = classes.tolist()
-    return [{names[c] for c in np.flatnonzero(row)} for row in indicator]
-
-
-def sort_classes(labels: Iterable[Hashable]) -> np.ndarray:
-    """Distinct labels as an array: sorted where they can be compared, else by type name and representation."""
-    labels = list(labels)
-    try:
-        labels = sorted(labels)  # type: ignore[type-var]
-    except TypeError:
-        labels.sort(key=lambda label: (type(label).__name__, repr(label)))
-    return _as_class_array(labels)
-
-
-def _as_class_array(labels: list[Any]) -> np.ndarray:
-    kinds = {type(label) for label in labels}
-    if kinds in ({int}, {str}, {bool}) or all(issubclass(kind, np.integer) for kind in kinds):
-        array = np.asarray(labels)
-        if array.dtype != object and array.tolist() == [
-            getattr(label, "item", lambda x=label: x)() for label in labels
-        ]:
-            return array
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
-
-
-def _as_label_sets(Y: Any) -> list[set[Any]] | None:
-    """`Y` as a list of sets if it is one (or of lists, tuples, arrays), None if it is another form."""
-    if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1:
-        Y = Y.tolist()
-    if not isinstance(Y, (list, tuple)) or not Y:
-        return None
-    containers = [isinstance(row, (set, frozenset, list, tuple, np.ndarray)) for row in Y]
-    if not any(containers):
-        return None
-    if not all(containers):
-        i = containers.index(False)
-        raise InputError(f"The labels of bag {i} are {Y[i]!r}; expected a set of labels, as for the other bags.")
-    rows = [row.tolist() if isinstance(row, np.ndarray) else list(row) for row in Y]
-    for i, row in enumerate(rows):
-        if not _hashable(row):
-            raise InputError(f"A label of bag {i} is not hashable: {row!r}; labels must be strings, numbers or such.")
-    sets = [set(row) for row in rows]
-    if all(len(labels) == len(row) for labels, row in zip(sets, rows, strict=True)):
-        return sets
-    if len({len(row) for row in rows}) == 1 and set().union(*sets) <= {0, 1}:
-        return None  # no set holds a label twice: this is an indicator matrix written as lists
-    i = next(i for i, row in enumerate(rows) if len(sets[i]) < len(row))
-    raise InputError(f"The labels of bag {i} hold one twice: {rows[i]!r}; pass each label once, or a 0/1 matrix.")
-
-
-def _hashable(row: list[Any]) -> bool:
-    try:
-        hash(tuple(row))
-    except TypeError:
-        return False
-    return True
-
-
-def _encode_sets(sets: list[set[Any]], classes: np.ndarray, drop_unknown: bool = False) -> np.ndarray:
-    column = {label: c for c, label in enumerate(classes.tolist())}
-    indicator = np.zeros((len(sets), len(classes)), dtype=np.uint8)
-    for i, labels in enumerate(sets):
-        for label in labels:
-            if label not in column and drop_unknown:
-                continue
-            if label not in column:
-                known = ", ".join(repr(name) for name in list(column)[:8]) + (", ..." if len(column) > 8 else "")
-                raise InputError(f"Bag {i} carries the unknown label {label!r}; the classes are {known}.")
-            indicator[i, column[label]] = 1
-    return indicator
-
-
-def _check_rows(n_rows: int, n_bags: int) -> None:
-    if n_rows != n_bags:
-        raise InputError(f"Y has {n_rows} rows but X has {n_bags} bags; pass one row per bag.")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # Estimators
 
 
@@ -250,7 +129,7 @@ class BagEstimator(BaseEstimator):
         return validate_bags(self, X, reset=False)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = TagsWithBags.of(super().__sklearn_tags__())
         tags.input_tags.sparse = True
         return tags
 
@@ -308,12 +187,86 @@ class BagClassifierMixin(ClassifierMixin):
         return tags
 
 
+def _gives_probabilities(self: InstanceAnnotatorMixin) -> bool:
+    return self.__sklearn_tags__().bag_tags.probabilities
+
+
+def _gives_background(self: InstanceAnnotatorMixin) -> bool:
+    if not self.__sklearn_tags__().bag_tags.background:
+        raise AttributeError("This model has no background class; fit it with background=True.")
+    return True
+
+
 class InstanceAnnotatorMixin:
-    """Labels for instances; a subclass gives `_instance_scores(bags)`."""
+    """Labels for instances; a subclass gives `_instance_scores(bags)`.
+
+    `find` works everything out at once, the other methods give a part of it each. A subclass whose scores are
+    probabilities, or that has others beside them, gives `_scores_and_proba(bags)`; one that infers from the whole
+    bag gives `_find_listed(bags, indicator, known)`; one that knows a background `_find_alone(bags)` too. What it can
+    do it says in ``__sklearn_tags__().bag_tags``, on which depends which of the methods it has.
+    """
 
     classes_: np.ndarray
+    background_label_: Any
     _start_predict: Any
     _instance_scores: Any
+
+    def find(self, X: Any, Y: Any = None, instance_labels: Bags | None = None) -> Findings:
+        """Everything that can be said about the instances, from one look at them.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Y : (n, c) 0/1 matrix, list of label sets, (n,) class values or None
+            Labels of the bags, among which those of the instances are chosen; None: features alone decide.
+        instance_labels : Bags of int or None
+            Index into ``classes_`` of the instances whose label is known, -1 elsewhere; with `Y` only. They keep their
+            label, with probability one, and where a learner infers from the whole bag the others' follow from them.
+            -2 (`bagwise.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class, where there is a
+            background.
+
+        Returns
+        -------
+        Findings
+        """
+        bags = self._start_predict(X)
+        if Y is None:
+            if instance_labels is not None:
+                raise InputError("instance_labels are known labels among those of the bags; pass Y with them.")
+            return self._find_alone(bags)
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        background = self.__sklearn_tags__().bag_tags.background
+        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=background)
+        check_known_listed(bags.offsets, indicator, known)
+        return self._find_listed(bags, indicator, known)
+
+    def _find_alone(self, bags: Bags) -> Findings:
+        scores, proba = self._scores_and_proba(bags)
+        return Findings(scores.argmax(axis=1), proba)
+
+    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
+        """Choose among the labels of the bag; by default every instance for itself."""
+        check_no_empty_sets(indicator)
+        scores, proba = self._scores_and_proba(bags)
+        labels = restrict_to_labels(scores, bags, indicator).argmax(axis=1)
+        if proba is not None:
+            proba = share_among_labels(proba, np.repeat(indicator, bags.sizes, axis=0))
+        set_known(labels, proba, known)
+        return Findings(labels, proba)
+
+    def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray | None]:
+        """(m, c) scores, the highest of which gives the label, and probabilities, None where there are none."""
+        return self._instance_scores(bags), None
+
+    def _values_of(self, labels: np.ndarray) -> np.ndarray:
+        """Class values of indices; ``background_label_`` for -1."""
+        values = self.classes_[labels]
+        nothing = labels < 0
+        if nothing.any():
+            if self.background_label_ is None:
+                values = values.astype(object)
+            values[nothing] = self.background_label_
+        return values
 
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """(m, c) score of every class for every instance."""
@@ -321,16 +274,42 @@ class InstanceAnnotatorMixin:
 
     def predict_instances(self, X: Any) -> np.ndarray:
         """(m,) most likely class of every instance when the labels of its bag are not known."""
-        scores = self.instance_decision_function(X)
-        return self.classes_[scores.argmax(axis=1)]
+        return self._values_of(self.find(X).labels)
 
     def annotate(self, X: Any, Y: Any) -> np.ndarray:
-        """(m,) most likely class of every instance among the labels of its bag."""
-        bags = self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
-        check_no_empty_sets(indicator)
-        scores = restrict_to_labels(self._instance_scores(bags), bags, indicator)
-        return self.classes_[scores.argmax(axis=1)]
+        """(m,) most likely class of every instance among the labels of its bag.
+
+        With a background still the most likely listed one (see `background_proba` for the rest), and in a bag without
+        labels ``background_label_``.
+        """
+        _check_given(Y)
+        return self._values_of(self.find(X, Y).labels)
+
+    @available_if(_gives_probabilities)
+    def predict_instances_proba(self, X: Any) -> np.ndarray:
+        """(m, c) probabilities when the bag's labels are not known; rows sum to 1, less the background's part."""
+        return self.find(X).proba  # type: ignore[return-value]
+
+    @available_if(_gives_probabilities)
+    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
+        """(m, c) probabilities given the labels of the bag; rows sum to 1, less the background's part."""
+        _check_given(Y)
+        return self.find(X, Y).proba  # type: ignore[return-value]
+
+    @available_if(_gives_background)
+    def background_proba(self, X: Any, Y: Any = None) -> np.ndarray:
+        """(m,) probability that an instance is background, given its bag's labels where `Y` is passed."""
+        return self.find(X, Y).background  # type: ignore[return-value]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.bag_tags.annotates = True
+        return tags
+
+
+def _check_given(Y: Any) -> None:
+    if Y is None:
+        raise InputError("annotate chooses among the labels of the bags, but Y is None; use predict_instances.")
 
 
 def restrict_to_labels(scores: np.ndarray, bags: Bags, indicator: np.ndarray) -> np.ndarray:

@@ -1,5 +1,8 @@
 """The errors and warnings that bagwise raises on purpose."""
 
+import sys
+import warnings
+
 
 class BagwiseError(Exception):
     """Root of every error that bagwise raises on purpose."""
@@ -32,3 +35,11 @@ def in_words(error: BaseException) -> str:
     if error.filename is None:
         return error.strerror
     return f"{error.filename}: {error.strerror}; check the path and its permissions."
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of bagwise that made the call, through however many of our own functions."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "bagwise":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -13,9 +13,9 @@ from sklearn.model_selection import BaseCrossValidator, GridSearchCV, GroupKFold
 
 from bagwise import metrics
 from bagwise.bags import BagDataset
-from bagwise.base import encode_labels
 from bagwise.exceptions import InputError
-from bagwise.pipeline import final_step, fit_parameters, transform_for_final
+from bagwise.label_forms import encode_labels
+from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 
 MODES = ("inductive", "transductive")
 BAG_MEASURES: dict[str, tuple[Callable[..., float], str]] = {
@@ -48,7 +48,7 @@ def evaluate(
     Parameters
     ----------
     estimator : estimator or pipeline
-        Cloned for every fit. One with ``needs_instance_labels`` is given the training bags' instance labels.
+        Cloned for every fit. One that needs instance labels (`bag_tags`) is given the training bags' instance labels.
     dataset : BagDataset
     mode : {"inductive", "transductive"}
         Inductive: folds over bags; instances and label sets of the held-out bags are predicted from features alone.
@@ -79,12 +79,13 @@ def evaluate(
     if dataset.Y is None:
         raise InputError(f"Data set {dataset.name!r} carries no bag labels, so nothing can be learned from it.")
     final = final_step(estimator)
-    if getattr(final, "needs_instance_labels", False) and dataset.instance_labels is None:
+    tags = bag_tags(estimator)
+    if tags.needs_instance_labels and dataset.instance_labels is None:
         raise InputError(
             f"{type(final).__name__} needs instance labels, which data set {dataset.name!r} does not have."
         )
     if mode == "transductive":
-        if not hasattr(final, "annotate"):
+        if not tags.annotates:
             raise InputError(f"{type(final).__name__} does not annotate instances; evaluate it with mode='inductive'.")
         everything = np.arange(len(dataset))
         splits = [(everything, everything)]
@@ -116,14 +117,14 @@ def _splitter(cv: Any, n_bags: int, random_state: int | None, groups: Any) -> Ba
 def _evaluate_fold(estimator: Any, dataset: BagDataset, mode: str, train: np.ndarray, test: np.ndarray) -> Record:
     training, held_out = (dataset, dataset) if mode == "transductive" else (dataset[train], dataset[test])
     parameters = {}
-    if getattr(final_step(estimator), "needs_instance_labels", False):
+    if bag_tags(estimator).needs_instance_labels:
         parameters = fit_parameters(estimator, instance_labels=training.instance_labels)
     started = time.perf_counter()
     estimator.fit(training.bags, training.Y, **parameters)
     fitted = time.perf_counter()
     final, X = final_step(estimator), transform_for_final(estimator, held_out.bags)
     record: Record = {"n_train": len(train), "n_test": len(test)}
-    if held_out.instance_labels is not None and hasattr(final, "annotate"):
+    if held_out.instance_labels is not None and bag_tags(final).annotates:
         labels = final.annotate(X, held_out.Y) if mode == "transductive" else final.predict_instances(X)
         truth = held_out.instance_labels.instances
         if np.any(truth >= 0):
@@ -198,7 +199,7 @@ def selection_curve(
     search = search_by_rank_loss(estimator, parameter, values, cv=cv, random_state=random_state)
     search.set_params(refit=False, n_jobs=n_jobs).fit(dataset.bags, dataset.Y)
     known = dataset.instance_labels is not None and bool(np.any(dataset.instance_labels.instances >= 0))
-    annotates = hasattr(final_step(estimator), "annotate")
+    annotates = bag_tags(estimator).annotates
     rows: list[Record] = []
     for i, value in enumerate(values):
         row = {

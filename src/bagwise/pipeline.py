@@ -12,7 +12,11 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
+
+from bagwise.findings import Findings
+from bagwise.tags import BagTags
 
 
 def unwrap(estimator: Any) -> Any:
@@ -25,7 +29,28 @@ def unwrap(estimator: Any) -> Any:
 def final_step(estimator: Any) -> Any:
     """The last step of a pipeline, or the estimator itself; a search stands for its best estimator."""
     estimator = unwrap(estimator)
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return final_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def bag_tags(estimator: Any) -> BagTags:
+    """What the estimator, or the last step of a pipeline or of what a search found, can do with bags.
+
+    Examples
+    --------
+    >>> from bagwise import M3MIML, ORedLogisticRegression, make_pipeline
+    >>> from bagwise.pipeline import bag_tags
+    >>> bag_tags(make_pipeline(ORedLogisticRegression())).probabilities, bag_tags(M3MIML()).probabilities
+    (True, False)
+    """
+    final = final_step(estimator)
+    if not hasattr(final, "__sklearn_tags__"):
+        return BagTags()
+    return getattr(get_tags(final), "bag_tags", BagTags())  # an estimator of others says nothing of bags
+
+
+def find_instances(estimator: Any, X: Any, Y: Any = None, instance_labels: Any = None) -> Findings:
+    """`find` of the last step, the transform being made once: for estimators, pipelines of any kind and searches."""
+    return final_step(estimator).find(transform_for_final(estimator, X), Y, instance_labels)
 
 
 def transform_for_final(estimator: Any, X: Any) -> Any:
@@ -36,7 +61,7 @@ def transform_for_final(estimator: Any, X: Any) -> Any:
     for _, transformer in estimator.steps[:-1]:
         if transformer is not None and transformer != "passthrough":
             X = transformer.transform(X)
-    return X
+    return transform_for_final(estimator.steps[-1][1], X)
 
 
 def fit_parameters(estimator: Any, **parameters: Any) -> dict[str, Any]:
@@ -44,13 +69,13 @@ def fit_parameters(estimator: Any, **parameters: Any) -> dict[str, Any]:
     estimator = unwrap(estimator)
     if not isinstance(estimator, Pipeline):
         return parameters
-    name = estimator.steps[-1][0]
-    return {f"{name}__{key}": value for key, value in parameters.items()}
+    name, last = estimator.steps[-1]
+    return {f"{name}__{key}": value for key, value in fit_parameters(last, **parameters).items()}
 
 
 def _final_has(method: str) -> Any:
     def check(self: Pipeline) -> bool:
-        getattr(self._final_estimator, method)  # raises AttributeError where the final step has none
+        getattr(final_step(self), method)  # raises AttributeError where the final step has none
         return True
 
     return check
@@ -60,7 +85,13 @@ class BagPipeline(Pipeline):
     """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step."""
 
     def _final(self, X: Any) -> tuple[Any, Any]:
-        return self.steps[-1][1], transform_for_final(self, X)
+        return final_step(self), transform_for_final(self, X)
+
+    @available_if(_final_has("find"))
+    def find(self, X: Any, Y: Any = None, instance_labels: Any = None) -> Findings:
+        """Everything that can be said about the instances; see `InstanceAnnotatorMixin.find`."""
+        final, X = self._final(X)
+        return final.find(X, Y, instance_labels)
 
     @available_if(_final_has("predict_instances"))
     def predict_instances(self, X: Any) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bagwise.exceptions import InputError
+from bagwise.findings import check_known_listed
 
 
 def infeasible_bags(
@@ -15,17 +15,12 @@ def infeasible_bags(
     n_labels = indicator.sum(axis=1).astype(np.int64)
     needed, free = n_labels, sizes
     if known is not None:
+        check_known_listed(offsets, indicator, known)
         bag = np.repeat(np.arange(len(sizes)), sizes)
         rows = np.flatnonzero(known >= 0)
-        outside = rows[indicator[bag[rows], known[rows]] == 0]
-        if len(outside):
-            i = outside[0]
-            raise InputError(
-                f"Instance {i - offsets[bag[i]]} of bag {bag[i]} is known to be of class {known[i]}, which its bag "
-                f"does not carry ({len(outside)} such instance(s)); add the label to the bag or set the instance to -1."
-            )
+        listed = rows[known[rows] < indicator.shape[1]]  # not those that are known to be background
         covered = np.zeros_like(indicator)
-        covered[bag[rows], known[rows]] = 1
+        covered[bag[listed], known[listed]] = 1
         needed = n_labels - covered.sum(axis=1)
         free = sizes - np.bincount(bag[rows], minlength=len(sizes))
     impossible = needed > free

@@ -137,6 +137,11 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         indicator[bags.bag_index, self._instance_scores(bags).argmax(axis=1)] = 1
         return indicator
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.callback = tags.bag_tags.checkpoint = True
+        return tags
+
 
 def ambiguous_loss(scores: np.ndarray, candidates: np.ndarray) -> tuple[float, np.ndarray]:
     """Summed squared-hinge ambiguous loss of instances, and its derivative with respect to their scores.

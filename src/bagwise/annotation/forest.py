@@ -18,11 +18,11 @@ from bagwise.base import (
     BagEstimator,
     InstanceAnnotatorMixin,
     check_no_empty_sets,
-    encode_labels,
     name_bags,
     union_of_best,
 )
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
+from bagwise.findings import Findings, set_known, share_among_labels
 from bagwise.kernels import union_posterior
 from bagwise.kernels.forest import Forest
 from bagwise.parameters import check_count, check_positive
@@ -192,37 +192,27 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         n_trees = len(self.forest_[0])
         return (n_trees * shares + self.smoothing / shares.shape[1]) / (n_trees + self.smoothing)
 
-    def predict_instances_proba(self, X: Any) -> np.ndarray:
-        """(m, c) probabilities when the bag's labels are not known; rows sum to 1."""
-        return self._instance_scores(self._start_predict(X))
+    def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+        proba = self._instance_scores(bags)
+        return proba, proba
 
-    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
-        """(m, c) posterior of every instance given the labels of its bag; rows sum to 1.
-
-        In a bag that no assignment can explain, the probabilities among its labels.
-        """
-        bags = self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
+    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
+        """The posterior given the labels of the bag; in a bag that nothing explains, the shares among its labels."""
         check_no_empty_sets(indicator)
         proba = self._instance_scores(bags)
-        _, posterior = union_posterior(proba, bags.offsets, indicator)
-        impossible, reason = infeasible_bags(bags.offsets, indicator, None, False)
+        _, posterior = union_posterior(proba, bags.offsets, indicator, known=known)
+        impossible, reason = infeasible_bags(bags.offsets, indicator, known, False)
         if impossible.any():
-            warnings.warn(
+            warn_caller(
                 f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
                 f"{reason} Their instances are given labels of the set, not all of which then occur.",
                 InfeasibleBagWarning,
-                stacklevel=2,
             )
             rows = impossible[bags.bag_index]
-            listed = proba[rows] * indicator[bags.bag_index[rows]]
-            posterior[rows] = listed / listed.sum(axis=1, keepdims=True)
-        return posterior
-
-    def annotate(self, X: Any, Y: Any) -> np.ndarray:
-        """(m,) most probable label of every instance among those of its bag."""
-        posterior = self.annotate_proba(X, Y)
-        return self.classes_[posterior.argmax(axis=1)]
+            posterior[rows] = share_among_labels(proba[rows], indicator[bags.bag_index[rows]])
+        labels = posterior.argmax(axis=1)
+        set_known(labels, posterior, known)
+        return Findings(labels, posterior)
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag; where bags have one label each, the mean logarithm."""
@@ -237,6 +227,7 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        tags.bag_tags.probabilities = True
         tags.non_deterministic = self.random_state is None
         return tags
 

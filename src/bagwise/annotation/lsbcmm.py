@@ -16,8 +16,6 @@ from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     InstanceAnnotatorMixin,
-    check_no_empty_sets,
-    encode_labels,
     name_bags,
     union_of_best,
 )
@@ -185,17 +183,9 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
-    def predict_instances_proba(self, X: Any) -> np.ndarray:
-        """(m, c) label probabilities when the bag's labels are not known; rows sum to 1."""
-        return self._instance_scores(self._start_predict(X))
-
-    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
-        """(m, c) label probabilities among the labels of the bag; rows sum to 1."""
-        bags = self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
-        check_no_empty_sets(indicator)
-        proba = self._instance_scores(bags) * np.repeat(indicator, bags.sizes, axis=0)
-        return proba / proba.sum(axis=1, keepdims=True)
+    def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+        proba = self._instance_scores(bags)
+        return proba, proba
 
     def component_proba(self, X: Any) -> np.ndarray:
         """(m, K) probabilities phi of the components; rows sum to 1."""
@@ -217,6 +207,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        tags.bag_tags.probabilities = tags.bag_tags.callback = True
         return tags
 
 

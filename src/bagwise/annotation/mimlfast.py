@@ -225,6 +225,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        tags.bag_tags.callback = True
         return tags
 
 

@@ -17,11 +17,11 @@ from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     InstanceAnnotatorMixin,
-    encode_labels,
     name_bags,
     union_of_best,
 )
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
+from bagwise.findings import Findings
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import METHODS, UnionProblem, clean_approximation, warn_approximation
 from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
@@ -161,7 +161,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self._check_parameters()
         old = self._weights() if self.warm_start and hasattr(self, "coef_") else None
         bags, indicator = self._start_fit(X, Y)
-        known = known_labels(instance_labels, bags.offsets, len(self.classes_))
+        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         bags, indicator, known, relaxed = self._select_bags(bags, indicator, known)
         self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
         problem = self._problem(bags, indicator, self.background, known, relaxed)
@@ -392,11 +392,15 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         softmax_in_place(scores)
         return scores
 
-    def _posterior(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior of all instances, background last if there is one, and the labels as an indicator."""
-        bags = self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
-        impossible, reason = infeasible_bags(bags.offsets, indicator, None, self._has_background)
+    def _find_alone(self, bags: Bags) -> Findings:
+        scores = affine_scores(bags.instances, self._weights())
+        labels = scores[:, : len(self.classes_)].argmax(axis=1)
+        softmax_in_place(scores)
+        return self._findings(labels, scores)
+
+    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
+        """The posterior given the labels of the bags; the most probable of them is the label (equation 27)."""
+        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background)
         if np.any(impossible & ~indicator.any(axis=1)):
             empty = np.flatnonzero(~indicator.any(axis=1))
             raise InputError(
@@ -404,50 +408,26 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
                 "bag. Leave these bags out, use predict_instances, or fit with background=True."
             )
         if impossible.any():
-            warnings.warn(
+            warn_caller(
                 f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
                 f"{reason} Their instances are given labels of the set, not all of which then occur.",
                 InfeasibleBagWarning,
-                stacklevel=4,
             )
-        problem = self._problem(bags, indicator, self._has_background, relaxed=impossible if impossible.any() else None)
+        relaxed = impossible if impossible.any() else None
+        problem = self._problem(bags, indicator, self._has_background, known, relaxed)
         warn_approximation(problem, self.max_exact_labels)
         posterior = affine_scores(bags.instances, self._weights())
         self._infer(problem, posterior)
-        return posterior, np.repeat(indicator, bags.sizes, axis=0)
+        listed = np.repeat(indicator, bags.sizes, axis=0)
+        labels = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0).argmax(axis=1)
+        labels[~listed.any(axis=1)] = -1
+        if known is not None:
+            labels[known == len(self.classes_)] = -1
+        return self._findings(labels, posterior)
 
-    def annotate(self, X: Any, Y: Any) -> np.ndarray:
-        """(m,) most probable label of every instance among those of its bag (equation 27).
-
-        With background, still the most probable listed label (see `background_proba` for the rest); in a bag without
-        labels, ``background_label_``.
-        """
-        posterior, listed = self._posterior(X, Y)
-        masked = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0)
-        labels = self.classes_[masked.argmax(axis=1)]
-        unlabelled = ~listed.any(axis=1)
-        if unlabelled.any():
-            if self.background_label_ is None:
-                labels = labels.astype(object)
-            labels[unlabelled] = self.background_label_
-        return labels
-
-    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
-        """(m, c) posterior of every instance given the labels of its bag; rows sum to 1, less the background's part."""
-        return self._posterior(X, Y)[0][:, : len(self.classes_)]
-
-    def predict_instances_proba(self, X: Any) -> np.ndarray:
-        """(m, c) probabilities when the bag's labels are not known; rows sum to 1, less the background's part."""
-        return self._probabilities(self._start_predict(X))[:, : len(self.classes_)]
-
-    def background_proba(self, X: Any, Y: Any = None) -> np.ndarray:
-        """(m,) probability that an instance is background, given its bag's labels where `Y` is passed."""
-        bags = self._start_predict(X)
-        if not self._has_background:
-            raise InputError("This model has no background class; fit it with background=True.")
-        if Y is None:
-            return self._probabilities(bags)[:, -1]
-        return self._posterior(X, Y)[0][:, -1]
+    def _findings(self, labels: np.ndarray, proba: np.ndarray) -> Findings:
+        """With the background's column, if there is one, taken apart from the classes'."""
+        return Findings(labels, proba[:, : len(self.classes_)], proba[:, -1] if self._has_background else None)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, c) probability that each label is among the bag's, 1 - prod_i (1 - p_ic).
@@ -476,3 +456,10 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """The union of the instances' most probable labels (equation 28), the background left out."""
         return union_of_best(affine_scores(bags.instances, self._weights()), bags)[:, : len(self.classes_)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = tags.bag_tags
+        own.probabilities = own.instance_labels = own.callback = own.checkpoint = own.warm_start = True
+        own.background = self._has_background if hasattr(self, "coef_") else bool(self.background)
+        return tags

@@ -243,3 +243,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """The union of the instances' best labels (Pham et al., equation 28)."""
         return union_of_best(self._instance_scores(bags), bags)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.callback = tags.bag_tags.checkpoint = True
+        return tags

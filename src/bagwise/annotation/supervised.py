@@ -7,16 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.metaestimators import available_if
 
 from bagwise.bags import Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
-
-
-def _gives_probabilities(self: SupervisedAnnotator) -> bool:
-    model = getattr(self, "estimator_", None) or (LogisticRegression() if self.estimator is None else self.estimator)
-    return hasattr(model, "predict_proba")
 
 
 class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -34,8 +28,6 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     estimator_ : the fitted copy
     classes_ : (c,) array
     """
-
-    needs_instance_labels = True
 
     def __init__(self, estimator: Any = None):
         self.estimator = estimator
@@ -71,24 +63,22 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         return self
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        model = self.estimator_
+        return self._scores_and_proba(bags)[0]
+
+    def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray | None]:
+        """A class of which no labelled instance was seen has the lowest score and probability zero."""
+        model, proba = self.estimator_, None
         if hasattr(model, "predict_proba"):  # comparable between instances, so that a bag may take their maximum
             seen = model.predict_proba(bags.instances)
+            proba = np.zeros((bags.n_instances, len(self.classes_)))
+            proba[:, model.classes_] = seen
         else:
             seen = model.decision_function(bags.instances)
             if seen.ndim == 1:  # two classes: one number, positive for the second
                 seen = np.column_stack([-seen, seen])
         scores = np.full((bags.n_instances, len(self.classes_)), min(float(seen.min()), 0.0) - 1.0)
         scores[:, model.classes_] = seen
-        return scores
-
-    @available_if(_gives_probabilities)
-    def predict_instances_proba(self, X: Any) -> np.ndarray:
-        """(m, c) probabilities; zero for a class of which no labelled instance was seen."""
-        bags = self._start_predict(X)
-        proba = np.zeros((bags.n_instances, len(self.classes_)))
-        proba[:, self.estimator_.classes_] = self.estimator_.predict_proba(bags.instances)
-        return proba
+        return scores, proba
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest score in the bag."""
@@ -100,4 +90,7 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = False  # not from fit(X, Y) alone: several labels need instance_labels
+        model = getattr(self, "estimator_", self.estimator)
+        tags.bag_tags.probabilities = model is None or hasattr(model, "predict_proba")
+        tags.bag_tags.instance_labels = tags.bag_tags.needs_instance_labels = True
         return tags
