@@ -62,7 +62,7 @@ TOKENS = {
     "text": [
         b",", b";", b"\t", b"\n", b"\r\n", b'"', b"'", b"\\", b"\0", b"nan", b"inf", b"-", b"1e999", b"1,5", b"1_0",
         b"\xef\xbb\xbf", b"\xff\xfe", b"=1+1", b"bag", b"labels", b"label:x", b"\xc3\xa4", b"\xe2\x80\xa8", b" ",
-        b"0", b"1", b"9" * 400, b"bag_name", b"instance_label", b"location", b"{}", b"file,label\n",
+        b"0", b"1", b"9" * 400, b"bag_name", b"instance_label", b"labelled", b"location", b"{}", b"file,label\n",
     ],
     "arff": [
         b"@data\n", b"@attribute a relational\n", b"@end a\n", b"@attribute x numeric\n", b"{0,1}", b"%", b"\\n",
@@ -133,14 +133,15 @@ def make_datasets() -> list[BagDataset]:
     rng = np.random.default_rng(0)
     out = []
     for precision, c, named in ((np.float64, 2, True), (np.float32, 1, False), (np.float64, 1, True)):
-        offsets = np.array([0, 2, 3, 6, 7])
+        offsets, labelled = np.array([0, 2, 3, 6, 7]), np.array([True, True, not named, True])
         bags = Bags(rng.normal(size=(7, 3)).astype(precision), offsets)
         out.append(
             BagDataset(
-                bags=bags, Y=rng.integers(0, 2, (4, c)), class_names=["wren", "grün"][:c],
+                bags=bags, Y=rng.integers(0, 2, (4, c)) * labelled[:, None], class_names=["wren", "grün"][:c],
+                labelled=labelled,
                 instance_labels=Bags(rng.integers(-1, c, 7), offsets) if named else None,
                 bag_names=["a", "b", "ü", "d"] if named else None, feature_names=["x", "y", "größe"] if named else None,
-                locations=[{"file": "a.wav", "start": i / 2} for i in range(7)] if named else None,
+                locations={"file": ["a.wav"] * 7, "start": np.arange(7) / 2} if named else None,
             )
         )  # fmt: skip
     return out
@@ -270,7 +271,7 @@ def reparquet(raw: bytes, rng: random.Random) -> bytes:
     if kind == 0:
         names = table.column_names
         names[rng.randrange(len(names))] = rng.choice(
-            ["bag", "labels", "x", "label:x", "instances", "instance_label", "location"]
+            ["bag", "labels", "labelled", "x", "label:x", "instances", "instance_label", "location"]
         )
         table = table.rename_columns(names)
     elif kind == 1:

@@ -29,9 +29,9 @@ def differences(back: BagDataset, data: BagDataset, name: str) -> list[str]:
         out.append("features")
     if not np.array_equal(back.Y, data.Y):
         out.append("labels")
-    if len(back.class_names) > 1 and back.label_sets != [{str(x) for x in labels} for labels in data.label_sets]:
+    if len(back.class_names) > 1 and back.class_names != [str(name) for name in data.class_names]:
         out.append("class names")
-    names, found = ([str(x) for x in (which.bag_names or range(len(which)))] for which in (data, back))
+    names, found = ([str(x) for x in which.bag_names] for which in (data, back))
     keeps_names = BAG_NAMES in holds and (SAME_NAMES in holds or len(set(names)) == len(names))
     if keeps_names and found != names:
         out.append("bag names")

@@ -1,6 +1,7 @@
 """`Bags` and `BagDataset`: every way in, every way to slice, every refusal."""
 
 import pickle
+import tracemalloc
 
 import joblib
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import train_test_split
 
 from bagwise import BagDataset, Bags
-from bagwise.bags import as_bags, as_indicator, offsets_of
+from bagwise.bags import as_bags, as_column, as_indicator, columns_of, offsets_of, rows_of
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
 
@@ -146,18 +147,23 @@ def test_indicator_accepts_and_refuses():
 
 
 def test_dataset_slices_everything_together():
-    data = make_gaussian_bags(n_bags=10, random_state=0)
+    data, labelled = make_gaussian_bags(n_bags=10, random_state=0), np.arange(10) != 2
     data = BagDataset(
-        data.bags, data.Y, list("abcde"), data.instance_labels, [f"b{i}" for i in range(10)],
-        locations=[{"row": i} for i in range(data.bags.n_instances)], name="made",
+        data.bags, data.Y * labelled[:, None], list("abcde"), data.instance_labels, [f"b{i}" for i in range(10)],
+        locations={"row": np.arange(data.bags.n_instances)}, labelled=labelled, name="made",
     )  # fmt: skip
     part = data[[7, 2]]
     assert part.bag_names == ["b7", "b2"]
     assert part.bags == data.bags[[7, 2]]
-    assert part.label_sets == [data.label_sets[7], data.label_sets[2]]
-    assert next(place["row"] for place in part.locations) == data.bags.offsets[7]
-    assert_array_equal(data.bags.instances[[place["row"] for place in part.locations]], part.bags.instances)
+    assert part.label_sets == [data.label_sets[7], None]
+    assert part.labelled.tolist() == [True, False]
+    assert part.locations["row"][0] == data.bags.offsets[7]
+    assert_array_equal(data.bags.instances[part.locations["row"]], part.bags.instances)
+    assert_array_equal(part.positions, np.concatenate([np.arange(data.bags.sizes[i]) for i in (7, 2)]))
     assert len(data[3]) == 1
+    assert data[-1].bag_names == ["b9"]
+    with pytest.raises(IndexError):
+        data[10]
     assert len(data[np.arange(10) < 4]) == 4
 
 
@@ -173,7 +179,11 @@ def test_dataset_slices_everything_together():
         ({"instance_labels": Bags(np.array([0.0, 1, 1]), [0, 2, 3])}, "one integer class index"),
         ({"bag_names": ["x"]}, "bag_names has 1 entries, expected 2"),
         ({"feature_names": ["x"]}, "feature_names has 1 entries, expected 2"),
-        ({"locations": []}, "locations has 0 entries, expected 3"),
+        ({"locations": {"row": []}}, r"locations\['row'\] has 0 rows, expected 3"),
+        ({"locations": [{}] * 3}, "locations are a list; expected a dict of columns"),
+        ({"labelled": [True]}, r"labelled has shape \(1,\) but there are 2 bags"),
+        ({"labelled": [True, False]}, "Bag 1 is said to be unlabelled but has labels in Y"),
+        ({"labelled": [True, False], "Y": None}, "1 bags are said to be labelled but Y is None"),
     ],
 )
 def test_bad_dataset(changes, message):
@@ -185,3 +195,108 @@ def test_bad_dataset(changes, message):
 def test_dataset_without_labels_has_no_label_sets():
     with pytest.raises(InputError, match="carries no bag labels"):
         _ = BagDataset(make([2])).label_sets
+
+
+def test_names_and_labelled_are_always_there():
+    bare, labelled = BagDataset(make([2, 1])), BagDataset(make([2, 1]), np.eye(2))
+    assert bare.bag_names == labelled.bag_names == [0, 1]
+    assert bare.labelled.tolist() == [False, False]
+    assert labelled.labelled.tolist() == [True, True]
+    part = BagDataset(make([2, 1]), [[0, 1], [0, 0]], list("ab"), labelled=[1, 0])
+    assert part.label_sets == [{"b"}, None]
+    assert part.labelled.dtype == bool
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Places
+
+
+PLACES = st.lists(
+    st.dictionaries(
+        st.sampled_from("abc"),
+        st.sampled_from(["", "a", "ü", True, [1, 2], []]) | st.integers() | st.floats(allow_nan=False),
+        max_size=3,
+    ),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+@given(PLACES)
+def test_rows_of_columns_of_rows(rows):
+    """Numbers of one column may become those of one kind, equal to what they were unless rounded to a float."""
+    columns = columns_of(iter(rows))
+    for name, column in columns.items():
+        assert column.shape == (len(rows),)
+        expected = [row.get(name) for row in rows]
+        assert column.tolist() == (expected if column.dtype == object else np.array(expected).tolist())
+    if columns:
+        assert [set(row) for row in rows_of(columns)] == [set(row) for row in rows]
+
+
+def test_kinds_of_columns():
+    assert as_column([1, 2]).dtype == np.int64
+    assert as_column([1, 0.5]).dtype == np.float64
+    assert as_column([True, False]).dtype == bool
+    assert as_column([[1, 2], [3, 4]]).tolist() == [[1, 2], [3, 4]]
+    assert as_column([10**400, 0.5]).tolist() == [10**400, 0.5]
+    assert as_column(["a", None]).tolist() == ["a", None]
+    assert BagDataset(make([2]), locations={}).locations is None
+
+
+def test_places_take_no_object_a_row():
+    """Five columns of 100,000 rows: 32 bytes of numbers and 8 of a shared text a row, whole and in slices."""
+    m = 100_000
+    bags = Bags(np.zeros((m, 1), np.float32), np.arange(0, m + 1, 10))
+    numbers = {name: np.arange(m) / 2 for name in ("start", "end", "low", "high")}
+    tracemalloc.start()
+    data = BagDataset(bags, locations={"file": ["".join(("a", str(i // 10_000))) for i in range(m)], **numbers})
+    kept, _ = tracemalloc.get_traced_memory()
+    assert len({id(text) for text in data.locations["file"]}) == 10
+    assert kept < 20 * m, "bytes: a pointer a row, and the names of the bags"
+    tracemalloc.reset_peak()
+    half = data[: len(data) // 2]
+    _, peak = tracemalloc.get_traced_memory()
+    assert peak - kept < 4 * m, "bytes: neighbours are views, only the offsets and names of 5,000 bags are new"
+    assert all(np.shares_memory(half.locations[name], data.locations[name]) for name in data.locations)
+    before, _ = tracemalloc.get_traced_memory()
+    other = data[np.arange(0, len(data), 2)]
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert other.locations["start"].nbytes == 4 * m
+    assert after - before < 30 * m, "bytes: half of 44 a row, and the names"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Other classes
+
+
+def test_recode_matches_by_name():
+    data = BagDataset(
+        make([2, 1]), [[1, 1, 0], [0, 1, 0]], list("abc"), Bags(np.array([0, -1, 1]), [0, 2, 3]), labelled=[1, 1]
+    )
+    same = data.recode(["b", "new", "a"])
+    assert same.class_names == ["b", "new", "a"]
+    assert same.label_sets == data.label_sets
+    assert same.instance_labels.instances.tolist() == [2, -1, 0]
+    with pytest.raises(InputError, match="holds the label 'a', which is none of the 2 classes; leave it out"):
+        data.recode(["b", "c"])
+    dropped = data.recode(["b"], unknown="drop")
+    assert dropped.label_sets == [{"b"}, {"b"}]
+    assert dropped.instance_labels.instances.tolist() == [-1, -1, 0]
+    with pytest.raises(InputError, match="unknown='keep' is not known"):
+        data.recode(["b"], unknown="keep")
+
+
+def test_recode_matches_by_key_and_joins():
+    data = BagDataset(make([2, 1]), [[1, 0], [0, 1]], [1, "1"], Bags(np.array([0, -1, 1]), [0, 2, 3]))
+    text = data.recode(["0", "1"], key=str)
+    assert text.label_sets == [{"1"}, {"1"}]
+    assert text.instance_labels.instances.tolist() == [1, -1, 1]
+    with pytest.raises(InputError, match="holds the label 1, which is none"):
+        data.recode(["0", "1"])
+
+
+def test_recode_keeps_unlabelled_bags():
+    data = BagDataset(make([2, 1]), [[1], [0]], ["a"], labelled=[1, 0])
+    assert data.recode(["b", "a"]).label_sets == [{"a"}, None]
+    assert data.recode(["b"], unknown="drop").label_sets == [set(), None]

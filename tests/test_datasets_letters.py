@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from bagwise.bags import rows_of
 from bagwise.datasets import draw_letters, letter_features, make_letter_bags
 from bagwise.datasets.letter_drawing import FONTS, draw_with_fonts
 from bagwise.datasets.letter_features import FEATURE_NAMES, FEATURE_RANGES, measure_letters
@@ -284,8 +285,9 @@ def test_bags_are_words_and_instances_letters(default_bags):
     assert data.label_sets == [set(word) for word in data.bag_names]
     spelled = ["".join(ALPHABET[i] for i in labels) for labels in data.instance_labels]
     assert spelled == data.bag_names
-    assert len(data.locations) == data.bags.n_instances
-    for location, label in zip(data.locations, data.instance_labels.instances, strict=True):
+    places = rows_of(data.locations)
+    assert len(places) == data.bags.n_instances
+    for location, label in zip(places, data.instance_labels.instances, strict=True):
         assert set(location) == {"word", "position", "font"}
         assert location["word"][location["position"]] == ALPHABET[label]
         assert location["font"] in FONTS

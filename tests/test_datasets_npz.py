@@ -100,7 +100,8 @@ def test_optional_arrays_may_be_absent(tmp_path):
     data = load_npz(str(write(tmp_path, drop=("y", "class_names", "feature_names", "bag_names"))))
     assert data.instance_labels is None
     assert data.feature_names is None
-    assert data.bag_names is None
+    assert data.bag_names == list(range(len(data)))
+    assert data.labelled.all()
     assert data.class_names == [0, 1]
 
 

@@ -57,6 +57,14 @@ TEXT = {
     "csv: labels differ within a bag": ("csv", f"{CSV_HEAD}a,u,1,2\na,v,1,2\n", "row 3: the labels differ .* row 2"),
     "csv: labels twice": ("csv", "bag,labels,label:u,x\na,u,1,1\n", "row 1: labels stand both in"),
     "csv: half a label": ("csv", "bag,label:u,x\na,0.5,1\n", "row 2: 'label:u' is '0.5'; write 0 or 1"),
+    "csv: labelled differs": (
+        "csv", "bag,label:u,labelled,x\na,0,1,1\na,0,0,1\n", "row 3: 'labelled' differs from .* row 2",
+    ),
+    "csv: labels of an unlabelled bag": (
+        "csv", "bag,label:u,labelled,x\na,1,1,1\nb,1,0,1\n", "row 3: 'labelled' is 0, but the bag has labels",
+    ),
+    "csv: labelled without labels": ("csv", "bag,labelled,x\na,1,1\n", "row 2: 'labelled' is 1, but there is no"),
+    "csv: half labelled": ("csv", "bag,labelled,x\na,0.5,1\n", "row 2: 'labelled' is '0.5'; write 0 or 1"),
     "csv: foreign instance label": ("csv", "bag,labels,instance_label,x\na,u,w,1\n", "row 2: the instance label 'w'"),
     "csv: broken location": ("csv", "bag,location,x\na,{,1\n", "row 2: the location is not JSON"),
     "csv: open quote": ("csv", f'{CSV_HEAD}a,"u,1,2\n', "row 2: .* check the quotes"),
@@ -260,6 +268,18 @@ PARQUET = {
     "bag by number": ({"bag": [0.5], "x": [1.0]}, "bags are named by double"),
     "labels of lists": ({"bag": ["a"], "labels": [[[1]]], "x": [1.0]}, "the labels are"),
     "labels differ": ({"bag": ["a", "a"], "labels": [["u"], []], "x": [1.0, 2.0]}, "row 2: the labels differ"),
+    "labels of an unlabelled bag": (
+        {"bag": ["a", "b"], "labels": [["u"], ["u"]], "labelled": [1, 0], "x": [1.0, 2.0]}, "row 2: 'labelled' is 0",
+    ),
+    "labelled differs": (
+        {"bag": ["a", "a"], "labels": [[], []], "labelled": [1, 0], "x": [1.0, 2.0]}, "row 2: 'labelled' differs",
+    ),
+    "labelled without labels": ({"bag": ["a"], "labelled": [True], "x": [1.0]}, "row 1: 'labelled' is 1, but there"),
+    "labelled 2": ({"bag": ["a", "b"], "labels": [[], []], "labelled": [0, 2], "x": [1.0, 2.0]}, "row 2: 'labelled'"),
+    "labels of an unlabelled nested bag": (
+        {"bag": ["a", "b"], "labels": [["u"], ["u"]], "labelled": [1, 0], "instances": [[[1.0]], [[2.0]]]},
+        "row 2: 'labelled' is 0",
+    ),
     "no rows": ({"bag": pa.array([], pa.string()), "x": pa.array([], pa.float64())}, "it has no rows"),
     "bag of nothing": ({"bag": ["a"], "instances": pa.array([[]], pa.list_(pa.list_(pa.float64())))}, "row 1: the"),
     "widths differ": ({"bag": ["a"], "instances": [[[1.0], [1.0, 2.0]]]}, "instances differ in their number"),
@@ -455,7 +475,7 @@ def test_musk_file_of_the_archive(tmp_path):
     data = read_dataset(tmp_path / "clean1.data")
     assert data.bag_names == ["MUSK-188", "NON-1"]
     assert data.Y[:, 0].tolist() == [1, 0]
-    assert data.locations[1] == {"conformation": "188_1+2"}
+    assert data.locations["conformation"][1] == "188_1+2"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

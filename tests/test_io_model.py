@@ -923,3 +923,47 @@ class TestFuzz:
         assert set(outcomes) <= {"loaded", "refused"}
         assert outcomes.count("refused") > 100
         assert outcomes.count("loaded") > 10
+
+
+class TestAbout:
+    """What a model says about itself is read without its arrays."""
+
+    @pytest.fixture
+    def large(self, tmp_path):
+        """A model with arrays of 8 MB."""
+        scaler = StandardScaler().fit(np.eye(2, 250_000))
+        save(scaler, tmp_path / "m.bagwise", {"data": "birds"})
+        return tmp_path / "m.bagwise"
+
+    def test_damaged_arrays_do_not_matter(self, large):
+        raw = bytearray(large.read_bytes())
+        start = raw.index(b"\x93NUMPY")
+        raw[start : start + 100_000] = bytes(100_000)
+        large.write_bytes(raw)
+        with pytest.raises(FormatError, match="Cannot load"):
+            load(large)
+        assert model.read_about(large)["data"] == "birds"
+
+    def test_arrays_are_not_read(self, large):
+        counted = CountedFile(large.read_bytes())
+        document = files.read_document(counted)
+        assert document["about"] == {"data": "birds"}
+        assert large.stat().st_size > 4_000_000
+        assert counted.n_read < 300_000, "the document, and the directory at the end of the file"
+
+    def test_a_file_without_a_document_is_refused(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "m.bagwise", "w") as archive:
+            archive.writestr("other.json", "{}")
+        with pytest.raises(FormatError, match="it holds no model.json"):
+            model.read_about(tmp_path / "m.bagwise")
+
+
+class CountedFile(io.BytesIO):
+    """Counts the bytes that are read from it."""
+
+    n_read = 0
+
+    def read(self, *arguments):
+        chunk = super().read(*arguments)
+        self.n_read += len(chunk)
+        return chunk

@@ -26,7 +26,11 @@ def make_dataset(n_features=3, sparse=False):
         class_names=["left", NASTY],
         bag_names=[NASTY, *(f"bag {i}" for i in range(1, 24))],
         feature_names=[f"f{j}{NASTY}" for j in range(n_features)],
-        locations=[{"file": NASTY, "start": 0.123456 * i, "polygon": [[0, 0]] * 99} for i in range(48)],
+        locations={
+            "file": [NASTY] * 48,
+            "start": 0.123456 * np.arange(48),
+            "polygon": [[[0, 0]] * 99] * 48,
+        },
         name=NASTY,
     )
 

@@ -1,5 +1,7 @@
 """Facts about data sets, gathered piece by piece, beside what the whole says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,3 +44,20 @@ def test_hashes_count_distinct_rows(X):
 def test_hashes_of_many_small_numbers_differ():
     X = np.stack(np.meshgrid(*[np.arange(40.0)] * 3), axis=-1).reshape(-1, 3)
     assert len(np.unique(hash_rows(X))) == 40**3
+
+
+def test_unlabelled_bags_are_not_bags_without_labels():
+    data = make_gaussian_bags(n_bags=6, n_features=2, n_classes=3, random_state=0)
+    labelled = np.array([True, True, False, True, False, True])
+    Y = data.Y * labelled[:, None]
+    Y[0] = 0
+    facts = DatasetFacts()
+    for piece in (slice(0, 2), slice(2, 6)):
+        facts.add(replace(data, Y=Y, labelled=labelled)[piece])
+    summary = facts.summary()
+    assert summary["bags_without_labels"] == 1
+    assert summary["unlabelled_bags"] == 2
+    assert summary["labels_a_bag"] == Y.sum() / 4
+    facts = DatasetFacts()
+    facts.add(data)
+    assert "unlabelled_bags" not in facts.summary()

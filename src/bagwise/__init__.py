@@ -20,6 +20,7 @@ _NAMES = {
     "save": "bagwise.io",
     "load": "bagwise.io",
     "read_dataset": "bagwise.io.data.formats",
+    "read_table": "bagwise.io.data.frames",
     "write_dataset": "bagwise.io.data.formats",
 }
 _MODULES = (

@@ -5,15 +5,17 @@ Every input form becomes a `Bags` here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from bagwise.columns import Columns
 from bagwise.exceptions import InputError
+from bagwise.parameters import check_choice
 
 
 class Bags:
@@ -92,8 +94,9 @@ class Bags:
             By default all other columns. `bagwise.read_table` reads labels, too.
         """
         columns = Columns(table)
+        groups = columns.keys(bag)
         wanted = [name for name in columns.names if name != bag] if features is None else list(features)
-        return cls.from_groups(columns.numbers(wanted), columns.keys(bag))
+        return cls.from_groups(columns.numbers(wanted), groups)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -133,21 +136,26 @@ class Bags:
         if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
             i = range(len(self))[int(key)]
             return self.instances[self.offsets[i] : self.offsets[i + 1]]
+        rows, offsets = self.select(key)
+        return Bags(self.instances[rows], offsets)
+
+    def select(self, key: Any) -> tuple[Any, np.ndarray]:
+        """Rows of the instances of some bags, a slice where these are neighbours, and the offsets of these bags alone.
+
+        `key` is a slice, an array of int or a boolean mask; whatever has a row an instance is cut by the same rows.
+        """
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1 and stop > start:  # a view, no copy
-                first = self.offsets[start]
-                return Bags(self.instances[first : self.offsets[stop]], self.offsets[start : stop + 1] - first)
-            return self._take(np.arange(start, stop, step))
-        return self._take(_as_indices(key, len(self)))
-
-    def _take(self, index: np.ndarray) -> Bags:
+                first, last = self.offsets[start], self.offsets[stop]
+                return slice(first, last), self.offsets[start : stop + 1] - first
+            key = np.arange(start, stop, step)
+        index = _as_indices(key, len(self))
         if len(index) == 0:
             raise InputError("The selection holds no bags; bags cannot be empty, select at least one.")
         sizes = self.sizes[index]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[index] - offsets[:-1], sizes)
-        return Bags(self.instances[rows], offsets)
+        offsets = offsets_of(sizes)
+        return np.arange(offsets[-1]) + np.repeat(self.offsets[index] - offsets[:-1], sizes), offsets
 
     def split(self, values: Any) -> list[np.ndarray]:
         """Cut a flat per-instance array into one piece a bag."""
@@ -248,6 +256,21 @@ class BagDataset:
     labelled: np.ndarray = None  # type: ignore[assignment]  # filled in below
     name: str = "unnamed"
 
+    if TYPE_CHECKING:  # what may be left out is never None afterwards
+
+        def __init__(
+            self,
+            bags: Bags,
+            Y: np.ndarray | None = None,
+            class_names: Sequence[Any] = (),
+            instance_labels: Bags | None = None,
+            bag_names: list[Any] | None = None,
+            feature_names: list[str] | None = None,
+            locations: Places | None = None,
+            labelled: np.ndarray | None = None,
+            name: str = "unnamed",
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         n_bags = len(self.bags)
         if self.bag_names is None:
@@ -265,11 +288,16 @@ class BagDataset:
                     f"{len(self.class_names)} classes; use 0 to {len(self.class_names) - 1}, and -1 for unknown."
                 )
         if self.locations is not None:
+            if not isinstance(self.locations, dict):
+                raise InputError(
+                    f"locations are a {type(self.locations).__name__}; expected a dict of columns, a row an instance. "
+                    "bagwise.bags.columns_of makes it from a list of dicts."
+                )
             columns = {name: as_column(values) for name, values in self.locations.items()}
-            object.__setattr__(self, "locations", columns)
-            for name, values in columns.items():
-                if len(values) != self.bags.n_instances:
-                    raise InputError(f"locations[{name!r}] has {len(values)} rows, expected {self.bags.n_instances}.")
+            object.__setattr__(self, "locations", columns or None)
+            for name, column in columns.items():
+                if len(column) != self.bags.n_instances:
+                    raise InputError(f"locations[{name!r}] has {len(column)} rows, expected {self.bags.n_instances}.")
         for what, values, length in (
             ("bag_names", self.bag_names, n_bags),
             ("feature_names", self.feature_names, self.bags.n_features),
@@ -331,22 +359,24 @@ class BagDataset:
 
     def __getitem__(self, key: Any) -> BagDataset:
         """The data set of some of the bags; an integer gives a data set of one bag."""
-        index = np.array([key]) if isinstance(key, (int, np.integer)) else np.arange(len(self))[key]
-        places = None
-        if self.locations is not None:
-            rows = Bags(np.arange(self.bags.n_instances), self.bags.offsets)[index].instances
-            places = {name: values[rows] for name, values in self.locations.items()}
+        if isinstance(key, (int, np.integer)):
+            key = [range(len(self))[key]]
+        rows, offsets = self.bags.select(key)
+        index = np.arange(len(self))[key]
+        labels, places = self.instance_labels, self.locations
         return replace(
             self,
-            bags=self.bags[index],
+            bags=Bags(self.bags.instances[rows], offsets),
             Y=None if self.Y is None else self.Y[index],
-            instance_labels=None if self.instance_labels is None else self.instance_labels[index],
+            instance_labels=None if labels is None else Bags(labels.instances[rows], offsets),
             bag_names=[self.bag_names[i] for i in index],
-            locations=places,
+            locations=None if places is None else {name: values[rows] for name, values in places.items()},
             labelled=self.labelled[index],
         )
 
-    def recode(self, class_names: Sequence[Any], *, unknown: str = "error") -> BagDataset:
+    def recode(
+        self, class_names: Sequence[Any], *, unknown: str = "error", key: Callable[[Any], Any] | None = None
+    ) -> BagDataset:
         """The same data set over other classes, matched by name.
 
         Parameters
@@ -354,49 +384,70 @@ class BagDataset:
         class_names : the classes that it is to have, in their order
         unknown : {"error", "drop"}
             What to do with a label that is none of them: an error that names it, or it is left out.
+        key : function or None
+            Names are the same where `key` gives the same for both; ``str`` matches the class 1 with the class "1".
         """
-        column = {name: c for c, name in enumerate(class_names)}
-        codes = np.array([column.get(name, -1) for name in self.class_names] + [-1], dtype=np.int64)
-        lost = [c for c in range(self.n_classes) if codes[c] < 0 and self._occurs(c)]
-        if lost and unknown == "error":
+        check_choice("unknown", unknown, ("error", "drop"))
+        same = key or (lambda name: name)
+        column = {same(name): c for c, name in enumerate(class_names)}
+        codes = np.array([column.get(same(name), -1) for name in self.class_names] + [-1], dtype=np.int64)
+        lost = np.flatnonzero(self._carried() & (codes[:-1] < 0))
+        if len(lost) and unknown == "error":
             raise InputError(
                 f"Data set {self.name!r} holds the label {self.class_names[lost[0]]!r}, which is none of the "
                 f"{len(column)} classes; leave it out, or add it to them."
             )
         Y = None
         if self.Y is not None:
-            Y = np.zeros((len(self), len(column)), dtype=np.uint8)
-            kept = np.flatnonzero(codes[:-1] >= 0)
-            Y[:, codes[kept]] = self.Y[:, kept]
+            Y = np.zeros((len(self), len(class_names)), dtype=np.uint8)
+            for c in np.flatnonzero(codes[:-1] >= 0):
+                Y[:, codes[c]] |= self.Y[:, c]
         instance_labels = self.instance_labels
         if instance_labels is not None:
             instance_labels = Bags(codes[instance_labels.instances], instance_labels.offsets)
-        return replace(self, Y=Y, class_names=list(column), instance_labels=instance_labels)
+        return replace(self, Y=Y, class_names=list(class_names), instance_labels=instance_labels)
 
-    def _occurs(self, c: int) -> bool:
-        """Whether any bag or instance carries a class."""
-        if self.Y is not None and self.Y[:, c].any():
-            return True
-        return self.instance_labels is not None and bool(np.any(self.instance_labels.instances == c))
+    def _carried(self) -> np.ndarray:
+        """(c,) whether any bag or instance carries each class."""
+        carried = np.zeros(self.n_classes + 1, dtype=bool)  # the last one takes the -1 of unknown instances
+        if self.Y is not None:
+            carried[:-1] |= self.Y.any(axis=0)
+        if self.instance_labels is not None:
+            carried[self.instance_labels.instances] = True
+        return carried[:-1]
 
 
 def as_column(values: Any) -> np.ndarray:
-    """A column of facts as a one-dimensional array; what is no plain number or text is kept as objects."""
+    """A column of facts as a one-dimensional array; what are no plain numbers is kept as objects.
+
+    A text that occurs on many rows is one object.
+    """
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values
     values = list(values)
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
-        return np.array(values)
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
+        with suppress(OverflowError):  # a whole number of hundreds of digits
+            return np.array(values)
+    if str in kinds:
+        texts: dict[str, str] = {}
+        values = [texts.setdefault(value, value) if type(value) is str else value for value in values]
+    return np.fromiter(values, dtype=object, count=len(values))  # not np.array, which would open lists
 
 
-def columns_of(rows: Sequence[dict[str, Any]]) -> Places:
+def columns_of(rows: Iterable[dict[str, Any]]) -> Places:
     """Rows of facts as columns; None where a row lacks a fact that another one has."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: as_column([row.get(name) for row in rows]) for name in names}
+    columns: dict[str, list[Any]] = {}
+    texts: dict[str, str] = {}  # so that rows that come one at a time leave one object a text behind
+    for i, row in enumerate(rows):
+        for name, value in row.items():
+            if name not in columns:
+                columns[name] = [None] * i
+            columns[name].append(texts.setdefault(value, value) if type(value) is str else value)
+        if len(row) < len(columns):
+            for column in columns.values():
+                column.extend([None] * (i + 1 - len(column)))
+    return {name: as_column(column) for name, column in columns.items()}
 
 
 def rows_of(columns: Places) -> list[dict[str, Any]]:

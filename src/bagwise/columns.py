@@ -1,24 +1,25 @@
-"""Columns of a table of any library (pandas, polars, pyarrow, ...) as numpy arrays, without importing that library.
+"""Columns of a table of any library (pandas, polars, pyarrow, ...) as numpy arrays.
 
-Tables that speak Arrow (``__arrow_c_stream__``) are read by pyarrow where it is installed; otherwise the dataframe
-interchange protocol (``__dataframe__``) is read buffer by buffer.
+narwhals reads the tables of these libraries without importing one that is not there already. A table that it does not
+know but that speaks Arrow (``__arrow_c_stream__``) is read by pyarrow, where that is installed.
 """
 
 from __future__ import annotations
 
-import ctypes
 import importlib
-import warnings
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from bagwise.exceptions import InputError
+from bagwise.exceptions import FormatError, InputError
 
-# Kinds of columns in the interchange protocol.
-_INT, _UINT, _FLOAT, _BOOL, _STRING, _CATEGORICAL = 0, 1, 2, 20, 21, 23
-_NUMPY_KINDS = {_INT: "int", _UINT: "uint", _FLOAT: "float"}
-_VALID, _NAN, _SENTINEL, _BIT_MASK, _BYTE_MASK = 0, 1, 2, 3, 4
+Where = Callable[[int], str]
+"""Names the place of a row, counted from 0, for messages: "birds.csv, row 17"."""
+
+_NUMBERS = "biuf"
+_NUMBER_TYPES = (bool, int, float, Decimal, np.number, np.bool_)
 
 
 def import_pyarrow(what: str) -> Any:
@@ -36,148 +37,108 @@ class Columns:
 
     Parameters
     ----------
-    table : object with ``__arrow_c_stream__`` or ``__dataframe__``
+    table : table in memory of any library that narwhals knows, or object with ``__arrow_c_stream__``
+
+    Attributes
+    ----------
+    names : list of str
+    n_rows : int
     """
 
     def __init__(self, table: Any):
-        self._arrow = _as_arrow(table)
-        if self._arrow is not None:
-            self.names = list(self._arrow.column_names)
-            self.n_rows = self._arrow.num_rows
-            return
-        if not hasattr(table, "__dataframe__"):
-            raise InputError(
-                f"A {type(table).__name__} is no table: it offers neither Arrow's __arrow_c_stream__ nor __dataframe__ "
-                "(as pandas, polars and pyarrow tables do); pass one of these, or use Bags.from_groups."
-            )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pandas would rather be read by Arrow, which is not there to do it
-            self._frame = table.__dataframe__()
-        self.names = list(self._frame.column_names())
-        self.n_rows = self._frame.num_rows()
+        self._frame = _as_frame(table)
+        self.names = list(self._frame.columns)
+        self.n_rows = len(self._frame)
+        self._known = set(self.names)
 
     def values(self, name: str) -> np.ndarray:
         """Numbers as they are (missing ones NaN); text and lists as an array of objects, None where missing."""
-        if self._arrow is not None:
-            return arrow_values(self._arrow.column(name))
-        pieces = [_interchange_values(chunk, name) for chunk in self._frame.get_column_by_name(name).get_chunks()]
-        if not pieces:
-            return np.empty(0)
-        return np.concatenate(pieces)
+        if name not in self._known:
+            raise InputError(
+                f"The table has 0 columns {name!r}, expected one; its columns are "
+                f"{', '.join(map(repr, self.names[:8]))}."
+            )
+        series = self._frame.get_column(name)
+        missing = series.is_null().to_numpy()
+        if series.dtype.is_numeric() and not missing.any() and not series.dtype.is_decimal():
+            return series.to_numpy()
+        values = series.to_list()
+        for row in np.flatnonzero(missing):
+            values[row] = None
+        return _plain_array(values, name)
+
+    def numbers(self, names: Sequence[str]) -> np.ndarray:
+        """(m, d) array of some columns, float32 where all of them are, else float64; each cell a finite number."""
+        if not names or self.n_rows == 0:
+            raise InputError(f"The table has {self.n_rows} rows and {len(names)} features; at least one is needed.")
+        arrays = [self.values(name) for name in names]
+        for name, array in zip(names, arrays, strict=True):
+            if array.dtype.kind not in _NUMBERS:
+                raise InputError(f"The column {name!r} holds no numbers; name the columns that are features.")
+        single = all(array.dtype == np.float32 for array in arrays)
+        X = np.stack(arrays, axis=1).astype(np.float32 if single else np.float64, copy=False)
+        check_features(X, names, place_in_table)
+        return X
+
+    def keys(self, name: str) -> list[Any]:
+        """The values of a column that names the bag of each row; a missing one is an error that names the row."""
+        values = self.values(name).tolist()
+        for row, value in enumerate(values):
+            if is_missing(value):
+                raise InputError(f"{place_in_table(row)}: the column {name!r} is empty; name the bag of every row.")
+        return values
 
 
-def _as_arrow(table: Any) -> Any:
-    if not hasattr(table, "__arrow_c_stream__"):
-        return None
+def place_in_table(row: int) -> str:
+    """A row of a table in memory, for messages."""
+    return f"The table, row {row}"
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a column is none: None, or NaN, the only one that differs from itself."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def check_features(X: np.ndarray, feature_names: Sequence[str] | None, where: Where) -> None:
+    """Refuse NaN and infinite features, naming row and column."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()) or np.isfinite(X).all():  # the sum of finite numbers may overflow, but seldom does
+            return
+    row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
+    heading = repr(feature_names[column]) if feature_names else str(column + 1)
+    raise FormatError(f"{where(row)}: the feature {heading} is {X[row, column]}; fill in a number, or remove the row.")
+
+
+def _as_frame(table: Any) -> Any:
+    import narwhals as nw  # here, so that the command line starts without it
+
     try:
-        arrow = import_pyarrow("Reading Arrow tables")
-    except ImportError:
-        if hasattr(table, "__dataframe__"):
-            return None
-        raise
-    try:
-        return arrow.table(table)
-    except (ValueError, TypeError) as error:  # pyarrow's own are both
-        text = " ".join(str(part) for part in error.args)
-        raise InputError(f"The table cannot be read: {text}; give every column values of one kind.") from error
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        if frame is table and hasattr(table, "__arrow_c_stream__"):
+            arrow = import_pyarrow(f"Reading a {type(table).__name__}")
+            frame = nw.from_native(arrow.table(table), eager_only=True)
+    except (ValueError, TypeError) as error:  # narwhals' and pyarrow's own are both
+        text = " ".join(str(error).split())
+        raise InputError(
+            f"The {type(table).__name__} cannot be read as a table: {text}; give every column a name of its own."
+        ) from error
+    if frame is table:
+        raise InputError(
+            f"A {type(table).__name__} is no table in memory, as those of pandas, polars and pyarrow are; pass one of "
+            "these (collect a lazy one first), or use Bags.from_groups."
+        )
+    return frame
 
 
-def arrow_values(column: Any) -> np.ndarray:
-    """An Arrow column as numpy: numbers as they are, everything else as objects."""
-    arrow = import_pyarrow("Reading Arrow columns")
-    kinds = arrow.types
-    kind = column.type
-    if kinds.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = kind.value_type
-    if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind):
-        return column.to_numpy(zero_copy_only=False) if isinstance(column, arrow.Array) else column.to_numpy()
-    out = np.empty(len(column), dtype=object)
-    out[:] = column.to_pylist()
-    return out
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The interchange protocol
-
-
-def _interchange_values(column: Any, name: str) -> np.ndarray:
-    kind, bits, _, _ = column.dtype
-    kind = int(kind)
-    if kind == _CATEGORICAL:
-        return _categorical_values(column, name)
-    buffers = column.get_buffers()
-    size, offset = column.size(), column.offset
-    data = buffers["data"][0]
-    if kind == _STRING:
-        return _string_values(column, buffers, size, offset)
-    if kind == _BOOL:
-        values = _bits(data, size, offset) if bits == 1 else _array(data, np.uint8, size, offset).astype(bool)
-    elif kind in _NUMPY_KINDS:
-        values = _array(data, np.dtype(f"{_NUMPY_KINDS[kind]}{bits}"), size, offset)
-    else:
-        raise InputError(f"The column {name!r} holds neither numbers nor text; leave it out or convert it.")
-    missing = _missing(column, buffers, values, size, offset)
-    if missing is not None and missing.any():
-        values = values.astype(np.float64)
-        values[missing] = np.nan
-    return values
-
-
-def _array(buffer: Any, dtype: Any, size: int, offset: int) -> np.ndarray:
-    """A copy of `size` items of a buffer in this process's memory, from item `offset`."""
-    dtype = np.dtype(dtype)
-    n_bytes = (size + offset) * dtype.itemsize
-    if n_bytes > buffer.bufsize:
-        raise InputError(f"A column claims {n_bytes} bytes but its buffer holds {buffer.bufsize}; the table is broken.")
-    if size == 0:
-        return np.empty(0, dtype)
-    raw = (ctypes.c_uint8 * n_bytes).from_address(buffer.ptr)
-    return np.frombuffer(raw, dtype)[offset:].copy()
-
-
-def _bits(buffer: Any, size: int, offset: int) -> np.ndarray:
-    n_bytes = (size + offset + 7) // 8
-    return np.unpackbits(_array(buffer, np.uint8, n_bytes, 0), bitorder="little")[offset : offset + size].astype(bool)
-
-
-def _missing(column: Any, buffers: Any, values: Any, size: int, offset: int) -> np.ndarray | None:
-    """Which rows have no value."""
-    rule, sentinel = column.describe_null
-    rule = int(rule)
-    if rule == _NAN and values is not None and values.dtype.kind == "f":
-        return np.isnan(values)
-    if rule == _SENTINEL and values is not None:
-        return values == sentinel
-    if rule in (_BIT_MASK, _BYTE_MASK) and buffers["validity"] is not None:
-        mask, (_, bits, _, _) = buffers["validity"]
-        flags = _bits(mask, size, offset) if bits == 1 else _array(mask, np.uint8, size, offset).astype(bool)
-        return flags == bool(sentinel)
-    return None
-
-
-def _string_values(column: Any, buffers: Any, size: int, offset: int) -> np.ndarray:
-    starts_buffer, (_, bits, _, _) = buffers["offsets"]
-    starts = _array(starts_buffer, np.dtype(f"int{bits}"), size + 1, offset).astype(np.int64)
-    data = buffers["data"][0]
-    text = _array(data, np.uint8, int(starts[-1]) if size else 0, 0).tobytes()
-    missing = _missing(column, buffers, None, size, offset)
-    out = np.empty(size, dtype=object)
-    for i in range(size):
-        if missing is None or not missing[i]:
-            out[i] = text[starts[i] : starts[i + 1]].decode("utf-8")
-    return out
-
-
-def _categorical_values(column: Any, name: str) -> np.ndarray:
-    categories = column.describe_categorical["categories"]
-    names = [_interchange_values(chunk, name) for chunk in categories.get_chunks()] if categories is not None else []
-    buffers = column.get_buffers()
-    data, (kind, bits, _, _) = buffers["data"]
-    codes = _array(data, np.dtype(f"{_NUMPY_KINDS[int(kind)]}{bits}"), column.size(), column.offset).astype(np.int64)
-    missing = _missing(column, buffers, codes, column.size(), column.offset)
-    out = np.empty(len(codes), dtype=object)
-    known = np.ones(len(codes), dtype=bool) if missing is None else ~missing
-    if names:
-        out[known] = np.concatenate(names)[codes[known]]
-    return out
+def _plain_array(values: list[Any], name: str) -> np.ndarray:
+    """Numbers as an array of numbers, everything else as an array of objects."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and all(issubclass(kind, _NUMBER_TYPES) for kind in kinds):
+        dtype = np.float64 if None in values or Decimal in kinds else None
+        return np.array([np.nan if value is None else value for value in values], dtype=dtype)
+    if len(kinds) > 1 and any(issubclass(kind, _NUMBER_TYPES) for kind in kinds):
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(
+            f"The column {name!r} holds values of several kinds ({found}); give every column values of one kind."
+        )
+    return np.fromiter(values, dtype=object, count=len(values))

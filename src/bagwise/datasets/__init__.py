@@ -3,9 +3,9 @@
 from bagwise.datasets.letter_drawing import draw_letters
 from bagwise.datasets.letter_features import letter_features
 from bagwise.datasets.letters import make_letter_bags
-from bagwise.datasets.npz import load_npz
 from bagwise.datasets.soundscape import Soundscape, make_soundscape
 from bagwise.datasets.synthetic import make_gaussian_bags
+from bagwise.io.data.npz import load_npz
 
 __all__ = [
     "Soundscape",

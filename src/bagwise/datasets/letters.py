@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags, offsets_of
+from bagwise.bags import BagDataset, Bags, as_column, offsets_of
 from bagwise.datasets.letter_drawing import draw_with_fonts
 from bagwise.datasets.letter_features import FEATURE_NAMES, letter_features
 from bagwise.exceptions import InputError
@@ -53,7 +53,7 @@ def make_letter_bags(
     -------
     BagDataset
         26 classes "a" to "z", the sixteen features of `letter_features`, the words as `bag_names`, and in
-        `locations` the word, the position in it and the font of each instance.
+        `locations` the columns word, position (in it) and font of the instances.
 
     References
     ----------
@@ -74,7 +74,6 @@ def make_letter_bags(
     labels = np.array([string.ascii_lowercase.index(letter) for letter in letters])
     Y = np.zeros((len(words), 26), dtype=np.uint8)
     Y[np.repeat(np.arange(len(words)), np.diff(offsets)), labels] = 1
-    positions = [(word, k) for word in words for k in range(len(word))]
     return BagDataset(
         bags=Bags(letter_features(images), offsets),
         Y=Y,
@@ -82,9 +81,11 @@ def make_letter_bags(
         instance_labels=Bags(labels, offsets),
         bag_names=words,
         feature_names=list(FEATURE_NAMES),
-        locations=[
-            {"word": word, "position": k, "font": font} for (word, k), font in zip(positions, fonts, strict=True)
-        ],
+        locations={
+            "word": as_column([word for word in words for _ in word]),
+            "position": as_column([k for word in words for k in range(len(word))]),
+            "font": as_column(fonts),
+        },
         name="letters",
     )
 

@@ -151,19 +151,33 @@ def read_archive(handle: IO[bytes]) -> tuple[Any, dict[int, np.ndarray]]:
     Nothing is extracted, decompressed or unpickled, and no array is larger than the file. Damage shows as
     `FormatError` or as one of the exceptions of the zip, JSON and npy readers; the caller makes them one.
     """
-    size = handle.seek(0, os.SEEK_END)
-    if not zipfile.is_zipfile(handle):
-        raise FormatError("it is not a zip file, or it is cut off; give a file that bagwise wrote, or make it anew.")
-    with zipfile.ZipFile(handle) as archive:
-        members = archive.infolist()
-        _check_members(members, size)
-        document = json.loads(archive.read(DOCUMENT).decode("utf-8"), parse_constant=_refuse_constant)
+    with _open_archive(handle) as archive:
+        document = _document(archive)
         arrays = {}
-        for member in members:
+        for member in archive.infolist():
             match = ARRAY_NAME.fullmatch(member.filename)
             if match:
                 arrays[int(match[1])] = parse_array(archive.read(member), member.filename)
     return document, arrays
+
+
+def read_document(handle: IO[bytes]) -> Any:
+    """The document of such a zip alone; of its arrays not a byte is read."""
+    with _open_archive(handle) as archive:
+        return _document(archive)
+
+
+def _open_archive(handle: IO[bytes]) -> zipfile.ZipFile:
+    size = handle.seek(0, os.SEEK_END)
+    if not zipfile.is_zipfile(handle):
+        raise FormatError("it is not a zip file, or it is cut off; give a file that bagwise wrote, or make it anew.")
+    archive = zipfile.ZipFile(handle)
+    _check_members(archive.infolist(), size)
+    return archive
+
+
+def _document(archive: zipfile.ZipFile) -> Any:
+    return json.loads(archive.read(DOCUMENT).decode("utf-8"), parse_constant=_refuse_constant)
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:

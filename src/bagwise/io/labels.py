@@ -9,7 +9,7 @@ from typing import Any
 
 from bagwise.exceptions import FormatError
 from bagwise.io.data.parquet_file import read_text_rows
-from bagwise.io.text import SEPARATORS, TextTable, check_readable, read_rows, undefuse
+from bagwise.io.text import SEPARATORS, TextTable, check_readable, first_repeated, read_rows, undefuse
 from bagwise.parameters import check_choice
 
 NAME_HEADINGS = {
@@ -240,11 +240,12 @@ def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
         raise FormatError(
             f"{path}, row {table.lines[0]}: the first row holds 0 and 1; begin the file with the names of the labels."
         )
-    for i, label in enumerate(classes):
-        if not label:
-            raise FormatError(f"{path}, row {table.lines[0]}: column {i + 2} has no name; write the name of its label.")
-        if label in classes[:i]:
-            raise FormatError(f"{path}, row {table.lines[0]}: two columns are named {label!r}; remove one of them.")
+    if "" in classes:
+        column = classes.index("") + 2
+        raise FormatError(f"{path}, row {table.lines[0]}: column {column} has no name; write the name of its label.")
+    twice = first_repeated(classes)
+    if twice is not None:
+        raise FormatError(f"{path}, row {table.lines[0]}: two columns are named {twice!r}; remove one of them.")
     found: dict[str, list[str]] = {}
     rows: dict[str, int] = {}
     problems = []

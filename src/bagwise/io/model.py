@@ -27,7 +27,7 @@ import sklearn
 
 from bagwise._version import __version__
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.files import DOCUMENT, atomic_write, read_archive, write_archive
+from bagwise.io.files import DOCUMENT, atomic_write, read_archive, read_document, write_archive
 from bagwise.io.values import Decoder, Encoder, Node, member
 
 FORMAT = "bagwise-model"
@@ -161,10 +161,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `save` was given as `about`, and under ``written_by`` the versions of the libraries."""
+    """What `save` was given as `about`, and under ``written_by`` the versions of the libraries; no array is read."""
     with open(path, "rb") as handle:
         try:
-            document, _ = read_archive(handle)
+            document = read_document(handle)
             written_by = _check_document(document)
             about = document.get("about", {})
             if not isinstance(about, dict):

@@ -7,11 +7,12 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from bagwise.exceptions import FormatError, InputError
 from bagwise.memory import check_allocation
@@ -144,6 +145,16 @@ def _widths(sample: str, separator: str) -> list[int]:
     with suppress(csv.Error):
         widths.extend(len(row) for row in rows if any(cell.strip() for cell in row))
     return widths
+
+
+def first_repeated(values: Iterable[Any]) -> Any:
+    """The first value that stands there a second time, or None."""
+    seen = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def defuse(cell: str) -> str:

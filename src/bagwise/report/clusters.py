@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise._version import __version__
-from bagwise.bags import BagDataset
+from bagwise.bags import BagDataset, rows_of
 from bagwise.clustering import M3IC
 from bagwise.exceptions import InputError
 from bagwise.io.files import atomic_write
@@ -35,10 +35,10 @@ def cluster_rows(dataset: BagDataset, model: M3IC) -> list[dict[str, Any]]:
             f"The model was fitted on {len(model.labels_)} bags and the data set holds {len(dataset)}; pass the bags "
             "of the fit."
         )
-    names = dataset.bag_names or list(range(len(dataset)))
+    columns = (dataset.bag_names, model.labels_, model.witnesses_, model.margins_)
     return [
         {"bag": name, "cluster": int(cluster), "witness": int(witness), "margin": round(float(margin), 6)}
-        for name, cluster, witness, margin in zip(names, model.labels_, model.witnesses_, model.margins_, strict=True)
+        for name, cluster, witness, margin in zip(*columns, strict=True)
     ]
 
 
@@ -139,7 +139,8 @@ def _where(dataset: BagDataset, bag: int, witness: int) -> str:
     """Where the instance was found, in words; long values such as outlines are left out."""
     if dataset.locations is None:
         return ""
-    location = dataset.locations[int(dataset.bags.offsets[bag]) + witness]
+    row = int(dataset.bags.offsets[bag]) + witness
+    location = rows_of({name: values[row : row + 1] for name, values in dataset.locations.items()})[0]
     parts = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in location.items()]
     return ", ".join(part for part in parts if len(part) <= 80)
 

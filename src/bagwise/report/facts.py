@@ -33,7 +33,7 @@ class DatasetFacts:
         self.class_names: list[Any] = []
         self.label_counts = np.zeros(0, dtype=np.int64)
         self.has_labels = self.has_instance_labels = False
-        self.n_known = self.unlabelled = 0
+        self.n_known = self.n_labelled = self.n_empty = self.n_unlabelled = 0
         self.infeasible: list[str] = []
         self.dtype = ""
         self._rows: list[np.ndarray] = []
@@ -56,16 +56,17 @@ class DatasetFacts:
         self.largest = max(self.largest, int(bags.sizes.max()))
         self.smallest = min(self.smallest, int(bags.sizes.min()))
         self._rows.append(hash_rows(X))
-        for name in dataset.bag_names or []:
+        for name in dataset.bag_names:
             self.same_names += name in self._names
             self._names.add(name)
         if dataset.Y is not None:
             self.has_labels = True
             n_labels = dataset.Y.sum(axis=1)
             self.label_counts += dataset.Y.sum(axis=0, dtype=np.int64)
-            self.unlabelled += int((n_labels == 0).sum())
-            names = dataset.bag_names or range(self.n_bags, self.n_bags + len(bags))
-            self.infeasible += [str(names[i]) for i in np.flatnonzero(n_labels > bags.sizes)]
+            self.n_labelled += int(dataset.labelled.sum())
+            self.n_unlabelled += int((~dataset.labelled).sum())
+            self.n_empty += int((dataset.labelled & (n_labels == 0)).sum())
+            self.infeasible += [str(dataset.bag_names[i]) for i in np.flatnonzero(n_labels > bags.sizes)]
         if dataset.instance_labels is not None:
             self.has_instance_labels = True
             self.n_known += int((dataset.instance_labels.instances >= 0).sum())
@@ -87,11 +88,13 @@ class DatasetFacts:
         }  # fmt: skip
         if self.has_labels:
             out["classes"] = len(self.class_names)
-            out["labels_a_bag"] = float(self.label_counts.sum() / self.n_bags)
+            out["labels_a_bag"] = float(self.label_counts.sum() / max(self.n_labelled, 1))
             out["bags_of_a_class"] = {
                 str(name): int(count) for name, count in zip(self.class_names, self.label_counts, strict=True)
             }
-            out["bags_without_labels"] = self.unlabelled
+            out["bags_without_labels"] = self.n_empty
+            if self.n_unlabelled:
+                out["unlabelled_bags"] = self.n_unlabelled
             out["infeasible_bags"] = len(self.infeasible)
             if self.infeasible:
                 shown = ", ".join(self.infeasible[:N_SHOWN]) + (", ..." if len(self.infeasible) > N_SHOWN else "")

@@ -16,10 +16,11 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from bagwise.bags import BagDataset, Bags
+from bagwise.columns import check_features
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.long import check_features, dense_features, feature_names_of, unique_names
+from bagwise.io.data.long import dense_features, feature_names_of, unique_names
 from bagwise.io.files import atomic_write
-from bagwise.io.text import check_readable, read_text
+from bagwise.io.text import check_readable, first_repeated, read_text
 
 _NUMERIC = ("numeric", "real", "integer")
 _PLAIN = re.compile(r"[\w.+-]+")
@@ -134,8 +135,8 @@ def _checked(header: _Header, path: Path, line: int) -> _Header:
             "a multi-instance file has one."
         )
     for names in (header.names, header.features):
-        if len(set(names)) < len(names):
-            twice = next(name for i, name in enumerate(names) if name in names[:i])
+        twice = first_repeated(names)
+        if twice is not None:
             raise FormatError(f"{path}, row {line}: two attributes are named {twice!r}; rename one.")
     return header
 
@@ -146,10 +147,11 @@ def _columns(header: _Header, labels: list[str] | None, path: Path, line: int) -
     bag_column = 0 if header.relational > 0 else None
     if labels is None:
         return bag_column, list(range(header.relational + 1, len(header.names)))
+    position = {name: i for i, name in enumerate(header.names)}
     for label in labels:
-        if label not in header.names:
+        if label not in position:
             raise FormatError(f"{path}, row {line}: the label {label!r} of the XML file is no attribute; add it.")
-    return bag_column, [header.names.index(label) for label in labels]
+    return bag_column, [position[label] for label in labels]
 
 
 def _cells(text: str, place: str) -> list[str]:

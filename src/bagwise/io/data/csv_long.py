@@ -19,18 +19,21 @@ from bagwise.io.data.long import (
     BAG_NAME,
     INSTANCE_LABEL,
     LABEL_PREFIX,
+    LABELLED,
     LOCATION,
     ROLES,
     LongTable,
     Roles,
+    check_marked,
     dense_features,
     encode_label_lists,
     feature_names_of,
     find_roles,
+    has_unlabelled,
     instance_label_names,
     location_texts,
-    names_of,
-    parse_location,
+    parse_locations,
+    pieces_of,
     to_dataset,
 )
 from bagwise.io.files import atomic_write
@@ -85,12 +88,13 @@ def read_csv(
         bag_name=None if roles.bag_name is None else _column(table, roles.bag_name, where, "bag_name"),
         indicator=indicator,
         class_names=class_names,
+        labelled=None if roles.labelled is None else _bits(table, [roles.labelled], headings, where)[:, 0].astype(bool),
         instance_labels=None if roles.instance_label is None else [
             undefuse(row[roles.instance_label]) or None for row in table.rows[1:]
         ],
-        locations=None if roles.location is None else [
-            parse_location(undefuse(row[roles.location]), where(i)) for i, row in enumerate(table.rows[1:])
-        ],
+        locations=None if roles.location is None else parse_locations(
+            (undefuse(row[roles.location]) for row in table.rows[1:]), where
+        ),
     )  # fmt: skip
     return to_dataset(long, path.stem, where), _understood(table.separator, headings, roles)
 
@@ -156,68 +160,81 @@ def _column(table: TextTable, column: int, where: Any, name: str) -> list[str]:
 def _labels(
     table: TextTable, roles: Roles, headings: list[str], where: Any
 ) -> tuple[np.ndarray | None, list[str] | None]:
-    rows = table.rows[1:]
     if roles.labels is not None:
         cells = [
-            [undefuse(part.strip()) for part in row[roles.labels].split(LIST_MARK) if part.strip()] for row in rows
+            [undefuse(part.strip()) for part in row[roles.labels].split(LIST_MARK) if part.strip()]
+            for row in table.rows[1:]
         ]
         return encode_label_lists(cells, None)
     if not roles.one_hot:
         return None, None
-    indicator = np.zeros((len(rows), len(roles.one_hot)), dtype=np.uint8)
-    for i, row in enumerate(rows):
-        for j, column in enumerate(roles.one_hot):
+    names = [headings[column].removeprefix(LABEL_PREFIX) for column in roles.one_hot]
+    return _bits(table, roles.one_hot, headings, where), names
+
+
+def _bits(table: TextTable, columns: Sequence[int], headings: list[str], where: Any) -> np.ndarray:
+    """(m, k) zeros and ones of some columns."""
+    bits = np.zeros((len(table.rows) - 1, len(columns)), dtype=np.uint8)
+    for i, row in enumerate(table.rows[1:]):
+        for j, column in enumerate(columns):
             value = ONE_HOT.get(row[column].strip().casefold())
             if value is None:
                 raise FormatError(f"{where(i)}: {headings[column]!r} is {row[column][:40]!r}; write 0 or 1.")
-            indicator[i, j] = value
-    return indicator, [headings[column].removeprefix(LABEL_PREFIX) for column in roles.one_hot]
+            bits[i, j] = value
+    return bits
 
 
 def write_csv(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
     """Write a data set as CSV: bag, one column of 0 and 1 for each class, instance label, location, features."""
-    names = [str(name) for name in names_of(dataset)]
-    write_csv_pieces([dataset], path, numbered=len(set(names)) < len(names))
+    names = [str(name) for name in dataset.bag_names]
+    write_csv_pieces(pieces_of(dataset), path, numbered=len(set(names)) < len(names), marked=has_unlabelled(dataset))
 
 
-def write_csv_pieces(pieces: Iterable[BagDataset], path: str | os.PathLike[str], numbered: bool) -> None:
+def write_csv_pieces(
+    pieces: Iterable[BagDataset], path: str | os.PathLike[str], numbered: bool, marked: bool | None = None
+) -> None:
     """Write one data set that comes in pieces of whole bags with the same classes and features.
 
-    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct. Cells are
+    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct. `marked`
+    writes a column that says which bags are labelled; None writes it where the first piece needs it. Cells are
     separated by tabs where the name ends in .tsv, else by commas.
     """
     written = 0
     iterator = iter(pieces)
     first = next(iterator)
-    headings = _headings(first, numbered)
+    marked = has_unlabelled(first) if marked is None else marked
+    headings = _headings(first, numbered, marked)
     with atomic_write(path, "w") as file:
         separator = "\t" if Path(path).suffix.casefold() == ".tsv" else ","
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow([defuse(heading) for heading in headings])
         for piece in chain([first], iterator):
-            writer.writerows(_rows(piece, numbered, written))
+            check_marked(piece, marked)
+            writer.writerows(_rows(piece, numbered, marked, written))
             written += len(piece)
 
 
-def _headings(dataset: BagDataset, numbered: bool) -> list[str]:
+def _headings(dataset: BagDataset, numbered: bool, marked: bool) -> list[str]:
     headings = [BAG, BAG_NAME] if numbered else [BAG]
     if dataset.Y is not None:
         headings += [f"{LABEL_PREFIX}{name}" for name in dataset.class_names]
+    headings += [LABELLED] if marked else []
     headings += [INSTANCE_LABEL] if dataset.instance_labels is not None else []
     headings += [LOCATION] if dataset.locations is not None else []
     return headings + feature_names_of(dataset, ROLES)
 
 
-def _rows(dataset: BagDataset, numbered: bool, n_before: int) -> Iterator[list[Any]]:
+def _rows(dataset: BagDataset, numbered: bool, marked: bool, n_before: int) -> Iterator[list[Any]]:
     """A row for every instance; `n_before` bags were written before."""
-    names = names_of(dataset) if dataset.bag_names is not None else [n_before + i for i in range(len(dataset))]
     instance_labels, locations = instance_label_names(dataset), location_texts(dataset)
     X, offsets = dense_features(dataset), dataset.bags.offsets
-    for b, name in enumerate(names):
+    for b, name in enumerate(dataset.bag_names):
         start: list[Any] = [n_before + b] if numbered else []
         start.append(defuse(str(name)))
         if dataset.Y is not None:
             start += dataset.Y[b].tolist()
+        if marked:
+            start.append(int(dataset.labelled[b]))
         for i in range(offsets[b], offsets[b + 1]):
             row = list(start)
             if instance_labels is not None:

@@ -15,7 +15,7 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data import mat, musk
 from bagwise.io.data.arff import read_arff, write_arff
 from bagwise.io.data.csv_long import read_csv, write_csv
-from bagwise.io.data.long import names_of, with_labels
+from bagwise.io.data.long import has_names, has_unlabelled, with_labels
 from bagwise.io.data.mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
 from bagwise.io.data.miml_csv import read_miml_csv, write_miml_csv
 from bagwise.io.data.musk import read_musk, write_musk
@@ -28,7 +28,8 @@ from bagwise.io.text import check_readable
 
 INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES = "instance labels", "locations", "feature names"
 BAG_NAMES, SAME_NAMES, CLASS_NAMES = "bag names", "several bags of one name", "class names"
-EVERYTHING = frozenset({INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES, BAG_NAMES, SAME_NAMES, CLASS_NAMES})
+UNLABELLED = "which bags are unlabelled"
+EVERYTHING = frozenset({INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES, BAG_NAMES, SAME_NAMES, CLASS_NAMES, UNLABELLED})
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,12 @@ def _by_content(path: Path) -> str:
 
 
 def read_dataset(
-    path: str | os.PathLike[str], format: str | None = None, *, labels_from: Any = None, **options: Any
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    labels_from: Any = None,
+    missing_labels: str = "error",
+    **options: Any,
 ) -> BagDataset:
     """Read bags from a file of any format.
 
@@ -154,6 +160,8 @@ def read_dataset(
         A name of `FORMATS`; None finds it out from name and content.
     labels_from : str, path or None
         A table of bag labels (`bagwise.io.labels.read_labels`), matched by the names of the bags.
+    missing_labels : {"error", "unlabelled"}
+        What a bag is that has no row in the table of labels.
     **options
         Of the format's reader, such as ``bag="recording"`` for tables.
 
@@ -172,11 +180,16 @@ def read_dataset(
     >>> read_dataset(path).bags == data.bags
     True
     """
-    return read_described(path, format, labels_from=labels_from, **options)[0]
+    return read_described(path, format, labels_from=labels_from, missing_labels=missing_labels, **options)[0]
 
 
 def read_described(
-    path: str | os.PathLike[str], format: str | None = None, *, labels_from: Any = None, **options: Any
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    labels_from: Any = None,
+    missing_labels: str = "error",
+    **options: Any,
 ) -> tuple[BagDataset, str]:
     """As `read_dataset`, and a sentence that says which format it was and how it was understood."""
     check_readable(path)
@@ -195,7 +208,7 @@ def read_described(
     understood = f"{name}: {understood}"
     if labels_from is not None:
         table = read_labels(labels_from)
-        dataset = with_labels(dataset, table, path, labels_from)
+        dataset = with_labels(dataset, table, path, labels_from, missing_labels)
         understood = f"{understood}; labels from {os.fspath(labels_from)}: {table.form}"
     return dataset, understood
 
@@ -218,11 +231,11 @@ def write_dataset(dataset: BagDataset, path: str | os.PathLike[str], format: str
     name = format_for_writing(path) if format is None else format
     chosen = find_format(name)
     lost = [what for what in _has(dataset) if what not in chosen.holds]
-    if name == "mil-mat" and all(isinstance(bag, int) for bag in names_of(dataset)):
+    if name == "mil-mat" and all(isinstance(bag, int) for bag in dataset.bag_names):
         lost = [what for what in lost if what != BAG_NAMES]
     if dataset.class_names in (FIXED_CLASS.get(name), [0]):
         lost = [what for what in lost if what != CLASS_NAMES]
-    if name == "musk" and all(set(location) <= {"conformation"} for location in dataset.locations or ()):
+    if name == "musk" and set(dataset.locations or ()) <= {musk.CONFORMATION}:
         lost = [what for what in lost if what != LOCATIONS]
     chosen.write(dataset, path)
     if lost:
@@ -235,9 +248,10 @@ def _has(dataset: BagDataset) -> list[str]:
         INSTANCE_LABELS: dataset.instance_labels is not None,
         LOCATIONS: dataset.locations is not None,
         FEATURE_NAMES: dataset.feature_names is not None,
-        BAG_NAMES: names is not None,
+        BAG_NAMES: has_names(dataset),
         CLASS_NAMES: bool(dataset.class_names),
-        SAME_NAMES: names is not None and len(set(names)) < len(names),
+        SAME_NAMES: len(set(names)) < len(names),
+        UNLABELLED: has_unlabelled(dataset),
     }
     return [what for what, is_there in present.items() if is_there]
 

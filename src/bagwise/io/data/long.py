@@ -1,31 +1,34 @@
 """The long form, a row an instance, as a `BagDataset` and back; what all table formats share.
 
 Columns are known by their headings: ``bag`` (or another usual name for it), ``bag_name`` where several bags have the
-same name, ``labels`` (the bag's labels in one cell) or ``label:NAME`` (0 or 1, one column for each class),
-``instance_label``, ``location`` (JSON), and features: all others.
+same name, ``labels`` (the bag's labels in one cell) or ``label:NAME`` (0 or 1, one column for each class), ``labelled``
+(0 or 1, where nobody labelled some of the bags), ``instance_label``, ``location`` (JSON), and features: all others.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import BagDataset, Bags, group_rows
+from bagwise.bags import BagDataset, Bags, Places, columns_of, group_rows, rows_of
+from bagwise.columns import Where, check_features
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.labels import NAME_HEADINGS, LabelTable
+from bagwise.io.tables import plain_value
+from bagwise.io.text import first_repeated
 from bagwise.memory import check_allocation
+from bagwise.parameters import check_choice
 
-BAG, BAG_NAME, LABELS, INSTANCE_LABEL, LOCATION = "bag", "bag_name", "labels", "instance_label", "location"
+BAG, BAG_NAME, LABELS, LABELLED = "bag", "bag_name", "labels", "labelled"
+INSTANCE_LABEL, LOCATION = "instance_label", "location"
 LABEL_PREFIX = "label:"
-ROLES = (BAG, BAG_NAME, LABELS, INSTANCE_LABEL, LOCATION)
-
-Where = Callable[[int], str]
-"""Names the place of a row, counted from 0, for messages: "birds.csv, row 17"."""
+ROLES = (BAG, BAG_NAME, LABELS, LABELLED, INSTANCE_LABEL, LOCATION)
+PIECE = 1 << 16  # rows of a data set that are written at a time
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Roles:
     bag_name: int | None = None
     labels: int | None = None
     one_hot: tuple[int, ...] = ()
+    labelled: int | None = None
     instance_label: int | None = None
     location: int | None = None
 
@@ -59,8 +63,9 @@ class LongTable:
     bag_name: Any = None
     indicator: np.ndarray | None = None  # (m, c): the labels of the bag of each row
     class_names: list[Any] | None = None
+    labelled: np.ndarray | None = None  # (m,): whether somebody labelled the bag of each row; None: all bags
     instance_labels: Sequence[Any] | None = None  # class names, None where unknown
-    locations: list[dict[str, Any]] | None = None
+    locations: Places | None = None
 
 
 def find_roles(
@@ -72,9 +77,9 @@ def find_roles(
     features: Sequence[str] | None = None,
 ) -> Roles:
     """Tell columns apart by their headings; a column that the caller names goes before the usual headings."""
-    for i, heading in enumerate(headings):
-        if heading in headings[:i]:
-            raise FormatError(f"{where}: two columns are named {heading!r}; rename one of them.")
+    twice = first_repeated(headings)
+    if twice is not None:
+        raise FormatError(f"{where}: two columns are named {twice!r}; rename one of them.")
     found = {name: i for i, name in enumerate(headings)}
 
     def named(name: str | None, usual: str) -> int | None:
@@ -94,13 +99,15 @@ def find_roles(
     one_hot = tuple(i for i, name in enumerate(headings) if name.startswith(LABEL_PREFIX)) if labels is None else ()
     roles = Roles(
         bag=bag_column, features=[], bag_name=named(None, BAG_NAME), labels=named(labels, LABELS), one_hot=one_hot,
-        instance_label=named(instance_label, INSTANCE_LABEL), location=named(None, LOCATION),
+        labelled=named(None, LABELLED), instance_label=named(instance_label, INSTANCE_LABEL),
+        location=named(None, LOCATION),
     )  # fmt: skip
     if roles.labels is not None and one_hot:
         raise FormatError(f"{where}: labels stand both in the column 'labels' and in columns 'label:...'; keep one.")
     if roles.bag_name == bag_column:
-        roles = Roles(**{**vars(roles), "bag_name": None})
-    taken = {roles.bag, roles.bag_name, roles.labels, roles.instance_label, roles.location, *one_hot}
+        roles = replace(roles, bag_name=None)
+    used = (roles.bag, roles.bag_name, roles.labels, roles.labelled, roles.instance_label, roles.location)
+    taken = {*used, *one_hot}
     if features is not None:
         wanted = [named(name, "") for name in features]
         roles.features.extend(i for i in wanted if i is not None)
@@ -140,6 +147,10 @@ def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
     Y = None
     if table.indicator is not None:
         Y = _one_per_bag(table.indicator, order, offsets, "the labels differ", where)
+    labelled = None
+    if table.labelled is not None:
+        check_labelled(table.labelled, table.indicator, where)
+        labelled = _one_per_bag(table.labelled[:, None], order, offsets, f"{LABELLED!r} differs", where)[:, 0]
     bag_names = ids
     if table.bag_name is not None:
         name_codes, names = number_values(table.bag_name)
@@ -150,17 +161,24 @@ def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
     if table.instance_labels is not None:
         codes, class_names = _instance_codes(table.instance_labels, class_names, where)
         instance_labels = Bags(codes[order], offsets)
-    in_order = bool(np.all(order[1:] > order[:-1]))
+    X, places = table.X, table.locations
+    if not np.all(order[1:] > order[:-1]):
+        X = X[order]
+        places = None if places is None else {key: values[order] for key, values in places.items()}
     return BagDataset(
-        bags=Bags(table.X if in_order else table.X[order], offsets),
-        Y=Y,
-        class_names=class_names or [],
-        instance_labels=instance_labels,
-        bag_names=bag_names,
-        feature_names=table.feature_names,
-        locations=None if table.locations is None else [table.locations[i] for i in order],
-        name=name,
-    )
+        bags=Bags(X, offsets), Y=Y, class_names=class_names or [], instance_labels=instance_labels,
+        bag_names=bag_names, feature_names=table.feature_names, locations=places, labelled=labelled, name=name,
+    )  # fmt: skip
+
+
+def check_labelled(labelled: np.ndarray, indicator: np.ndarray | None, where: Where) -> None:
+    """Refuse rows that say of a bag both that nobody labelled it and which labels it has, or neither."""
+    if indicator is None:
+        wrong, problem = labelled, "is 1, but there is no column of labels; add one, or remove this column"
+    else:
+        wrong, problem = ~labelled & indicator.any(axis=1), "is 0, but the bag has labels; write 1, or clear them"
+    if wrong.any():
+        raise FormatError(f"{where(int(np.argmax(wrong)))}: {LABELLED!r} {problem}.")
 
 
 def number_values(values: Any) -> tuple[np.ndarray, list[Any]]:
@@ -170,16 +188,6 @@ def number_values(values: Any) -> tuple[np.ndarray, list[Any]]:
     seen: dict[Any, int] = {}
     values = values.tolist() if isinstance(values, np.ndarray) else values
     return np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64), list(seen)
-
-
-def check_features(X: np.ndarray, feature_names: Sequence[str] | None, where: Where) -> None:
-    """Refuse NaN and infinite features, naming row and column."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()) or np.isfinite(X).all():  # the sum of finite numbers may overflow, but seldom does
-            return
-    row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
-    heading = repr(feature_names[column]) if feature_names else str(column + 1)
-    raise FormatError(f"{where(row)}: the feature {heading} is {X[row, column]}; fill in a number, or remove the row.")
 
 
 def _one_per_bag(values: np.ndarray, order: np.ndarray, offsets: np.ndarray, what: str, where: Where) -> np.ndarray:
@@ -216,40 +224,35 @@ def _instance_codes(labels: Sequence[Any], class_names: list[Any] | None, where:
 # Labels from a second table
 
 
-def with_labels(dataset: BagDataset, labels: LabelTable, source: Any, label_source: Any) -> BagDataset:
-    """The data set with the labels of a second table, matched by the names of the bags."""
-    names = [str(name) for name in (dataset.bag_names or range(len(dataset)))]
-    if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+def with_labels(
+    dataset: BagDataset, labels: LabelTable, source: Any, label_source: Any, missing: str = "error"
+) -> BagDataset:
+    """The data set with the labels of a second table, matched by the names of the bags.
+
+    Where `missing` is "error" every bag needs a row; where it is "unlabelled", one without a row is unlabelled.
+    """
+    check_choice("missing", missing, ("error", "unlabelled"))
+    names = [str(name) for name in dataset.bag_names]
+    twice = first_repeated(names)
+    if twice is not None:
         raise FormatError(f"{source}: two bags are named {twice!r}, so labels cannot be matched by name; rename one.")
-    position = {name: i for i, name in enumerate(labels.names)}
-    missing = [name for name in names if name not in position]
-    if missing:
+    sets = dict(zip(labels.names, labels.label_sets, strict=True))
+    labelled = np.array([name in sets for name in names])
+    if missing == "error" and not labelled.all():
         raise FormatError(
-            f"{label_source}: {len(missing)} bag(s) of {source} have no row, the first is {missing[0]!r}; add a row "
-            "(with an empty label where there is none)."
+            f"{label_source}: {(~labelled).sum()} bag(s) of {source} have no row, the first is "
+            f"{names[int(np.argmin(labelled))]!r}; add a row (with an empty label where there is none)."
         )
     known = set(names)
     for name, row in zip(labels.names, labels.rows, strict=True):
         if name not in known:
             raise FormatError(f"{label_source}, row {row}: there is no bag {name!r} in {source}; remove the row.")
-    indicator, classes = encode_label_lists([labels.label_sets[position[name]] for name in names], labels.class_names)
-    instance_labels = dataset.instance_labels
-    if instance_labels is not None:
-        old = dataset.class_names
-        column = {str(label): c for c, label in enumerate(classes)}
-        unknown = {str(old[code]) for code in np.unique(instance_labels.instances) if code >= 0} - set(column)
-        if unknown:
-            raise FormatError(
-                f"{label_source}: the instance label {min(unknown)!r} of {source} is no label of any bag."
-            )
-        recode = np.array([column.get(str(label), -1) for label in old] + [-1])
-        instance_labels = Bags(recode[instance_labels.instances], instance_labels.offsets)
-    return BagDataset(
-        bags=dataset.bags, Y=indicator, class_names=classes, instance_labels=instance_labels,
-        bag_names=dataset.bag_names, feature_names=dataset.feature_names, locations=dataset.locations,
-        name=dataset.name,
-    )  # fmt: skip
+    Y, classes = encode_label_lists([sets.get(name, []) for name in names], labels.class_names)
+    try:
+        recoded = replace(dataset, Y=None, labelled=np.zeros(len(dataset), bool)).recode(classes, key=str)
+    except InputError as error:
+        raise FormatError(f"{label_source}: {error}") from error
+    return replace(recoded, Y=Y, labelled=labelled)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -266,14 +269,38 @@ def dense_features(dataset: BagDataset) -> np.ndarray:
     return X.toarray()
 
 
-def names_of(dataset: BagDataset) -> list[Any]:
-    """Names of the bags; 0, 1, 2, ... where there are none."""
-    return list(range(len(dataset))) if dataset.bag_names is None else list(dataset.bag_names)
+def has_names(dataset: BagDataset) -> bool:
+    """Whether somebody named the bags, otherwise than 0, 1, 2, ..."""
+    return dataset.bag_names != list(range(len(dataset)))
+
+
+def has_unlabelled(dataset: BagDataset) -> bool:
+    """Whether there are labels, but not of all bags."""
+    return dataset.Y is not None and not dataset.labelled.all()
+
+
+def pieces_of(dataset: BagDataset) -> Iterator[BagDataset]:
+    """The data set cut between bags into pieces of about `PIECE` rows."""
+    offsets, start = dataset.bags.offsets, 0
+    while start < len(dataset):
+        stop = int(np.searchsorted(offsets, offsets[start] + PIECE, side="right")) - 1
+        stop = min(max(stop, start + 1), len(dataset))
+        yield dataset[start:stop]
+        start = stop
+
+
+def check_marked(piece: BagDataset, marked: bool) -> None:
+    """Refuse unlabelled bags in a later piece of a file that was begun without a column for them."""
+    if not marked and has_unlabelled(piece):
+        raise InputError(
+            f"The bag {piece.bag_names[int(np.argmin(piece.labelled))]!r} is unlabelled, but the file was begun "
+            "without a column that says so; pass marked=True."
+        )
 
 
 def unique_names(dataset: BagDataset) -> list[str]:
     """Names of the bags as text; one that occurs again gets a number, for formats that need distinct names."""
-    names = [str(name) for name in names_of(dataset)]
+    names = [str(name) for name in dataset.bag_names]
     taken, seen, number, out = set(names), set[str](), dict[str, int](), list[str]()
     for name in names:
         candidate = name
@@ -300,9 +327,10 @@ def feature_names_of(dataset: BagDataset, taken: Sequence[str] = ()) -> list[str
     if dataset.feature_names is None:
         return [f"x{i + 1}" for i in range(dataset.bags.n_features)]
     names = [str(name) for name in dataset.feature_names]
-    for i, name in enumerate(names):
-        if not name or name in names[:i]:
-            raise InputError(f"The feature name {name!r} is empty or stands twice; a table needs distinct names.")
+    twice = "" if "" in names else first_repeated(names)
+    if twice is not None:
+        raise InputError(f"The feature name {twice!r} is empty or stands twice; a table needs distinct names.")
+    for name in names:
         if name in taken or name.startswith(LABEL_PREFIX):
             raise InputError(f"A feature is named {name!r}, which a table keeps for another column; rename it.")
     return names
@@ -319,15 +347,21 @@ def location_texts(dataset: BagDataset) -> list[str] | None:
     """Where each instance was found, as JSON."""
     if dataset.locations is None:
         return None
-    return [json.dumps(location, ensure_ascii=False) for location in dataset.locations]
+    return [json.dumps(row, ensure_ascii=False, default=plain_value) for row in rows_of(dataset.locations)]
 
 
-def parse_location(text: str, place: str) -> dict[str, Any]:
-    """What `location_texts` wrote for one instance."""
+def parse_locations(texts: Iterable[str], where: Where) -> Places:
+    """What `location_texts` wrote, as columns."""
+    return columns_of(_parse_location(text, where, row) for row, text in enumerate(texts))
+
+
+def _parse_location(text: str, where: Where, row: int) -> dict[str, Any]:
     try:
         location = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{place}: the location is not JSON ({error}); mend it, or remove the column.") from error
+        raise FormatError(
+            f"{where(row)}: the location is not JSON ({error}); mend it, or remove the column."
+        ) from error
     if not isinstance(location, dict):
-        raise FormatError(f'{place}: the location is no JSON object; write one such as {{"file": "a.wav"}}.')
+        raise FormatError(f'{where(row)}: the location is no JSON object; write one such as {{"file": "a.wav"}}.')
     return location

@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags import BagDataset, Bags, group_rows
+from bagwise.columns import check_features
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.long import check_features, dense_features, names_of
+from bagwise.io.data.long import dense_features
 from bagwise.io.data.mat_check import check_mat
 from bagwise.io.files import atomic_write
 from bagwise.io.text import check_readable
@@ -124,7 +125,7 @@ def write_lamda(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
         BAGS: cells,
         TARGETS: 2.0 * dataset.Y.T - 1.0,
         "class_names": _cell_of_texts(dataset.class_names),
-        "bag_names": _cell_of_texts(names_of(dataset)),
+        "bag_names": _cell_of_texts(dataset.bag_names),
     }
     if dataset.feature_names is not None:
         content["feature_names"] = _cell_of_texts(dataset.feature_names)
@@ -194,7 +195,7 @@ def write_benchmark(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
             f"A (features, labels, bag_ids) file holds exactly one class, and the data set has {dataset.n_classes}; "
             "use csv or parquet."
         )
-    names = names_of(dataset)
+    names = dataset.bag_names
     is_number = all(isinstance(name, (int, np.integer)) and abs(int(name)) < 2**53 for name in names)
     ids = np.array(names if is_number and len(set(names)) == len(names) else range(1, len(names) + 1), dtype=np.float64)
     labels = np.repeat(dataset.Y[:, 0], dataset.bags.sizes)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.bags import BagDataset, as_column
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.csv_long import parse_numbers
 from bagwise.io.data.long import LongTable, check_bare, dense_features, to_dataset, unique_names
@@ -46,7 +46,7 @@ def read_musk(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
         bag=[row[0] for row in rows],
         indicator=labels,
         class_names=[CLASS],
-        locations=[{CONFORMATION: row[1]} for row in rows],
+        locations={CONFORMATION: as_column([row[1] for row in rows])},
     )
     return to_dataset(long, path.stem, where), f"a row a conformation, {len(features)} features, one class"
 
@@ -62,11 +62,12 @@ def write_musk(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
             f"A musk file holds exactly one class, and the data set has {dataset.n_classes}; use csv or parquet."
         )
     names, X, offsets = unique_names(dataset), dense_features(dataset), dataset.bags.offsets
+    conformations = (dataset.locations or {}).get(CONFORMATION)
     with atomic_write(path, "w") as file:
         for b, name in enumerate(names):
             for i in range(offsets[b], offsets[b + 1]):
-                location = dataset.locations[i] if dataset.locations is not None else {}
-                conformation = str(location.get(CONFORMATION, f"{name}_{i - offsets[b] + 1}"))
+                given = None if conformations is None else conformations[i]
+                conformation = f"{name}_{i - offsets[b] + 1}" if given is None else str(given)
                 check_bare((name, conformation), "a musk file")
                 numbers = ",".join(map(repr, X[i].astype(np.float64).tolist()))
                 file.write(f"{name},{conformation},{numbers},{dataset.Y[b, 0]}.\n")

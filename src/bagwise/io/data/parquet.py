@@ -1,8 +1,8 @@
 """Parquet: long (a row an instance) or nested (a row a bag), read in parts, so that a file may exceed the memory.
 
 Long files have the columns of `bagwise.io.data.long`. Nested files have a row a bag: ``bag``, ``labels`` (list),
-``instances`` (list of lists of numbers) and ``instance_labels`` (list). The key ``bagwise`` of the file's metadata
-holds JSON: the names of all classes, in order, and of the features where the columns do not tell them.
+``labelled``, ``instances`` (list of lists of numbers) and ``instance_labels`` (list). The key ``bagwise`` of the
+file's metadata holds JSON: the names of all classes, in order, and of the features where the columns do not tell them.
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bagwise.bags import BagDataset, Bags, offsets_of
-from bagwise.columns import arrow_values, import_pyarrow
+from bagwise.columns import check_features, import_pyarrow
 from bagwise.exceptions import FormatError
 from bagwise.io.data.long import (
     LABEL_PREFIX,
     Coded,
     LongTable,
     Roles,
-    check_features,
+    check_labelled,
     encode_label_lists,
     find_roles,
-    parse_location,
+    parse_locations,
     to_dataset,
 )
 from bagwise.io.data.parquet_file import (
     NEEDED_BY,
     arrow_errors,
+    arrow_values,
     nested_columns,
     open_file,
     python_values,
@@ -170,8 +172,8 @@ class ParquetBags:
 
     def _columns(self) -> list[str]:
         roles = self.roles
-        used = [roles.bag, roles.bag_name, roles.labels, *roles.one_hot, roles.instance_label, roles.location]
-        names = [self.headings[i] for i in [*used, *roles.features] if i is not None]
+        used = [roles.bag, roles.bag_name, roles.labels, roles.labelled, roles.instance_label, roles.location]
+        names = [self.headings[i] for i in [*used, *roles.one_hot, *roles.features] if i is not None]
         if self.form == "nested" and self.with_labels and INSTANCE_LABELS in self.headings:
             names.append(INSTANCE_LABELS)
         return list(dict.fromkeys(names))
@@ -208,7 +210,7 @@ class ParquetBags:
     def _iter_long(self) -> Iterator[BagDataset]:
         """Whole bags: the last bag of a batch waits for the next one, where it may go on."""
         pending: list[Any] = []
-        first_row, n_pending, last_id, seen = 0, 0, None, set[int]()
+        first_row, n_pending, last_id, seen = 0, 0, None, set[int | bytes]()
         for batch in self._batches():
             ids = self._coded(batch.column(self.headings[self.roles.bag]), partial(_place, self.path, first_row))
             starts = np.flatnonzero(ids.codes[1:] != ids.codes[:-1]) + 1
@@ -216,12 +218,13 @@ class ParquetBags:
                 starts = np.concatenate([[0], starts])
             last_id = ids.values[ids.codes[-1]]
             for start in starts:
-                key = hash(ids.values[ids.codes[start]])
+                name = ids.values[ids.codes[start]]
+                # a long text as its digest, which takes little room; not as its hash, which names may share
+                key = name if isinstance(name, int) else blake2b(name.encode(), digest_size=16).digest()
                 if key in seen:
                     raise FormatError(
-                        f"{self.path}, row {first_row + n_pending + start + 1}: the bag "
-                        f"{ids.values[ids.codes[start]]!r} began earlier and was left; sort the rows by bag, so that "
-                        "the file can be read in parts."
+                        f"{self.path}, row {first_row + n_pending + start + 1}: the bag {name!r} began earlier and was "
+                        "left; sort the rows by bag, so that the file can be read in parts."
                     )
                 seen.add(key)
             if len(starts) and n_pending + starts[-1] > 0:
@@ -252,16 +255,21 @@ class ParquetBags:
         bag = self._coded(self._column(table, self.roles.bag), where)
         bag_name = None if self.roles.bag_name is None else self._coded(self._column(table, self.roles.bag_name), where)
         indicator, class_names = self._labels(table, where)
+        labelled = None
+        if self.roles.labelled is not None:
+            labelled = self._bits(table, self.roles.labelled, where).astype(bool)
         if self.form == "nested":
-            return self._nested_dataset(table, bag, bag_name, indicator, class_names, where)
+            return self._nested_dataset(table, bag, bag_name, indicator, labelled, class_names, where)
         roles, instance_labels, locations = self.roles, None, None
         if roles.instance_label is not None:
             instance_labels = _plain(python_values(self._arrow, self._column(table, roles.instance_label)))
         if roles.location is not None:
             texts = python_values(self._arrow, self._column(table, roles.location))
-            locations = [parse_location(text or "", where(i)) for i, text in enumerate(texts)]
+            locations = parse_locations((text or "" for text in texts), where)
         X = self._features(table)
-        long = LongTable(X, bag, self.feature_names, bag_name, indicator, class_names, instance_labels, locations)
+        long = LongTable(
+            X, bag, self.feature_names, bag_name, indicator, class_names, labelled, instance_labels, locations
+        )
         return to_dataset(long, self.path.stem, where)
 
     def _column(self, table: Any, index: int) -> Any:
@@ -308,13 +316,20 @@ class ParquetBags:
                 raise FormatError(f"{self.path}: {error}; make it anew.") from error
         if not roles.one_hot:
             return None, self.class_names
-        columns = []
-        for i in roles.one_hot:
-            values = arrow_values(self._column(table, i))
-            if not np.isin(values, (0, 1)).all():
-                raise FormatError(f"{self.path}: the column {self.headings[i]!r} holds more than 0 and 1; mend it.")
-            columns.append(values.astype(np.uint8))
+        columns = [self._bits(table, i, where) for i in roles.one_hot]
         return np.stack(columns, axis=1), [self.headings[i].removeprefix(LABEL_PREFIX) for i in roles.one_hot]
+
+    def _bits(self, table: Any, index: int, where: Any) -> np.ndarray:
+        """(m,) zeros and ones of a column."""
+        values = arrow_values(self._column(table, index))
+        wrong = ~np.isin(values, (0, 1))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise FormatError(
+                f"{where(row)}: {self.headings[index]!r} is {str(values[row])[:40]!r}; its column holds more than 0 "
+                "and 1, write one of them."
+            )
+        return values.astype(np.uint8)
 
     def _label_lists(self, column: Any, where: Any) -> list[list[Any]]:
         """The labels of every row, from lists or from text a;b;c."""
@@ -331,7 +346,14 @@ class ParquetBags:
         return lists
 
     def _nested_dataset(
-        self, table: Any, bag: Coded, bag_name: Coded | None, indicator: Any, class_names: Any, where: Any
+        self,
+        table: Any,
+        bag: Coded,
+        bag_name: Coded | None,
+        indicator: Any,
+        labelled: Any,
+        class_names: Any,
+        where: Any,
     ) -> BagDataset:
         instances = table.column(self._instances).combine_chunks()
         if instances.null_count:
@@ -347,6 +369,8 @@ class ParquetBags:
             )
         offsets = offsets_of(sizes)
         check_features(X, feature_names, lambda row: where(int(np.searchsorted(offsets, row, side="right")) - 1))
+        if labelled is not None:
+            check_labelled(labelled, indicator, where)
         named = bag if bag_name is None else bag_name
         names = [named.values[code] for code in named.codes]
         labels = None
@@ -355,7 +379,7 @@ class ParquetBags:
         return BagDataset(
             bags=Bags(X, offsets), Y=indicator, class_names=class_names or [],
             instance_labels=None if labels is None else Bags(labels, offsets),
-            bag_names=names, feature_names=feature_names, name=self.path.stem,
+            bag_names=names, feature_names=feature_names, labelled=labelled, name=self.path.stem,
         )  # fmt: skip
 
     def _matrix(self, rows: Any) -> np.ndarray:

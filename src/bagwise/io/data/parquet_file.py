@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bagwise.columns import import_pyarrow
 from bagwise.exceptions import BagwiseError, FormatError
 from bagwise.io.text import TextTable, defuse
@@ -89,6 +91,17 @@ def python_values(arrow: Any, column: Any) -> list[Any]:
             at += length or 0
         return lists
     return column.to_pylist()
+
+
+def arrow_values(column: Any) -> np.ndarray:
+    """An Arrow column as numpy: numbers as they are, everything else as objects."""
+    arrow = import_pyarrow(NEEDED_BY)
+    types, kind = arrow.types, column.type
+    if types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return column.to_numpy(zero_copy_only=False) if isinstance(column, arrow.Array) else column.to_numpy()
+    return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
 
 
 def is_nested_file(path: Path) -> bool:

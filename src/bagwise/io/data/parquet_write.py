@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -17,70 +17,70 @@ from bagwise.io.data.long import (
     BAG,
     BAG_NAME,
     INSTANCE_LABEL,
+    LABELLED,
     LABELS,
     LOCATION,
+    PIECE,
     ROLES,
+    check_marked,
     dense_features,
     feature_names_of,
+    has_unlabelled,
     instance_label_names,
     location_texts,
-    names_of,
+    pieces_of,
 )
 from bagwise.io.data.parquet import INSTANCE_LABELS, INSTANCES
 from bagwise.io.data.parquet_file import METADATA_KEY, NEEDED_BY
 from bagwise.io.files import atomic_write
 
-ROW_GROUP = 1 << 16
-
 
 def write_parquet(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
     """Write the long form, a row an instance."""
-    write_pieces(pieces_of(dataset), path, nested=False, numbered=_has_same_names(dataset))
+    _write(dataset, path, nested=False)
 
 
 def write_nested(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
     """Write the nested form, a row a bag."""
-    write_pieces(pieces_of(dataset), path, nested=True, numbered=_has_same_names(dataset))
+    _write(dataset, path, nested=True)
 
 
-def _has_same_names(dataset: BagDataset) -> bool:
-    names = names_of(dataset)
-    return len(set(names)) < len(names)
+def _write(dataset: BagDataset, path: str | os.PathLike[str], *, nested: bool) -> None:
+    numbered = len(set(dataset.bag_names)) < len(dataset)
+    write_pieces(pieces_of(dataset), path, nested=nested, numbered=numbered, marked=has_unlabelled(dataset))
 
 
-def pieces_of(dataset: BagDataset) -> Iterator[BagDataset]:
-    """The data set cut between bags into pieces of about a row group."""
-    offsets, start = dataset.bags.offsets, 0
-    while start < len(dataset):
-        stop = int(np.searchsorted(offsets, offsets[start] + ROW_GROUP, side="right")) - 1
-        stop = min(max(stop, start + 1), len(dataset))
-        yield dataset[start:stop]
-        start = stop
-
-
-def write_pieces(pieces: Iterable[BagDataset], path: str | os.PathLike[str], *, nested: bool, numbered: bool) -> None:
+def write_pieces(
+    pieces: Iterable[BagDataset],
+    path: str | os.PathLike[str],
+    *,
+    nested: bool,
+    numbered: bool,
+    marked: bool | None = None,
+) -> None:
     """Write one data set that comes in pieces of whole bags with the same classes and features.
 
-    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct.
+    `numbered` writes 0, 1, 2, ... as ``bag`` and the names as ``bag_name``, for names that are not distinct. `marked`
+    writes a column that says which bags are labelled; None writes it where the first piece needs it.
     """
     arrow = import_pyarrow(NEEDED_BY)
     iterator = iter(pieces)
     first = next(iterator)
-    layout = _Layout(arrow, first, nested, numbered)
+    layout = _Layout(arrow, first, nested, numbered, has_unlabelled(first) if marked is None else marked)
     # dictionaries pay for names, which repeat, not for features, which do not
     repeated = [name for name in layout.schema.names if name in (BAG, BAG_NAME, INSTANCE_LABEL)]
     options = {"use_dictionary": repeated, "compression": "zstd" if nested else "snappy"}
     with atomic_write(path) as file, arrow.parquet.ParquetWriter(file, layout.schema, **options) as writer:
         for piece in chain([first], iterator):
-            writer.write_table(layout.table(piece), row_group_size=ROW_GROUP)
+            writer.write_table(layout.table(piece), row_group_size=PIECE)
 
 
 class _Layout:
     """Schema of the file, and tables that fit it."""
 
-    def __init__(self, arrow: Any, first: BagDataset, nested: bool, numbered: bool):
-        self.arrow, self.nested, self.numbered, self.written = arrow, nested, numbered, 0
-        self.name_type = self._type_of(names_of(first), "bag names")
+    def __init__(self, arrow: Any, first: BagDataset, nested: bool, numbered: bool, marked: bool):
+        self.arrow, self.nested, self.numbered, self.marked, self.written = arrow, nested, numbered, marked, 0
+        self.name_type = self._type_of(first.bag_names, "bag names")
         self.label_type = self._type_of(first.class_names, "class names")
         self.float_type = arrow.float32() if first.bags.instances.dtype == np.float32 else arrow.float64()
         self.features = feature_names_of(first, ROLES)
@@ -105,6 +105,7 @@ class _Layout:
         fields = [(BAG, arrow.int64() if self.numbered else self.name_type)]
         fields += [(BAG_NAME, self.name_type)] if self.numbered else []
         fields += [(LABELS, arrow.list_(self.label_type))] if first.Y is not None else []
+        fields += [(LABELLED, arrow.uint8())] if self.marked else []
         has_labels = first.instance_labels is not None
         if self.nested:
             fields += [(INSTANCE_LABELS, arrow.list_(self.label_type))] if has_labels else []
@@ -117,10 +118,9 @@ class _Layout:
 
     def table(self, piece: BagDataset) -> Any:
         """One piece as an Arrow table."""
+        check_marked(piece, self.marked)
         arrow, bags = self.arrow, piece.bags
-        names = [_plain_name(name) for name in names_of(piece)]
-        if piece.bag_names is None:
-            names = [self.written + i for i in range(len(piece))]
+        names = [_plain_name(name) for name in piece.bag_names]
         ids = [self.written + i for i in range(len(piece))]
         repeat = np.arange(len(piece)) if self.nested else bags.bag_index
         columns = [arrow.array(ids if self.numbered else names, type=self.schema.field(BAG).type).take(repeat)]
@@ -130,6 +130,8 @@ class _Layout:
             class_names = [_plain_name(name) for name in piece.class_names]
             sets = [[class_names[c] for c in np.flatnonzero(row)] for row in piece.Y]
             columns.append(arrow.array(sets, type=arrow.list_(self.label_type)).take(repeat))
+        if self.marked:
+            columns.append(arrow.array(piece.labelled.astype(np.uint8)).take(repeat))
         labels = instance_label_names(piece)
         X = dense_features(piece)
         if labels is not None:
