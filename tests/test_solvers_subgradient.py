@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import oracles_sim as oracles
 from bagwise import Bags
 from bagwise.aggregation import AGGREGATIONS, Support
+from bagwise.kernels import pegasos
 from bagwise.losses import LOSSES
-from bagwise.solvers import subgradient
 from bagwise.solvers.cccp import cccp
 from bagwise.solvers.subgradient import BagProblem, descend, heuristic
 
@@ -286,15 +286,15 @@ def test_blocks_do_not_matter(monkeypatch):
     X, offsets, Y, _ = oracles.random_problem(6, n_bags=200, n_classes=20, max_size=5)
     results = []
     for n_entries in (1, 10**9):
-        monkeypatch.setattr(subgradient, "BLOCK_ENTRIES", n_entries)
-        n_blocks = len(subgradient._block_starts(offsets, 20)) - 1
+        monkeypatch.setattr(pegasos, "BLOCK_ENTRIES", n_entries)
+        n_blocks = len(pegasos.block_starts(offsets, 20)) - 1
         assert (n_blocks > 5) == (n_entries == 1)
         results.append(heuristic(problem_of(X, offsets, Y), AGGREGATIONS["softmax"], n_phases=2, n_steps=10))
     assert_allclose(results[0].weights, results[1].weights, rtol=1e-8, atol=1e-10)
 
 
 def test_a_bag_larger_than_a_block():
-    starts = subgradient._block_starts(np.array([0, 3, 5000, 5001, 5002]), 4)
+    starts = pegasos.block_starts(np.array([0, 3, 5000, 5001, 5002]), 4)
     assert_array_equal(starts, [0, 1, 2, 4])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from bagwise.clustering._spaces import Expansion, Space
+from bagwise.kernels.clusters import decide_bags
 from bagwise.solvers.cutting_plane import HingeProblem, solve_cutting_plane
 
 
@@ -46,26 +46,8 @@ def decide(scores: np.ndarray, offsets: np.ndarray) -> Decision:
     n_bags, k = len(offsets) - 1, scores.shape[1]
     rows, clusters = np.empty(n_bags, dtype=np.int64), np.empty(n_bags, dtype=np.int64)
     margins = np.empty(n_bags)
-    _decide(scores, offsets, k / (k - 1), rows, clusters, margins)
+    decide_bags(scores, offsets, k / (k - 1), rows, clusters, margins)
     return Decision(rows, clusters, margins)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _decide(scores, offsets, factor, rows, clusters, margins):
-    """One pass over the scores, several times faster than numpy's reductions over a handful of clusters."""
-    n_clusters = scores.shape[1]
-    for i in range(offsets.shape[0] - 1):
-        rows[i], clusters[i], margins[i] = offsets[i], 0, -1.0  # stays where scores overflow
-        for q in range(offsets[i], offsets[i + 1]):
-            own = scores[q]
-            top, at, total = own[0], 0, own[0]
-            for p in range(1, n_clusters):
-                total += own[p]
-                if own[p] > top:
-                    top, at = own[p], p
-            margin = factor * (top - total / n_clusters)
-            if margin > margins[i]:
-                rows[i], clusters[i], margins[i] = q, at, margin
 
 
 def run_start(

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise.bags import Bags
-from bagwise.kernels.segments import VECTORISED, Rows
+from bagwise.kernels.clusters import combine_rows, multiply_rows, score_few
+from bagwise.kernels.segments import Rows
 from bagwise.memory import check_allocation
 
 FEW_FEATURES = 64  # below it a general matrix product scores faster than dot products, row by row
@@ -90,7 +90,7 @@ class LinearSpace:
         if not sp.issparse(self.X) and W.shape[1] < FEW_FEATURES:
             return self.X @ W.T
         scores = np.empty((self.X.shape[0], len(W)))
-        _score(*self.rows, W, np.ascontiguousarray(W.T) if sp.issparse(self.X) else W.T, scores)
+        score_few(*self.rows, W, np.ascontiguousarray(W.T) if sp.issparse(self.X) else W.T, scores)
         return scores
 
     def multiplier(self, rows: np.ndarray, clusters: np.ndarray, n_clusters: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -98,7 +98,7 @@ class LinearSpace:
 
         def multiply(weights: np.ndarray) -> np.ndarray:
             sums, products = np.zeros((n_clusters, self.X.shape[1])), np.empty(len(rows))
-            _multiply(*self.rows, rows, clusters, weights, factor, sums, products)
+            multiply_rows(*self.rows, rows, clusters, weights, factor, sums, products)
             return products
 
         return multiply
@@ -106,7 +106,7 @@ class LinearSpace:
     def weight_vectors(self, expansion: Expansion) -> np.ndarray:
         """(k, d) weights."""
         W = np.outer(expansion.shift, self.u)
-        _combine(*self.rows, expansion.rows, expansion.coefficients(), W)
+        combine_rows(*self.rows, expansion.rows, expansion.coefficients(), W)
         return W
 
     def scores(self, expansion: Expansion) -> np.ndarray:
@@ -168,85 +168,3 @@ def unit_direction(total: np.ndarray, size: float) -> tuple[np.ndarray, float]:
     if length <= 1e-10 * size:
         return np.zeros_like(total), 0.0
     return total / length, length
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def _score(X, data, indices, indptr, W, columns, scores):
-    """scores = X W' for few clusters, where a general matrix product is several times slower; columns is W'."""
-    n_clusters = W.shape[0]
-    sparse = indptr.shape[0] > 0
-    for q in range(scores.shape[0]):
-        if sparse:
-            own = scores[q]
-            for p in range(n_clusters):
-                own[p] = 0.0
-            for e in range(indptr[q], indptr[q + 1]):
-                value, column = data[e], columns[indices[e]]
-                for p in range(n_clusters):
-                    own[p] += value * column[p]
-        else:
-            row = X[q]
-            for p in range(n_clusters):
-                weight, total = W[p], 0.0
-                for f in range(weight.shape[0]):
-                    total += row[f] * weight[f]
-                scores[q, p] = total
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def sum_by_cluster(X, data, indices, indptr, rows, clusters, weights, sums):
-    """Add weights_i x_i to the sum of cluster i, for the rows given of `Rows`."""
-    for i in range(rows.shape[0]):
-        weight, total, q = weights[i], sums[clusters[i]], rows[i]
-        if weight == 0.0:
-            continue
-        if indptr.shape[0] > 0:
-            for e in range(indptr[q], indptr[q + 1]):
-                total[indices[e]] += weight * data[e]
-        else:
-            row = X[q]
-            for f in range(total.shape[0]):
-                total[f] += weight * row[f]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def _multiply(X, data, indices, indptr, rows, clusters, weights, factor, sums, products):
-    """products_i = factor <x_i, sums of r_i - mean of the sums>, sums_r = sum of weights_i x_i over cluster r."""
-    n_clusters, n_features = sums.shape
-    sparse = indptr.shape[0] > 0
-    sum_by_cluster(X, data, indices, indptr, rows, clusters, weights, sums)
-    for f in range(n_features):
-        mean = 0.0
-        for r in range(n_clusters):
-            mean += sums[r, f]
-        mean /= n_clusters
-        for r in range(n_clusters):
-            sums[r, f] -= mean
-    for i in range(rows.shape[0]):
-        total, product, q = sums[clusters[i]], 0.0, rows[i]
-        if sparse:
-            for e in range(indptr[q], indptr[q + 1]):
-                product += data[e] * total[indices[e]]
-        else:
-            row = X[q]
-            for f in range(n_features):
-                product += row[f] * total[f]
-        products[i] = factor * product
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def _combine(X, data, indices, indptr, rows, coefficients, W):
-    """Add coefficients_ip x_i to every W_p; bags beyond their margin have none and are passed over."""
-    for i in range(rows.shape[0]):
-        q = rows[i]
-        for p in range(W.shape[0]):
-            value, weight = coefficients[i, p], W[p]
-            if value == 0.0:
-                continue
-            if indptr.shape[0] > 0:
-                for e in range(indptr[q], indptr[q + 1]):
-                    weight[indices[e]] += value * data[e]
-            else:
-                row = X[q]
-                for f in range(weight.shape[0]):
-                    weight[f] += value * row[f]

@@ -20,7 +20,8 @@ from bagwise.clustering._shared import (
     majority_votes,
     rank_by_size,
 )
-from bagwise.clustering._spaces import sum_by_cluster, unit_direction
+from bagwise.clustering._spaces import unit_direction
+from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
 from bagwise.solvers.cutting_plane import solve_under_cuts

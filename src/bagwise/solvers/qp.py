@@ -9,7 +9,8 @@ import clarabel
 import numpy as np
 import piqp
 import scipy.sparse as sp
-from numba import njit
+
+from bagwise.kernels.small_qp import largest_violation
 
 KKT_TOLERANCE = 1e-6
 SOLVER_TOLERANCE = 1e-9
@@ -101,47 +102,7 @@ def kkt_residual(problem: QuadraticProgram, x: np.ndarray, y: np.ndarray, z: np.
     violation of stationarity. Each is relative to the size of the terms that should cancel, or to 1 if that is larger.
     Numbers that are not finite are infinitely far off.
     """
-    return float(_residual(problem.P, problem.q, problem.A, problem.b, problem.G, problem.h, x, y, z))
-
-
-@njit(cache=True, nogil=True)
-def _residual(P, q, A, b, G, h, x, y, z):
-    """Compiled because it runs once a cut on a handful of numbers, where numpy's calls cost more than the solver."""
-    n = len(x)
-    stationarity = gap = quadratic = linear = infeasible = total = 0.0
-    scale = largest = 1.0
-    for i in range(n):
-        curvature = force = 0.0
-        for j in range(n):
-            curvature += P[i, j] * x[j]
-        for r in range(len(b)):
-            force += A[r, i] * y[r]
-        for r in range(len(h)):
-            force += G[r, i] * z[r]
-        gradient = curvature + q[i] + force
-        total += gradient  # NaN if any number is: `max` may pass over it
-        stationarity = max(stationarity, -gradient)
-        gap += max(gradient, 0.0) * x[i]
-        quadratic += curvature * x[i]
-        linear += q[i] * x[i]
-        scale = max(scale, abs(curvature), abs(q[i]), abs(force))
-        largest = max(largest, x[i])
-    for r in range(len(b)):
-        excess = -b[r]
-        for i in range(n):
-            excess += A[r, i] * x[i]
-        infeasible = max(infeasible, abs(excess))
-        largest = max(largest, abs(b[r]))
-    for r in range(len(h)):
-        slack = h[r]
-        for i in range(n):
-            slack -= G[r, i] * x[i]
-        infeasible = max(infeasible, -slack)
-        gap += z[r] * max(slack, 0.0)
-        largest = max(largest, abs(h[r]))
-    if not np.isfinite(total):
-        return np.inf
-    return max(stationarity / scale, gap / max(1.0, abs(quadratic), abs(linear)), infeasible / largest)
+    return float(largest_violation(problem.P, problem.q, problem.A, problem.b, problem.G, problem.h, x, y, z))
 
 
 Answer = tuple[np.ndarray, np.ndarray, np.ndarray]
