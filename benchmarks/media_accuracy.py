@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import BagDataset, Bags, rows_of
 from bagwise.catalog import make_model
 from bagwise.datasets import load_npz
 from bagwise.exceptions import InfeasibleBagWarning
@@ -56,7 +56,7 @@ def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     files = sorted(folder.glob("*.wav"))
     found = featurize_audio(files)
     assert found.locations is not None
-    records = _segmentation(found.locations, events)
+    records = _segmentation(rows_of(found.locations), events)
     dataset, alone = _with_truth(found, events)
     rows = _transductive(dataset, models)
     inside = [np.mean(_labels(dataset)[alone] == guess[alone]) for guess in (row.pop("labels") for row in rows)]
@@ -95,15 +95,16 @@ def _with_truth(found: BagDataset, events: list[dict[str, Any]]) -> tuple[BagDat
     assert found.locations is not None
     names = sorted({event["label"] for event in events})
     sets = {name: {e["label"] for e in events if e["file"] == name} for name in found.bag_names or []}
-    matched = match_events(found.locations, events)
+    boxes = rows_of(found.locations)
+    matched = match_events(boxes, events)
     truth = np.array([names.index(events[j]["label"]) if j >= 0 else -1 for j in matched])
     at_once = [
         {e["label"] for e in events if e["file"] == box["file"] and e["start"] < box["end"] and e["end"] > box["start"]}
-        for box in found.locations
+        for box in boxes
     ]
     dataset = BagDataset(
         bags=found.bags,
-        Y=np.array([[label in sets[name] for label in names] for name in found.bag_names or []]),
+        Y=np.array([[label in sets[name] for label in names] for name in found.bag_names]),
         class_names=names,
         instance_labels=Bags(truth, found.bags.offsets),
         bag_names=found.bag_names,
@@ -142,7 +143,7 @@ def _pictures(folder: Path, models: tuple[str, ...]) -> list[Record]:
     settings = ImageSettings(regions="mask", mask_suffix="_class")
     found = featurize_images(files, settings)
     classes = [line.split(maxsplit=1)[1] for line in (images / "classes.txt").read_text().splitlines()[1:]]
-    truth = np.concatenate([_classes_of(images, name, settings) for name in found.bag_names or []]) - 1
+    truth = np.concatenate([_classes_of(images, name, settings) for name in found.bag_names]) - 1
     records: list[Record] = []
     if (folder / "msrc_v2.npz").is_file():
         records += _beside_published(found, truth, load_npz(folder / "msrc_v2.npz"))
@@ -172,10 +173,10 @@ def _classes_of(folder: Path, name: str, settings: ImageSettings) -> list[int]:
 
 def _beside_published(found: BagDataset, truth: np.ndarray, published: BagDataset) -> list[Record]:
     """Correlation of pairwise distances, over regions whose class occurs once in our bag and in the published one."""
-    names = [str(name) for name in published.bag_names or []]
+    names = [str(name) for name in published.bag_names]
     assert published.instance_labels is not None
     pairs = []
-    for b, name in enumerate(found.bag_names or []):
+    for b, name in enumerate(found.bag_names):
         stem = Path(name).stem
         other = names.index(stem if stem in names else stem.removesuffix("_s"))
         ours, theirs = (

@@ -1,5 +1,6 @@
 """Small hand-made annotations of each medium, with names that break careless writers."""
 
+from bagwise.featurize.media import MEDIA
 from bagwise.io.annotations import Annotations
 
 ABOUT = {"model": "ored-background", "version": "1.2.3", "medium": "", "settings": {"window": 10.0}}
@@ -28,7 +29,7 @@ def sounds(folder="."):
         {"file": "sub/c.wav", "seconds": 10.0, "rate": 16000, "channels": 1},
     ]
     return Annotations(
-        "audio", rows, files, ["=1+1", "Zaunkönig", "tab\there"], {**ABOUT, "medium": "audio"}, folder, 0.5
+        MEDIA["audio"], rows, files, ["=1+1", "Zaunkönig", "tab\there"], {**ABOUT, "medium": "audio"}, folder, 0.5
     )
 
 
@@ -43,7 +44,7 @@ def pictures(folder="."):
         {"file": "a.png", "width": 100, "height": 80},
         {"file": "empty.png", "width": 10, "height": 10},
     ]
-    return Annotations("image", rows, files, ["Gras", "Kuh"], {**ABOUT, "medium": "image"}, folder, 0.5)
+    return Annotations(MEDIA["image"], rows, files, ["Gras", "Kuh"], {**ABOUT, "medium": "image"}, folder, 0.5)
 
 
 TEXT = "Ärger im Dorf & <Stadt>. The cow jumped over the moon."
@@ -56,13 +57,13 @@ def texts(folder):
         {"file": "a.txt", "start": 25, "end": 54, **finding("tale", 0.95, bag="a.txt", instance=1)},
     ]
     files = [{"file": "a.txt", "characters": len(TEXT)}]
-    return Annotations("text", rows, files, ['"news" <&>', "tale"], {**ABOUT, "medium": "text"}, folder, 0.5)
+    return Annotations(MEDIA["text"], rows, files, ['"news" <&>', "tale"], {**ABOUT, "medium": "text"}, folder, 0.5)
 
 
 def series(folder="."):
     rows = [{"file": "a.csv", "start": 0.0, "end": 2.56, **finding("walk", 0.8, bag="a.csv")}]
     files = [{"file": "a.csv", "rows": 500, "seconds": 10.0, "channels": ["x", 'a "b"'], "clock": "time"}]
-    return Annotations("series", rows, files, ["run", "walk"], {**ABOUT, "medium": "series"}, folder, 0.5)
+    return Annotations(MEDIA["series"], rows, files, ["run", "walk"], {**ABOUT, "medium": "series"}, folder, 0.5)
 
 
 MAKERS = {"audio": sounds, "image": pictures, "text": texts, "series": series}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from bagwise.bags import rows_of
 from bagwise.datasets import make_soundscape
 from bagwise.exceptions import InputError
 from bagwise.featurize import featurize_audio
@@ -53,7 +54,7 @@ def test_files_are_what_was_made(tmp_path):
     with truth.open(encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == len(scene.events)
     data = featurize_audio([sounds / name for name in scene.names])
-    assert np.mean(covered_share(data.locations, scene.events) >= 0.5) > 0.9
+    assert np.mean(covered_share(rows_of(data.locations), scene.events) >= 0.5) > 0.9
 
 
 @pytest.mark.parametrize(

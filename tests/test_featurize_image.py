@@ -39,8 +39,13 @@ def test_masks_become_contiguous_regions(tmp_path):
     save(tmp_path / "a_mask.png", mask)
     data = featurize_images([tmp_path / "a.png"], ImageSettings(regions="mask"))
     assert data.bags.instances.shape == (3, 48)
-    assert [place["box"] for place in data.locations] == [[10, 20, 40, 18], [2, 2, 10, 10], [30, 2, 10, 10]]
-    assert [place["area"] for place in data.locations] == [720, 100, 100]
+    boxes = np.transpose([data.locations[key] for key in ("left", "top", "width", "height")])
+    assert boxes.tolist() == [[10, 20, 40, 18], [2, 2, 10, 10], [30, 2, 10, 10]]
+        [10, 20, 40, 18],
+        [2, 2, 10, 10],
+        [30, 2, 10, 10],
+    ]
+    assert data.locations["area"].tolist() == [720, 100, 100]
     np.testing.assert_allclose(data.bags.instances[:, :16].sum(axis=1), [1, 0, 1])  # the second lies in one colour
     np.testing.assert_allclose(data.bags.instances[:, 16:].sum(axis=1), 1)
     red, green = (int(nearest_colour(np.array([c]))[0]) for c in ((200, 30, 30), (20, 180, 40)))

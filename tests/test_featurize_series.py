@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from bagwise.bags import rows_of
 from bagwise.exceptions import FormatError
 from bagwise.featurize import SeriesSettings, featurize_series
 from bagwise.featurize.series import FREQUENCY_STATISTICS, TIME_STATISTICS, stretch_features
@@ -67,19 +68,19 @@ def test_windows_places_and_rate(tmp_path):
     path = write(tmp_path / "a.csv", {"time": time, "x": np.sin(2 * np.pi * 7.8125 * time), "y": np.zeros(300)})
     data = featurize_series([path])
     assert data.bags.sizes.tolist() == [3]
-    assert data.locations[1] == {"file": "a.csv", "start": 6.28, "end": 8.84}
+    assert rows_of(data.locations)[1] == {"file": "a.csv", "start": 6.28, "end": 8.84}
     assert len(data.feature_names) == 28
     assert data.bags.instances[:, data.feature_names.index("x_peak")] == pytest.approx(7.8125)
     plain = featurize_series(
         [write(tmp_path / "b.csv", {"x": time}, ";")], SeriesSettings(window=100, step=100, rate=10)
     )
-    assert [place["end"] for place in plain.locations] == [10, 20, 30]
+    assert [place["end"] for place in rows_of(plain.locations)] == [10, 20, 30]
 
 
 def test_bad_tables_are_named(tmp_path):
     good = write(tmp_path / "good.csv", {"x": np.arange(200.0)})
     other = write(tmp_path / "other.csv", {"z": np.arange(200.0)})
-    with pytest.raises(FormatError, match="other.csv: its channels differ from those of good.csv"):
+    with pytest.raises(FormatError, match="other.csv: its columns differ from those of good.csv"):
         featurize_series([good, other])
     for text, message in (
         ("x,y\n1,2\n3\n", "row 3: there are 1 cells but 2 columns"),

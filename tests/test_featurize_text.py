@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bagwise.bags import rows_of
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize import TextSettings, featurize_texts
 from bagwise.featurize.stemming import stem
@@ -77,7 +78,7 @@ def test_counts_are_sparse_and_terms_the_most_frequent(tmp_path):
     assert sp.issparse(data.bags.instances)
     assert data.feature_names == ["apple", "banana"]
     assert data.bags.instances.toarray().tolist() == [[2, 1], [1, 1], [1, 0]]
-    assert data.locations[2] == {"file": "c.txt", "start": 0, "end": 15}
+    assert rows_of(data.locations)[2] == {"file": "c.txt", "start": 0, "end": 15}
     assert featurize_texts([tmp_path / "c.txt"], TextSettings(keep=1.0)).feature_names == ["appl", "date", "élan"]
 
 

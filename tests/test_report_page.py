@@ -11,12 +11,12 @@ import pytest
 import soundfile
 from PIL import Image
 
+from bagwise.bags import rows_of
 from bagwise.featurize import AudioSettings
 from bagwise.featurize.audio import read_audio
-from bagwise.report.page import write_page
-from bagwise.report.pictures import choose_pieces, make_pictures
+from bagwise.report.page import choose_pieces, draw_piece, write_page
+from bagwise.report.result import AnnotateResult
 from bagwise.report.summary import class_colours, summarize_run
-from bagwise.workflow.result import AnnotateResult
 from media_examples import pictures, sounds
 
 
@@ -99,7 +99,7 @@ def test_pictures_show_the_least_sure_first_and_in_place(result):
     pieces = choose_pieces(annotations)
     assert pieces[0] == ("sub/c.wav", 0.0)
     assert set(pieces) == {("a.wav", 0.0), ("sub/c.wav", 0.0)}
-    picture = make_pictures(annotations, [("a.wav", 0.0)])[0]
+    picture = draw_piece(annotations, "a.wav", 0.0)
     left, right = (float(picture.regions[0]["points"].split()[i].split(",")[0]) for i in (0, 1))
     assert (left, right) == pytest.approx((50.0, 125.0), abs=1.5)  # 0.5 and 1.25 of 10 seconds on 1000 units
     assert len(picture.ticks) == 10
@@ -115,11 +115,11 @@ def test_regions_lie_over_what_they_name_in_short_sounds(tmp_path):
     sound[(time >= 0.3)] += 0.2 * np.sin(2 * np.pi * 4000 * time[time >= 0.3])
     soundfile.write(tmp_path / "a.wav", sound, rate)
     found = read_audio(tmp_path / "a.wav", "a.wav", AudioSettings())
-    place = max(found.locations, key=lambda p: p["end"] - p["start"])
+    place = max(rows_of(found.locations), key=lambda p: p["end"] - p["start"])
     annotations = sounds(tmp_path)
     annotations.rows[:] = [{**annotations.rows[0], **place}]
     annotations.about["settings"] = AudioSettings().to_dict()
-    picture = make_pictures(annotations, [("a.wav", 0.0)])[0]
+    picture = draw_piece(annotations, "a.wav", 0.0)
     raw = base64.b64decode(picture.background.split(",", 1)[1])
     values = np.asarray(Image.open(io.BytesIO(raw)).convert("L"))
     dark = np.flatnonzero(values.min(axis=0) < 64)
@@ -138,6 +138,7 @@ def test_small_and_large_pictures_are_drawn_alike(tmp_path, size):
     half = [[0, 0], [width / 2, 0], [width / 2, height], [0, height]]
     for row in annotations.rows:
         row["polygon"] = half
-    (drawn,) = make_pictures(annotations, [("a.png", 0.0)])
+    annotations.about["settings"] = {}
+    drawn = draw_piece(annotations, "a.png", 0.0)
     assert (drawn.width, drawn.height) == (640, 480)
     assert drawn.regions[0]["points"] == "0.0,0.0 320.0,0.0 320.0,480.0 0.0,480.0"

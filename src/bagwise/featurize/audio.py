@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,20 @@ import numpy as np
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import InputError
-from bagwise.featurize._result import FileBags, Settings, assemble, featurize_each, stack_features
-from bagwise.featurize.audio_file import audio_info, read_blocks
+from bagwise.featurize.audio_file import EXTENSIONS, audio_info, read_blocks
+from bagwise.featurize.files import FileBags
+from bagwise.featurize.medium import Medium, Row
+from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outline_region, time_ticks
 from bagwise.featurize.segmentation import foreground, segment
+from bagwise.featurize.settings import Settings
 from bagwise.featurize.spectrogram import Spectrogram, spectrogram
+from bagwise.featurize.stages import draw_sound_stages
 from bagwise.featurize.syllables import FEATURE_NAMES, syllable_features
+from bagwise.io.annotations.label_studio import LabelStudio
 
 BAGS = ("window", "file")
+PLACES = ("start", "end", "low", "high")
+HEIGHT = 300  # of pictures, in units of the page
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags
     """
     info = audio_info(path)
     features: list[np.ndarray] = []
-    locations: list[dict[str, Any]] = []
+    boxes: list[np.ndarray] = []
     starts: list[float] = []
     heard = False
     for start, samples in read_blocks(path, settings.window):
@@ -133,16 +141,9 @@ def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags
         stages = find_syllables(samples, info.rate, settings)
         found, places = syllable_features(stages.picture, stages.labels)
         features.append(found)
-        locations += [
-            {
-                "file": name,
-                "start": round(max(start + place["start"], 0.0), 4),
-                "end": round(min(start + place["end"], info.seconds), 4),
-                "low": round(max(place["low"], 0.0), 1),
-                "high": round(min(place["high"], info.rate / 2), 1),
-            }
-            for place in places
-        ]
+        boxes.append(np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4))
+        boxes[-1][:, :2] += start
+    box = np.clip(np.concatenate(boxes), 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
     sizes = [len(found) for found in features]
     names = [name] if len(starts) == 1 else [piece_name(name, start) for start in starts]
     if settings.bags == "file":
@@ -156,10 +157,101 @@ def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags
         bag_names=names,
         sizes=sizes,
         features=np.concatenate(features),
-        locations=locations,
+        locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
         info={"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels},
         problems=problems,
     )
+
+
+def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
+    """The spectrogram of the piece that begins at `start`, with the syllables in it."""
+    rate = audio_info(path).rate
+    _, samples = next(read_blocks(path, settings.window, start))
+    seconds = len(samples) / rate
+    picture = find_syllables(samples, rate, settings).picture
+    first, last, low, high = picture.edges
+
+    def across(second: float) -> float:
+        return (second - first) / (last - first) * WIDTH
+
+    def down(hertz: float) -> float:
+        return (1 - (hertz - low) / (high - low)) * HEIGHT
+
+    def place(row: Row) -> list[tuple[float, float]]:
+        left, right, bottom, top = (
+            across(row["start"] - start), across(row["end"] - start), down(row["low"]), down(row["high"])
+        )  # fmt: skip
+        return [(left, top), (right, top), (right, bottom), (left, bottom)]
+
+    inside = [row for row in rows if start <= row["start"] < start + seconds]
+    return Picture(
+        title=f"{name}, from {start:g} s" if start else name,
+        kind="sound",
+        width=WIDTH,
+        height=HEIGHT,
+        background=as_png(picture.intensity[::-1], cmap="gray_r", vmin=0, vmax=1),
+        regions=name_once([outline_region(row, place(row), WIDTH) for row in inside]),
+        ticks=[(max(across(t), 0.0), f"{start + t:g} s") for t in time_ticks(seconds)],
+        levels=[(down(1000 * k), f"{k:g} kHz") for k in _kilohertz(low, high)],
+    )
+
+
+def _kilohertz(low: float, high: float) -> list[float]:
+    step = 1 if high - low < 9000 else 2 if high - low < 18_000 else 5 if high - low < 45_000 else 20
+    return [k for k in np.arange(step, high / 1000, step) if 1000 * k > low]
+
+
+def draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float, pieces: int) -> Iterator[str]:
+    """Draw every stage of some pieces of a recording, from `start` on; gives what was found, line by line."""
+    info = audio_info(path)
+    yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
+    if start >= info.seconds:
+        raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
+    for begin, samples in islice(read_blocks(path, settings.window, start), pieces):
+        stages = find_syllables(samples, info.rate, settings)
+        target = folder / f"{piece_name(path.stem, begin)}.stages.png"
+        draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
+        yield f"from {begin:g} s: {int(stages.labels.max(initial=0))} regions, threshold {stages.decibels:.1f} dB"
+        yield f"wrote {target}"
+
+
+def place_in_words(row: Row) -> str:
+    return f"{row['start']:.2f} to {row['end']:.2f} s, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
+
+
+def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
+    return FEATURE_NAMES
+
+
+def _picture_length(settings: AudioSettings) -> float:
+    return settings.window
+
+
+def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
+    return {"start": row["start"], "end": row["end"], "channel": 0}
+
+
+def _mark_details(row: Row, file: Row) -> dict[str, Any]:
+    return {"original_length": file["seconds"], "meta": {"text": [f"{row['low']:g} to {row['high']:g} Hz"]}}
+
+
+AUDIO = Medium(
+    name="audio",
+    title="Recordings, annotated",
+    instances="syllables",
+    settings=AudioSettings,
+    extensions=EXTENSIONS,
+    read=read_audio,
+    feature_names=_feature_names,
+    places=PLACES,
+    place_in_words=place_in_words,
+    formats=("csv", "parquet", "raven", "audacity", "birdnet", "label-studio"),
+    label_studio=LabelStudio("audio", "labels", "Audio", "Labels", value=_mark_value, details=_mark_details),
+    draw=draw_sound,
+    picture_length=_picture_length,
+    stages=draw_stages,
+    timed=True,
+)
 
 
 def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None = None) -> BagDataset:
@@ -182,6 +274,4 @@ def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None 
     FormatError
         If a file cannot be used; the message names it.
     """
-    settings = settings or AudioSettings()
-    files = featurize_each(paths, lambda path, name: read_audio(path, name, settings))
-    return assemble(files, stack_features(files), FEATURE_NAMES, "audio")
+    return AUDIO.featurize(paths, settings)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import FormatError
-from bagwise.featurize._result import unreadable
+from bagwise.featurize.files import unreadable
 
 EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
 LOUDEST = 1e12  # full scale is 1; what is above this is no sound, and its square would be infinite

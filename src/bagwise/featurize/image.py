@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,16 +12,24 @@ import numpy as np
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import FormatError, InputError
-from bagwise.featurize._result import FileBags, Settings, assemble, featurize_each, stack_features
+from bagwise.featurize.files import FileBags
 from bagwise.featurize.gradients import gradient_histograms
 from bagwise.featurize.image_file import EXTENSIONS, read_coco_polygons, read_image, read_mask
 from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, polygon_regions, slic_regions
+from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.palette import N_COLOURS, nearest_colour
+from bagwise.featurize.pictures import Picture, as_png, outline_region
+from bagwise.featurize.settings import Settings
+from bagwise.featurize.stages import draw_image_stages
+from bagwise.io.annotations.label_studio import LabelStudio
 
 REGIONS = ("slic", "mask", "coco", "patches")
 HISTOGRAM_NAMES = [*(f"hog{i}" for i in range(16)), *(f"color{i}" for i in range(N_COLOURS))]
 PATCH_NAMES = [f"{part}_{c}" for part in ("blob", "left", "up", "right", "down") for c in ("red", "green", "blue")]
 LEAST_GRADIENT = 70.0  # of Sobel's, grey from 0 to 255; regions of MSRC v2 that have none above it are all zero there
+PLACES = ("left", "top", "width", "height")
+IMAGE_WIDTH = 640  # in units of the page, whatever the picture's own size: names and edges keep theirs
+LARGEST_IMAGE = 640  # points of the longer side
 _GRID = 8  # side of the shrunken picture of the SBN form
 _CORNERS = (2, 3, 4)  # corners of its 2 x 2 blobs that have room for neighbours on all sides
 
@@ -151,22 +159,101 @@ def read_picture(path: str | Path, name: str, settings: ImageSettings) -> FileBa
     image = read_image(path)
     labels = find_regions(path, name, image, settings)
     features = patch_features(image) if settings.regions == "patches" else region_features(image, labels)
-    locations = [_location(name, labels == i + 1) for i in range(len(features))]
     problems = [] if len(features) else ["no region was found in it."]
     return FileBags(
         bag_names=[name],
         sizes=[len(features)],
         features=features,
-        locations=locations,
+        locations=_locations(labels, len(features)),
         info={"width": image.shape[1], "height": image.shape[0]},
         problems=problems,
     )
 
 
-def _location(name: str, region: np.ndarray) -> dict[str, Any]:
-    rows, columns = np.nonzero(region)
-    box = [int(columns.min()), int(rows.min()), int(np.ptp(columns) + 1), int(np.ptp(rows) + 1)]
-    return {"file": name, "polygon": outline(region), "box": box, "area": len(rows)}
+def _locations(labels: np.ndarray, n: int) -> dict[str, Any]:
+    """Box, points and outline of each region."""
+    boxes, polygons = np.zeros((n, 5), dtype=np.int64), np.empty(n, dtype=object)
+    for i in range(n):
+        region = labels == i + 1
+        rows, columns = np.nonzero(region)
+        boxes[i] = columns.min(), rows.min(), np.ptp(columns) + 1, np.ptp(rows) + 1, len(rows)
+        polygons[i] = outline(region)
+    return {**{key: boxes[:, j] for j, key in enumerate((*PLACES, "area"))}, "polygon": polygons}
+
+
+def draw_image(path: Path, name: str, rows: Sequence[Row], settings: ImageSettings, start: float) -> Picture:
+    """The picture with its regions."""
+    image = read_image(path)
+    height, width = image.shape[:2]
+    step = max(1, int(np.ceil(max(height, width) / LARGEST_IMAGE)))
+    scale = IMAGE_WIDTH / width
+    return Picture(
+        title=name,
+        kind="image",
+        width=IMAGE_WIDTH,
+        height=max(1, round(height * scale)),
+        background=as_png(image[::step, ::step]),
+        regions=[outline_region(row, [(x * scale, y * scale) for x, y in row["polygon"]], IMAGE_WIDTH) for row in rows],
+    )
+
+
+def draw_stages(path: Path, folder: Path, settings: ImageSettings, start: float, pieces: int) -> Iterator[str]:
+    """Draw a picture and its regions; gives what was found, line by line."""
+    image = read_image(path)
+    labels = find_regions(path, path.name, image, settings)
+    n = int(labels.max(initial=0))
+    target = folder / f"{path.stem}.stages.png"
+    draw_image_stages(image, labels, [str(i + 1) for i in range(n)], path.name, target)
+    yield f"{path.name}: {image.shape[1]} x {image.shape[0]} points, {n} regions"
+    yield f"wrote {target}"
+
+
+def place_in_words(row: Row) -> str:
+    return f"{row['width']} x {row['height']} points at {row['left']}, {row['top']}"
+
+
+def _is_picture(path: Path, settings: ImageSettings) -> bool:
+    return not is_mask(path, settings)
+
+
+def _feature_names(files: Sequence[FileBags], settings: ImageSettings) -> list[str]:
+    return settings.feature_names
+
+
+def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
+    """Label Studio counts points in percent of the picture."""
+    points = [[round(100 * x / file["width"], 4), round(100 * y / file["height"], 4)] for x, y in row["polygon"]]
+    return {"points": points, "closed": True}
+
+
+def _mark_place(value: Row, file: Row) -> dict[str, Any]:
+    points = [[float(x) * file["width"] / 100, float(y) * file["height"] / 100] for x, y in value["points"]]
+    return {"polygon": points}
+
+
+def _mark_details(row: Row, file: Row) -> dict[str, Any]:
+    return {"original_width": file["width"], "original_height": file["height"], "image_rotation": 0}
+
+
+IMAGE = Medium(
+    name="image",
+    title="Pictures, annotated",
+    instances="regions",
+    settings=ImageSettings,
+    extensions=EXTENSIONS,
+    read=read_picture,
+    belongs=_is_picture,
+    feature_names=_feature_names,
+    places=PLACES,
+    whole=True,
+    place_in_words=place_in_words,
+    formats=("csv", "parquet", "coco", "label-studio"),
+    label_studio=LabelStudio(
+        "image", "polygonlabels", "Image", "PolygonLabels", value=_mark_value, place=_mark_place, details=_mark_details
+    ),
+    draw=draw_image,
+    stages=draw_stages,
+)
 
 
 def featurize_images(paths: Sequence[str | Path], settings: ImageSettings | None = None) -> BagDataset:
@@ -181,13 +268,11 @@ def featurize_images(paths: Sequence[str | Path], settings: ImageSettings | None
     Returns
     -------
     BagDataset
-        Without labels. `locations` hold file, polygon (points x, y), box (left, top, width, height) and area.
+        Without labels. `locations` hold file, left, top, width and height of the box, area, and polygon (points x, y).
 
     Raises
     ------
     FormatError
         If a picture or its mask cannot be used; the message names it.
     """
-    settings = settings or ImageSettings()
-    files = featurize_each(paths, lambda path, name: read_picture(path, name, settings))
-    return assemble(files, stack_features(files), settings.feature_names, "images")
+    return IMAGE.featurize(paths, settings)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import FormatError
-from bagwise.featurize._result import unreadable
+from bagwise.featurize.files import unreadable
 
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 

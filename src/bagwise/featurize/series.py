@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import FormatError
-from bagwise.featurize._result import FileBags, Settings, assemble, featurize_each, stack_features
+from bagwise.featurize.files import FileBags
+from bagwise.featurize.medium import Medium, Row
+from bagwise.featurize.pictures import WIDTH, Picture, outline_region, time_ticks
+from bagwise.featurize.settings import Settings
+from bagwise.io.annotations.label_studio import LabelStudio
 from bagwise.io.text import read_rows
 
 EXTENSIONS = (".csv", ".tsv")
+PLACES = ("start", "end")
+HEIGHT = 160  # of pictures, in units of the page
 TIME_HEADINGS = ("time", "t", "seconds", "timestamp")
 TIME_STATISTICS = ("mean", "deviation", "least", "greatest", "median", "step", "crossings")
 FREQUENCY_STATISTICS = ("peak", "centroid", "entropy", "band0", "band1", "band2", "band3")
@@ -111,23 +120,16 @@ def read_stretches(path: str | Path, name: str, settings: SeriesSettings) -> Fil
     """The stretches of one series."""
     series = read_series(path, settings.rate)
     n = len(series.values)
-    starts = range(0, n - settings.window + 1, settings.step)
+    first = np.arange(0, max(n - settings.window + 1, 0), settings.step)
     names = [f"{channel}_{s}" for channel in series.channels for s in (*TIME_STATISTICS, *FREQUENCY_STATISTICS)]
-    features = [stretch_features(series.values[i : i + settings.window], series.rate) for i in starts]
-    locations = [
-        {
-            "file": name,
-            "start": round(series.start + i / series.rate, 6),
-            "end": round(series.start + (i + settings.window) / series.rate, 6),
-        }
-        for i in starts
-    ]
+    features = [stretch_features(series.values[i : i + settings.window], series.rate) for i in first]
+    edges = (series.start + (first + shift) / series.rate for shift in (0, settings.window))
     short = f"it has {n} rows, and a stretch takes {settings.window}; lower the window."
     return FileBags(
         bag_names=[name],
         sizes=[len(features)],
         features=np.array(features) if features else np.empty((0, len(names))),
-        locations=locations,
+        locations={key: np.round(column, 6) for key, column in zip(PLACES, edges, strict=True)},
         info={
             "rows": n,
             "seconds": round(n / series.rate, 6),
@@ -135,19 +137,82 @@ def read_stretches(path: str | Path, name: str, settings: SeriesSettings) -> Fil
             "clock": series.clock,
         },
         problems=[] if features else [short],
-        terms=names,
+        feature_names=names,
     )
 
 
-def common_channels(files: Sequence[FileBags]) -> list[str]:
-    """The names of the features, which must be those of every file."""
-    for file in files:
-        if file.terms != files[0].terms:
-            raise FormatError(
-                f"{file.bag_names[0]}: its channels differ from those of {files[0].bag_names[0]}; "
-                "give every file the same columns in the same order."
-            )
-    return list(files[0].terms or [])
+def refuse_other_channels(files: Mapping[str, FileBags], expected: Sequence[str] | None) -> dict[str, str]:
+    """The error of each series whose features are not those of the model (`expected`), or else of most files."""
+    kinds = Counter(tuple(file.feature_names or ()) for file in files.values())
+    if not kinds:
+        return {}
+    right = kinds.most_common(1)[0][0] if expected is None else tuple(expected)
+    whose = "most files" if expected is None else "the files that the model was trained on"
+    return {
+        name: f"{name}: its columns ({', '.join(file.info['channels'])}) are not those of {whose}; give every file the "
+        "same columns in the same order."
+        for name, file in files.items()
+        if tuple(file.feature_names or ()) != right
+    }
+
+
+def draw_series(path: Path, name: str, rows: Sequence[Row], settings: SeriesSettings, start: float) -> Picture:
+    """The channels, each over its own range, with the stretches."""
+    series = read_series(path, settings.rate)
+    seconds = len(series.values) / series.rate
+    step = max(1, len(series.values) // WIDTH)
+    values = series.values[::step]
+    spread = np.maximum(np.ptp(values, axis=0), 1e-12)
+    heights = (1 - (values - values.min(axis=0)) / spread) * (HEIGHT - 20) + 10
+    across = np.arange(len(values)) * step / len(series.values) * WIDTH
+
+    def place(row: Row) -> list[tuple[float, float]]:
+        left, right = ((row[key] - series.start) / seconds * WIDTH for key in ("start", "end"))
+        return [(left, 0), (right, 0), (right, HEIGHT), (left, HEIGHT)]
+
+    return Picture(
+        title=f"{name}: {', '.join(series.channels)}",
+        kind="series",
+        width=WIDTH,
+        height=HEIGHT,
+        regions=[outline_region(row, place(row), WIDTH) for row in rows],
+        ticks=[(t / seconds * WIDTH, f"{series.start + t:g} s") for t in time_ticks(seconds)],
+        lines=[" ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, column, strict=True)) for column in heights.T],
+    )
+
+
+def place_in_words(row: Row) -> str:
+    return f"{row['start']} to {row['end']} s"
+
+
+def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
+    return {"start": row["start"], "end": row["end"], "instant": False}
+
+
+def _show_channels(key: str, file: Row) -> list[str]:
+    """The tag of Label Studio that shows the channels of a file."""
+    clock = f" timeColumn={quoteattr(file['clock'])}" if file["clock"] else ""
+    channels = [f"    <Channel column={quoteattr(name)}/>" for name in file["channels"]]
+    return [f'  <TimeSeries name="{key}" valueType="url" value="${key}"{clock}>', *channels, "  </TimeSeries>"]
+
+
+SERIES = Medium(
+    name="series",
+    title="Series, annotated",
+    instances="stretches",
+    settings=SeriesSettings,
+    extensions=EXTENSIONS,
+    read=read_stretches,
+    check_files=refuse_other_channels,
+    places=PLACES,
+    place_in_words=place_in_words,
+    formats=("csv", "parquet", "label-studio"),
+    label_studio=LabelStudio(
+        "csv", "timeserieslabels", "TimeSeries", "TimeSeriesLabels", value=_mark_value, show=_show_channels
+    ),
+    draw=draw_series,
+    timed=True,
+)
 
 
 def featurize_series(paths: Sequence[str | Path], settings: SeriesSettings | None = None) -> BagDataset:
@@ -164,6 +229,4 @@ def featurize_series(paths: Sequence[str | Path], settings: SeriesSettings | Non
     BagDataset
         Without labels. `locations` hold file, start and end in seconds.
     """
-    settings = settings or SeriesSettings()
-    files = featurize_each(paths, lambda path, name: read_stretches(path, name, settings))
-    return assemble(files, stack_features(files), common_channels(files), "series")
+    return SERIES.featurize(paths, settings)

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,16 @@ import scipy.sparse as sp
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import InputError
-from bagwise.featurize._result import FileBags, Settings, assemble, featurize_each
+from bagwise.featurize.files import FileBags
+from bagwise.featurize.medium import Medium, Row
+from bagwise.featurize.pictures import WIDTH, Picture
+from bagwise.featurize.settings import Settings
 from bagwise.featurize.stemming import stem
+from bagwise.io.annotations.label_studio import LabelStudio
 from bagwise.io.text import read_text
 
 EXTENSIONS = (".txt", ".md")
+PLACES = ("start", "end")
 FEW_TERMS = 10
 _APOSTROPHES = "['\\u2019]"
 _WORD = re.compile(rf"[^\W\d_]+(?:{_APOSTROPHES}[^\W\d_]+)*")
@@ -100,16 +106,16 @@ def read_document(path: str | Path, name: str, settings: TextSettings) -> FileBa
         bag_names=[name],
         sizes=[len(found)],
         features=counts.tocsr(),
-        locations=[{"file": name, "start": start, "end": end} for start, end, _ in found],
+        locations={key: np.array([passage[i] for passage in found], dtype=np.int64) for i, key in enumerate(PLACES)},
         info={"characters": len(text)},
         problems=problems,
-        terms=terms,
+        feature_names=terms,
     )
 
 
 def choose_terms(files: Sequence[FileBags], keep: float) -> list[str]:
     """The share of the terms that occur in most documents, in alphabetical order; ties go to the first letters."""
-    documents: Counter[str] = Counter(term for file in files for term in file.terms or [])
+    documents: Counter[str] = Counter(term for file in files for term in file.feature_names or [])
     if not documents:
         raise InputError("There are no terms in any document; check the files, or pass stop_words='none'.")
     size = max(1, math.ceil(keep * len(documents)))
@@ -129,13 +135,60 @@ def count_matrix(files: Sequence[FileBags], terms: Sequence[str]) -> Any:
     column = {term: j for j, term in enumerate(terms)}
     parts = []
     for file in files:
-        pairs = [(j, column[term]) for j, term in enumerate(file.terms or []) if term in column]
+        pairs = [(j, column[term]) for j, term in enumerate(file.feature_names or []) if term in column]
         chooser = sp.csr_matrix(
             (np.ones(len(pairs)), ([j for j, _ in pairs], [k for _, k in pairs])),
             shape=(file.features.shape[1], len(terms)),
         )
         parts.append(file.features @ chooser)
     return sp.vstack(parts, format="csr")
+
+
+def draw_text(path: Path, name: str, rows: Sequence[Row], settings: TextSettings, start: float) -> Picture:
+    """Pieces of the text, each under the most probable of the passages that cover it."""
+    text = read_text(path)
+    edges = sorted({0, len(text), *(row[key] for row in rows for key in ("start", "end"))})
+    pieces: list[dict[str, Any]] = []
+    for left, right in pairwise(edges):
+        covering = [row for row in rows if row["start"] <= left and row["end"] >= right]
+        best = max(covering, key=lambda row: row["probability"] or 0.0) if covering else None
+        label = best["label"] if best else ""
+        if pieces and pieces[-1]["label"] == label:
+            pieces[-1]["text"] += text[left:right]
+        else:
+            probability = best["probability"] if best else None
+            pieces.append({"label": label, "probability": probability, "text": text[left:right]})
+    return Picture(title=name, kind="text", width=WIDTH, height=0, regions=pieces)
+
+
+def place_in_words(row: Row) -> str:
+    return f"{row['start']} to {row['end']} characters"
+
+
+def _feature_names(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
+    return choose_terms(files, settings.keep)
+
+
+def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
+    return {"start": row["start"], "end": row["end"], "text": text[row["start"] : row["end"]]}
+
+
+TEXT = Medium(
+    name="text",
+    title="Texts, annotated",
+    instances="passages",
+    settings=TextSettings,
+    extensions=EXTENSIONS,
+    read=read_document,
+    feature_names=_feature_names,
+    features=count_matrix,
+    places=PLACES,
+    whole=True,
+    place_in_words=place_in_words,
+    formats=("csv", "parquet", "spans", "label-studio"),
+    label_studio=LabelStudio("text", "labels", "Text", "Labels", value=_mark_value, holds_text=True),
+    draw=draw_text,
+)
 
 
 def featurize_texts(paths: Sequence[str | Path], settings: TextSettings | None = None) -> BagDataset:
@@ -156,7 +209,4 @@ def featurize_texts(paths: Sequence[str | Path], settings: TextSettings | None =
     ----------
     Zhang and Zhou, M3MIML, 2008, section 4.1.
     """
-    settings = settings or TextSettings()
-    files = featurize_each(paths, lambda path, name: read_document(path, name, settings))
-    terms = choose_terms(files, settings.keep)
-    return assemble(files, count_matrix(files, terms), terms, "texts")
+    return TEXT.featurize(paths, settings)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from bagwise.report.stages import COLOURS
-from bagwise.workflow.result import AnnotateResult
+from bagwise.featurize.stages import COLOURS
+from bagwise.report.result import AnnotateResult
 
 N_LEAST_SURE = 30
 BARS = 10  # bins of the histogram of probabilities
@@ -34,7 +34,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "instances named": len(shown),
         "instances taken for noise": len(annotations.rows) - len(shown),
     }
-    if annotations.medium in ("audio", "series"):
+    if annotations.medium.timed:
         counts["minutes"] = round(sum(file["seconds"] for file in annotations.files) / 60, 1)
     return {
         "about": annotations.about,
@@ -42,7 +42,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "classes": _classes(annotations.classes, shown, labelled),
         "least_sure": sorted(
             (row for row in shown if row["probability"] is not None),
-            key=lambda row: (row["probability"], row["file"], row["bag"], row["instance"]),
+            key=lambda row: (row["probability"], row.get("file", ""), str(row["bag"]), row["instance"]),
         )[:N_LEAST_SURE],
         "problems": result.problems,
         "unexplained": result.unexplained,

@@ -44,7 +44,7 @@ def draw_words(
     for row, b in zip(grid, bags, strict=True):
         for axes in row:
             axes.set_axis_off()
-        names = sorted(dataset.label_sets[b])
+        names = sorted(dataset.label_sets[b] or ())
         row[0].text(0.0, 0.5, "{" + ", ".join(names) + "}", ha="left", va="center", fontsize=9)
         for axes, i in zip(row[1:], range(offsets[b], offsets[b + 1]), strict=False):
             _draw_letter(axes, images[i], str(dataset.class_names[labels[i]]), labels[i] == truth[i])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import joblib
 
 from bagwise.exceptions import BagwiseError, in_words
-from bagwise.featurize._result import FileBags
-from bagwise.workflow.media import MEDIA
+from bagwise.featurize.files import FileBags
+from bagwise.featurize.media import MEDIA
+from bagwise.featurize.medium import Medium
 from bagwise.workflow.store import entry_path, forget_others, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
@@ -28,7 +28,7 @@ class Featurized:
 
 
 def featurize_folder(
-    folder: Path, names: Sequence[str], medium: str, settings: Any, run: Path, jobs: int, progress: Progress
+    folder: Path, names: Sequence[str], medium: Medium, settings: Any, run: Path, jobs: int, progress: Progress
 ) -> Featurized:
     """Read all files; what is finished is kept in the folder of the run at once.
 
@@ -47,7 +47,7 @@ def featurize_folder(
         if not _is_text(name)
     }
     names = [name for name in names if _is_text(name)]
-    entries = {name: entry_path(run, medium, settings.to_dict(), folder, name) for name in names}
+    entries = {name: entry_path(run, medium.name, settings.to_dict(), folder, name) for name in names}
     for name, path in entries.items():
         kept = read_entry(path)
         if kept is not None:
@@ -72,30 +72,26 @@ def featurize_folder(
     return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused)
 
 
-def refuse_other_channels(done: Featurized, expected: Sequence[str] | None) -> Featurized:
-    """Series whose features are not those of the model (`expected`), or else of most files, cannot be used."""
-    kinds = Counter(tuple(file.terms or ()) for file in done.bags.values())
-    if not kinds:
-        return done
-    right = kinds.most_common(1)[0][0] if expected is None else tuple(expected)
-    whose = "most files" if expected is None else "the files that the model was trained on"
-    errors = {
-        name: f"{name}: its columns ({', '.join(file.info['channels'])}) are not those of {whose}; give every file the "
-        "same columns in the same order."
-        for name, file in done.bags.items()
-        if tuple(file.terms or ()) != right
-    }
+def refuse_files(done: Featurized, medium: Medium, expected: Sequence[str] | None) -> Featurized:
+    """Without the files that do not go together with the others, or with the feature names of a trained model."""
+    errors = medium.check_files(done.bags, expected)
     bags = {name: file for name, file in done.bags.items() if name not in errors}
     return Featurized(bags, {**done.errors, **errors}, done.n_reused)
 
 
-def _read_and_keep(folder: Path, name: str, medium: str, settings: Any, entry: Path) -> tuple[str, str | None]:
+def refuse_other_channels(done: Featurized, expected: Sequence[str] | None) -> Featurized:
+    """Old form of `refuse_files`, for what still calls it."""
+    return refuse_files(done, MEDIA["series"], expected)
+
+
+def _read_and_keep(folder: Path, name: str, medium: Medium, settings: Any, entry: Path) -> tuple[str, str | None]:
     """Read one file in a process of its own; gives its name and the error, if any.
 
     The bags go to the disk and not through a pipe, so that finished work outlives whoever waits for it.
     """
+    assert medium.read is not None, f"{medium.name} has no files"
     try:
-        write_entry(entry, MEDIA[medium].read(folder / name, name, settings))
+        write_entry(entry, medium.read(folder / name, name, settings))
     except (BagwiseError, OSError) as error:
         text = in_words(error).replace(str(folder / name), name)
         return name, text if name in text else f"{name}: {text}"

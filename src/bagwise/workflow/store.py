@@ -17,11 +17,13 @@ from typing import Any
 import scipy.sparse as sp
 
 from bagwise._version import __version__
+from bagwise.bags import as_column
 from bagwise.exceptions import FormatError
-from bagwise.featurize._result import FileBags
-from bagwise.io.files import atomic_write, read_archive, write_archive
+from bagwise.featurize.files import FileBags
+from bagwise.io.files import atomic_write, is_storable, read_archive, write_archive
 
 FOLDER = ".features"
+LAYOUT = 2  # of an entry; entries of another layout are not taken
 
 
 def fingerprint(value: Any) -> str:
@@ -33,7 +35,7 @@ def fingerprint(value: Any) -> str:
 def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str) -> Path:
     """Where the bags of a file are kept."""
     status = (folder / name).stat()
-    key = fingerprint([__version__, medium, settings, name, status.st_size, status.st_mtime_ns])
+    key = fingerprint([__version__, LAYOUT, medium, settings, name, status.st_size, status.st_mtime_ns])
     return run / FOLDER / f"{key}.zip"
 
 
@@ -41,17 +43,22 @@ def write_entry(path: Path, bags: FileBags) -> None:
     """Keep the bags of a file."""
     features = bags.features
     arrays = [features.data, features.indices, features.indptr] if sp.issparse(features) else [features]
+    columns = {name: as_column(column) for name, column in bags.locations.items()}
+    plain = [name for name, column in columns.items() if is_storable(column.dtype)]
     document = {
         "shape": list(features.shape),
         "bag_names": bags.bag_names,
         "sizes": bags.sizes,
-        "locations": bags.locations,
+        "is_sparse": sp.issparse(features),
+        "columns": list(columns),
+        "plain": plain,  # columns that are arrays; the others are lists
+        "lists": {name: column.tolist() for name, column in columns.items() if name not in plain},
         "info": bags.info,
         "problems": bags.problems,
-        "terms": bags.terms,
+        "feature_names": bags.feature_names,
     }
     with atomic_write(path) as file:
-        write_archive(file, document, arrays)
+        write_archive(file, document, [*arrays, *(columns[name] for name in plain)])
 
 
 def forget_others(run: Path, kept: Iterable[Path]) -> None:
@@ -68,8 +75,11 @@ def read_entry(path: Path) -> FileBags | None:
         with path.open("rb") as file:
             document, arrays = read_archive(file)
         parts = [arrays[i] for i in range(len(arrays))]
-        shape = tuple(document.pop("shape"))
-        features = sp.csr_matrix(tuple(parts), shape=shape) if len(parts) == 3 else parts[0]
-        return FileBags(features=features, **document)
+        shape, n = tuple(document.pop("shape")), 3 if document.pop("is_sparse") else 1
+        features = sp.csr_matrix(tuple(parts[:n]), shape=shape) if n == 3 else parts[0]
+        columns = dict(zip(document.pop("plain"), parts[n:], strict=True))
+        columns |= {name: as_column(column) for name, column in document.pop("lists").items()}
+        locations = {name: columns[name] for name in document.pop("columns")}
+        return FileBags(features=features, locations=locations, **document)
     except (OSError, FormatError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError):
         return None

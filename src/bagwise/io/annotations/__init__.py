@@ -1,10 +1,32 @@
-"""Annotations in the formats of the tools people already have.
+"""Annotations in the formats of the tools people already have, and what people made of them read back.
 
 Each writer takes `Annotations` and a folder, and gives the files it wrote. Files appear whole or not at all, and the
-same annotations give the same bytes.
+same annotations give the same bytes. Each reader takes a path and the annotations, and gives `Marks`, which
+`compare_marks` turns into corrections.
 """
 
 from bagwise.io.annotations.annotations import Annotations
-from bagwise.io.annotations.formats import FORMATS, check_formats, formats_of, write_formats
+from bagwise.io.annotations.compare import compare_marks
+from bagwise.io.annotations.formats import (
+    FORMATS,
+    Format,
+    check_formats,
+    formats_of,
+    guess_annotation_format,
+    read_marks,
+    write_formats,
+)
+from bagwise.io.annotations.marks import Marks
 
-__all__ = ["FORMATS", "Annotations", "check_formats", "formats_of", "write_formats"]
+__all__ = [
+    "FORMATS",
+    "Annotations",
+    "Format",
+    "Marks",
+    "check_formats",
+    "compare_marks",
+    "formats_of",
+    "guess_annotation_format",
+    "read_marks",
+    "write_formats",
+]

@@ -7,31 +7,48 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from bagwise.io.files import atomic_write
 
-PLACES = {
-    "audio": ("start", "end", "low", "high"),
-    "image": ("left", "top", "width", "height"),
-    "text": ("start", "end"),
-    "series": ("start", "end"),
-}
+if TYPE_CHECKING:
+    from bagwise.io.annotations.label_studio import LabelStudio
+
 FINDINGS = ("label", "probability", "runner_up", "noise", "mode", "bag", "instance")
 _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
+class MediumFacts(Protocol):
+    """What the writers and readers ask of a medium; `bagwise.featurize.medium.Medium` has it all."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def places(self) -> tuple[str, ...]: ...
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def formats(self) -> tuple[str, ...]: ...
+    @property
+    def label_studio(self) -> LabelStudio | None: ...
+
+
+MediumT_co = TypeVar("MediumT_co", bound=MediumFacts, covariant=True)
+
+
 @dataclass(frozen=True)
-class Annotations:
+class Annotations(Generic[MediumT_co]):
     """Annotated instances of the files of a folder.
 
     Attributes
     ----------
-    medium : {"audio", "image", "text", "series"}
+    medium : Medium
     rows : list of dict
-        For each instance its file, its place (see `PLACES`; pictures also have a polygon) and the findings: label (""
-        where there is none), probability and noise (None where the model gives none), runner_up, mode ("transductive"
-        where the labels of the bag were known, else "inductive"), bag and instance (number in the bag).
+        For each instance its file, its place (the medium's `places`; pictures also have polygon and area; bags of a
+        table whatever the table brought, in every row the same) and the findings: label ("" where there is none),
+        probability and noise (None where the model gives none), runner_up, mode ("transductive" where the labels of the
+        bag were known, else "inductive"), bag and instance (number in the bag). A row may say ``checked``: True where a
+        person confirmed or corrected it.
     files : list of dict
         The files that were read, in order, those without instances too: file, and seconds, or width and height.
     classes : list of str
@@ -43,7 +60,7 @@ class Annotations:
         Instances more probably noise than this stand in the long table only.
     """
 
-    medium: str
+    medium: MediumT_co
     rows: list[dict[str, Any]]
     files: list[dict[str, Any]]
     classes: list[str]
@@ -51,9 +68,20 @@ class Annotations:
     folder: Path = field(default_factory=Path)
     max_noise: float = 1.0
 
+    @property
+    def columns(self) -> list[str]:
+        """The headings of the long table: file and place, or what the table brought, then the findings."""
+        extra = ("checked", *FINDINGS)
+        brought = dict.fromkeys(key for row in self.rows[:1] for key in row if key not in extra)
+        return [*(("file", *self.medium.places) if self.medium.places else brought), *FINDINGS]
+
+    def is_shown(self, row: Mapping[str, Any]) -> bool:
+        """Whether an instance has a label and is not noise, so that it stands in every format."""
+        return bool(row["label"]) and (row["noise"] or 0.0) <= self.max_noise
+
     def shown(self) -> list[dict[str, Any]]:
         """The rows that have a label and are not noise."""
-        return [row for row in self.rows if row["label"] and (row["noise"] or 0.0) <= self.max_noise]
+        return [row for row in self.rows if self.is_shown(row)]
 
     def shown_by_file(self) -> dict[str, list[dict[str, Any]]]:
         """The same for each file, also for those that have none."""

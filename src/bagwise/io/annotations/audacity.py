@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder, plain_cell
+from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, find_tables, read_number, text_lines
 from bagwise.io.files import atomic_write
 
 
@@ -19,3 +21,24 @@ def write_audacity(annotations: Annotations, folder: Path) -> list[Path]:
                 file.write(f"\\\t{row['low']:.6f}\t{row['high']:.6f}\n")
         paths.append(path)
     return paths
+
+
+def read_audacity(path: Path, annotations: Annotations) -> Marks:
+    """One label track, or a folder of them, each called after its recording; lines of frequencies may be missing."""
+    names, labels = FileNames(annotations), Spelling(annotations.classes, plain_cell)
+    tracks = {names(name): track for name, track in find_tables(path, ".txt").items()}
+    rows: list[Mark] = []
+    for name, track in tracks.items():
+        for number, line in text_lines(track):
+            source = f"{track}, row {number}"
+            cells = line.split("\t", 2)
+            is_band = cells[0] == "\\"
+            if len(cells) < (3 if is_band else 2) or (is_band and (not rows or rows[-1]["file"] != name)):
+                raise FormatError(f"{source}: expected start, end and label with tabs between, not {line[:60]!r}.")
+            one, other = (read_number(cell, "one of the two numbers", source) for cell in cells[is_band : is_band + 2])
+            if not is_band:
+                label = labels(cells[2]) if len(cells) == 3 else ""
+                rows.append({"source": source, "file": name, "start": one, "end": other, "label": label})
+            elif min(one, other) >= 0:  # Audacity writes -1 where no frequency was chosen
+                rows[-1] |= {"low": one, "high": other}
+    return Marks(rows, frozenset(tracks))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
+from bagwise.io.annotations.marks import FileNames, Marks, Spelling, read_json, read_number
 
 
 def write_coco(annotations: Annotations, folder: Path) -> list[Path]:
@@ -42,3 +44,37 @@ def _region(row: dict[str, Any], images: dict[str, int], categories: dict[str, i
         "bbox": [row["left"], row["top"], row["width"], row["height"]],
         "segmentation": [[coordinate for point in row["polygon"] for coordinate in point]],
     }
+
+
+def read_coco(path: Path, annotations: Annotations) -> Marks:
+    """A data set with annotations; or results, whose numbers of pictures and categories are those of ``coco.json``."""
+    document = read_json(path)
+    names, labels = FileNames(annotations), Spelling(annotations.classes)
+    if isinstance(document, list):
+        images = {i + 1: str(file["file"]) for i, file in enumerate(annotations.files)}
+        categories = {i + 1: name for i, name in enumerate(annotations.classes)}
+        regions: Any = document
+    else:
+        try:
+            images = {image["id"]: names(str(image["file_name"])) for image in document["images"]}
+            categories = {category["id"]: labels(str(category["name"])) for category in document["categories"]}
+            regions = document["annotations"]
+        except (TypeError, KeyError, AttributeError) as error:
+            raise FormatError(
+                f"{path}: it is no COCO data set, which holds images, categories and annotations ({error!r})."
+            ) from error
+    rows = []
+    for i, region in enumerate(regions):
+        source = f"{path}, annotation {i + 1}"
+        try:
+            left, top, width, height = region["bbox"]
+            name, label = images[region["image_id"]], categories[region["category_id"]]
+        except (TypeError, KeyError, ValueError) as error:
+            raise FormatError(
+                f"{source}: expected a bbox of four numbers and the ids of a picture and a category that are listed "
+                f"({error!r})."
+            ) from error
+        box = dict(zip(("left", "top", "width", "height"), (left, top, width, height), strict=True))
+        place = {key: read_number(value, "bbox", source) for key, value in box.items()}
+        rows.append({"source": source, "file": name, **place, "label": label})
+    return Marks(rows, frozenset(images.values()))

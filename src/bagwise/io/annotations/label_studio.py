@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
+from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
 from bagwise.io.files import atomic_write
 from bagwise.io.text import read_text
 
-# For each medium: key of the data, kind of the result, tag and attributes of the object, tag of the labels.
-INTERFACES = {
-    "audio": ("audio", "labels", "Audio", "Labels"),
-    "image": ("image", "polygonlabels", "Image", "PolygonLabels"),
-    "text": ("text", "labels", "Text", "Labels"),
-    "series": ("csv", "timeserieslabels", "TimeSeries", "TimeSeriesLabels"),
-}
+Facts = Mapping[str, Any]
+LABEL = "label"  # name of the control in the interface, and so of the results
+
+
+def _start_and_end(value: Facts, file: Facts) -> dict[str, Any]:
+    return {"start": value["start"], "end": value["end"]}
+
+
+def _no_details(row: Facts, file: Facts) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class LabelStudio:
+    """How a medium is shown and marked in Label Studio.
+
+    Attributes
+    ----------
+    key : str
+        Key of the data of a task.
+    kind : str
+        Kind of the results.
+    tag, labels : str
+        Tags of the object and of its labels in the interface.
+    value : function of a row, its file and the file's text that gives the value of a result, without the label
+    place : function of such a value and the file that gives the columns of the place
+    details : function of a row and its file that gives what else a result says
+    show : function of the key and the first file that gives the lines of the interface, where one tag does not do
+    holds_text : bool
+        Whether a task holds the text itself and not the name of the file.
+    """
+
+    key: str
+    kind: str
+    tag: str
+    labels: str
+    value: Callable[[Facts, Facts, str], dict[str, Any]]
+    place: Callable[[Facts, Facts], dict[str, Any]] = _start_and_end
+    details: Callable[[Facts, Facts], dict[str, Any]] = _no_details
+    show: Callable[[str, Facts], list[str]] | None = None
+    holds_text: bool = False
 
 
 def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
@@ -34,74 +72,109 @@ def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     return paths
 
 
+def _facts(annotations: Annotations) -> LabelStudio:
+    facts = annotations.medium.label_studio
+    assert facts is not None, f"{annotations.medium.name} has the format label-studio but not its facts"
+    return facts
+
+
 def _task(annotations: Annotations, file: dict[str, Any], rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
-    key, kind, *_ = INTERFACES[annotations.medium]
-    text = read_text(annotations.folder / file["file"]) if annotations.medium == "text" else ""
-    value = VALUES[annotations.medium]
+    facts = _facts(annotations)
+    text = read_text(annotations.folder / file["file"]) if facts.holds_text else ""
     results = []
     for i, row in enumerate(rows):
         result: dict[str, Any] = {
             "id": f"{number}-{i + 1}",
-            "from_name": "label",
-            "to_name": key,
-            "type": kind,
-            "value": {**value(row, file, text), kind: [row["label"]]},
+            "from_name": LABEL,
+            "to_name": facts.key,
+            "type": facts.kind,
+            "value": {**facts.value(row, file, text), facts.kind: [row["label"]]},
         }
         if row["probability"] is not None:
             result["score"] = row["probability"]
-        if annotations.medium == "image":
-            result |= {"original_width": file["width"], "original_height": file["height"], "image_rotation": 0}
-        if annotations.medium == "audio":
-            result |= {"original_length": file["seconds"], "meta": {"text": [f"{row['low']:g} to {row['high']:g} Hz"]}}
-        results.append(result)
+        results.append(result | facts.details(row, file))
     known = [row["probability"] for row in rows if row["probability"] is not None]
     prediction = {
         "model_version": f"{annotations.about.get('model', '')} bagwise {annotations.about.get('version', '')}".strip(),
         "score": min(known) if known else 0.0,  # tasks sorted by score then begin with the least sure
         "result": results,
     }
-    return {"data": {key: text if annotations.medium == "text" else file["file"]}, "predictions": [prediction]}
-
-
-def _sound_value(row: dict[str, Any], file: dict[str, Any], text: str) -> dict[str, Any]:
-    return {"start": row["start"], "end": row["end"], "channel": 0}
-
-
-def _image_value(row: dict[str, Any], file: dict[str, Any], text: str) -> dict[str, Any]:
-    """Label Studio counts points in percent of the picture."""
-    points = [[round(100 * x / file["width"], 4), round(100 * y / file["height"], 4)] for x, y in row["polygon"]]
-    return {"points": points, "closed": True}
-
-
-def _text_value(row: dict[str, Any], file: dict[str, Any], text: str) -> dict[str, Any]:
-    return {"start": row["start"], "end": row["end"], "text": text[row["start"] : row["end"]]}
-
-
-def _series_value(row: dict[str, Any], file: dict[str, Any], text: str) -> dict[str, Any]:
-    return {"start": row["start"], "end": row["end"], "instant": False}
-
-
-VALUES: dict[str, Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]] = {
-    "audio": _sound_value,
-    "image": _image_value,
-    "text": _text_value,
-    "series": _series_value,
-}
+    return {"data": {facts.key: text if facts.holds_text else file["file"]}, "predictions": [prediction]}
 
 
 def _interface(annotations: Annotations) -> str:
-    key, _, tag, labels = INTERFACES[annotations.medium]
-    lines = ["<View>", f'  <{labels} name="label" toName="{key}">']
+    facts = _facts(annotations)
+    lines = ["<View>", f'  <{facts.labels} name="{LABEL}" toName="{facts.key}">']
     lines += [f"    <Label value={quoteattr(name)}/>" for name in annotations.classes]
-    lines.append(f"  </{labels}>")
-    if annotations.medium == "series":
-        lines += _series_interface(key, annotations.files[0])
-    else:
-        lines.append(f'  <{tag} name="{key}" value="${key}"/>')
+    lines.append(f"  </{facts.labels}>")
+    plain = [f'  <{facts.tag} name="{facts.key}" value="${facts.key}"/>']
+    lines += plain if facts.show is None else facts.show(facts.key, annotations.files[0])
     return "\n".join([*lines, "</View>"]) + "\n"
 
 
-def _series_interface(key: str, file: dict[str, Any]) -> list[str]:
-    clock = f" timeColumn={quoteattr(file['clock'])}" if file["clock"] else ""
-    channels = [f"    <Channel column={quoteattr(name)}/>" for name in file["channels"]]
-    return [f'  <TimeSeries name="{key}" valueType="url" value="${key}"{clock}>', *channels, "  </TimeSeries>"]
+def read_label_studio(path: Path, annotations: Annotations) -> Marks:
+    """An export of Label Studio, as JSON or as JSON-MIN.
+
+    Of a task the last annotation that was not skipped counts; the predictions where nobody annotated it. A task whose
+    annotations were all skipped says nothing.
+    """
+    tasks = read_json(path)
+    if not isinstance(tasks, list):
+        raise FormatError(f"{path}: it holds no list of tasks; export the project as JSON or JSON-MIN.")
+    facts, labels = _facts(annotations), Spelling(annotations.classes)
+    files = {file["file"]: file for file in annotations.files}
+    find = _TextsByContent(annotations) if facts.holds_text else FileNames(annotations)
+    rows: list[Mark] = []
+    covered = set()
+    for i, task in enumerate(tasks):
+        source = f"{path}, task {i + 1}"
+        try:
+            data = task.get("data", task)
+            name = find(str(data[facts.key]))
+            values = list(_values(task, facts.kind, "data" in task))
+            if None not in values:
+                covered.add(name)
+            for value in values:
+                if value is not None:
+                    place = facts.place(value, files[name]) if name in files else {}
+                    plain = {k: v if k == "polygon" else read_number(v, k, source) for k, v in place.items()}
+                    given = value.get(facts.kind) or [""]
+                    rows += [{"source": source, "file": name, **plain, "label": labels(str(g))} for g in given]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(
+                f"{source}: expected data with {facts.key!r} and results with {facts.kind!r} ({error!r})."
+            ) from error
+    return Marks(rows, frozenset(covered))
+
+
+def _values(task: Facts, kind: str, full: bool) -> Iterator[Facts | None]:
+    """The values of the marks of a task; one None where somebody skipped it."""
+    if not full:
+        yield from task.get(LABEL, [])
+        return
+    made = task.get("annotations") or []
+    kept = [annotation for annotation in made if not annotation.get("was_cancelled")]
+    if made and not kept:
+        yield None
+        return
+    chosen = kept or (task.get("predictions") or [])
+    for result in chosen[-1]["result"] if chosen else []:
+        if result["type"] == kind:
+            yield result["value"]
+
+
+class _TextsByContent:
+    """The file of a text; of several equal texts the next one each time."""
+
+    def __init__(self, annotations: Annotations):
+        self._names: dict[str, list[str]] = defaultdict(list)
+        for file in annotations.files:
+            self._names[read_text(annotations.folder / file["file"])].append(file["file"])
+
+    def __call__(self, text: str) -> str:
+        names = self._names.get(text)
+        if not names:
+            return f"a text that begins with {text[:40]!r}"
+        return names.pop(0) if len(names) > 1 else names[0]

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from bagwise.io.annotations.annotations import Annotations, open_folder, probability_text, write_tabbed
-from bagwise.io.text import defuse
+from bagwise.io.annotations.annotations import Annotations, open_folder, plain_cell, probability_text, write_tabbed
+from bagwise.io.annotations.marks import (
+    FileNames,
+    Mark,
+    Marks,
+    Spelling,
+    all_files,
+    find_tables,
+    read_number,
+    read_place,
+    read_table,
+    require_columns,
+    table_headings,
+)  # fmt: skip
+from bagwise.io.text import defuse, undefuse
 
 HEADINGS = (
     "Selection", "View", "Channel", "Begin Time (s)", "End Time (s)", "Low Freq (Hz)", "High Freq (Hz)",
     "Begin File", "File Offset (s)", "Annotation", "Probability",
 )  # fmt: skip
+LABELS = ("annotation", "species", "label")
+BAND = {"low": "Low Freq (Hz)", "high": "High Freq (Hz)"}
+COMBINED = "all"
+_NUMBERED = re.compile(r"\.Table\.\d+$")  # what Raven puts behind the name of a recording
 
 
 def write_raven(annotations: Annotations, folder: Path) -> list[Path]:
@@ -49,3 +67,70 @@ def _selection(number: int, row: dict[str, Any], passed: float) -> dict[str, Any
         "Annotation": defuse(row["label"]),
         "Probability": probability_text(row),
     }
+
+
+def read_raven(path: Path, annotations: Annotations) -> Marks:
+    """One selection table, a folder of them, or the table of all recordings opened as one sound.
+
+    In a folder, ``all.selections.txt`` is read only where it is the one table there. Columns may stand in any order,
+    and there may be others; the label is in the column Annotation, Species or Label.
+    """
+    tables = find_tables(path, ".selections.txt")
+    if len(tables) > 1:
+        tables.pop(COMBINED, None)
+    names = FileNames(annotations, _spell)
+    rows: list[Mark] = []
+    covered: set[str] = set()
+    for name, table in tables.items():
+        found = _read_selections(table, annotations)
+        told = {mark["file"] for mark in found if mark["file"]}
+        own = names(_NUMBERED.sub("", name.removesuffix(".txt")))
+        if name == COMBINED or (own not in names and len(told) > 1):
+            rows += [_within_its_file(mark, annotations, names) for mark in found]
+            covered |= all_files(annotations)
+        else:
+            if own not in names and told:
+                own = names(told.pop())
+            rows += [{key: mark[key] for key in mark if key != "offset"} | {"file": own} for mark in found]
+            covered.add(own)
+    return Marks(rows, frozenset(covered))
+
+
+def _spell(name: str) -> str:
+    return plain_cell(defuse(name))
+
+
+def _read_selections(path: Path, annotations: Annotations) -> list[Mark]:
+    """The selections as they stand there, with `file` from Begin File and `offset`, the second in that file or None."""
+    headings = table_headings(path, "\t")
+    column = next((h for name in LABELS for h in headings if h.casefold() == name), None)
+    require_columns(path, headings, ["Begin Time (s)", "End Time (s)", column or "Annotation"])
+    assert column is not None
+    labels = Spelling(annotations.classes, _spell, undefuse)
+    table = read_table(path, "\t")
+    if any(cells.get("View", "").startswith("Spectrogram") for _, cells in table):
+        table = [(s, cells) for s, cells in table if not cells["View"].startswith("Waveform")]  # the same once more
+    rows = []
+    for source, cells in table:
+        place = read_place(cells, {"start": "Begin Time (s)", "end": "End Time (s)"}, source)
+        band = {key: heading for key, heading in BAND.items() if cells.get(heading, "").strip()}
+        place |= read_place(cells, band, source) if len(band) == 2 else {}
+        offset = cells.get("File Offset (s)", "").strip()
+        rows.append({
+            "source": source, "file": cells.get("Begin File", "").strip(), **place, "label": labels(cells[column]),
+            "offset": read_number(offset, "File Offset (s)", source) if offset else None,
+        })  # fmt: skip
+    return rows
+
+
+def _within_its_file(mark: Mark, annotations: Annotations, names: FileNames) -> Mark:
+    """A selection of all recordings opened as one sound, with times from the start of its own recording."""
+    passed, start, offset = 0.0, mark["start"], mark.pop("offset")
+    told = names(mark["file"]) if mark["file"] else None
+    for file in annotations.files:
+        if file["file"] == told or (told is None and start < passed + file["seconds"]):
+            told = file["file"]
+            break
+        passed += file["seconds"]
+    begin = start - passed if offset is None else offset
+    return {**mark, "file": told or mark["file"], "start": begin, "end": begin + mark["end"] - start}

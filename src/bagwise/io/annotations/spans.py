@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder
+from bagwise.io.annotations.marks import FileNames, Marks, Spelling, all_files, read_number, text_lines
 from bagwise.io.tables import write_json_lines
 from bagwise.io.text import read_text
 
@@ -24,3 +27,23 @@ def write_spans(annotations: Annotations, folder: Path) -> list[Path]:
         ]  # fmt: skip
     write_json_lines(records, path)
     return [path]
+
+
+def read_spans(path: Path, annotations: Annotations) -> Marks:
+    """The labelled stretches of all texts."""
+    names, labels = FileNames(annotations), Spelling(annotations.classes)
+    rows = []
+    for number, line in text_lines(path):
+        source = f"{path}, row {number}"
+        try:
+            span = json.loads(line)
+            name, label = span["file"], span["label"]
+            place = {key: read_number(span[key], key, source) for key in ("start", "end")}
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(
+                f"{source}: expected a JSON object with file, start, end and label ({error!r})."
+            ) from error
+        rows.append({"source": source, "file": names(str(name)), **place, "label": labels(str(label or ""))})
+    return Marks(rows, all_files(annotations))

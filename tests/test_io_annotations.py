@@ -13,11 +13,12 @@ import pytest
 from pycocotools.coco import COCO
 
 from bagwise.exceptions import InputError
-from bagwise.io.annotations import FORMATS, check_formats, formats_of, write_formats
+from bagwise.featurize.media import MEDIA
+from bagwise.io.annotations import check_formats, formats_of, write_formats
 from media_examples import MAKERS, TEXT, pictures, sounds, texts
 
 GOLDEN = Path(__file__).parent / "golden"
-TEXT_FORMATS = [(medium, name) for name, (media, _) in FORMATS.items() for medium in media if name not in ("parquet",)]
+TEXT_FORMATS = [(medium, name) for medium in MAKERS for name in MEDIA[medium].formats if name != "parquet"]
 
 
 @pytest.mark.parametrize(("medium", "name"), TEXT_FORMATS, ids=str)
@@ -35,7 +36,7 @@ def test_golden_files_are_all_written(tmp_path):
     for medium, make in MAKERS.items():
         folder = tmp_path / medium
         folder.mkdir()
-        names = [name for name in formats_of(medium) if name != "parquet"]
+        names = [name for name in formats_of(MEDIA[medium]) if name != "parquet"]
         written |= {path.relative_to(tmp_path) for path in write_formats(make(folder), folder, names)}
     assert written == {path.relative_to(GOLDEN) for path in GOLDEN.rglob("*") if path.is_file()}
 
@@ -134,5 +135,5 @@ def test_formulas_are_defused_where_a_spreadsheet_reads(tmp_path):
 
 def test_unknown_formats_are_named():
     with pytest.raises(InputError, match="no format 'coco' for audio; use csv, parquet, raven"):
-        check_formats(["csv", "coco"], "audio")
-    assert check_formats(["csv"], "text") == ["csv"]
+        check_formats(["csv", "coco"], MEDIA["audio"])
+    assert check_formats(["csv"], MEDIA["text"]) == ["csv"]

@@ -1,0 +1,64 @@
+"""The media by name, and their files in a folder."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bagwise.exceptions import InputError
+from bagwise.featurize.audio import AUDIO
+from bagwise.featurize.image import IMAGE
+from bagwise.featurize.medium import Medium
+from bagwise.featurize.series import SERIES
+from bagwise.featurize.table import TABLE
+from bagwise.featurize.text import TEXT
+
+MEDIA: dict[str, Medium] = {"audio": AUDIO, "image": IMAGE, "text": TEXT, "series": SERIES, "table": TABLE}
+
+
+def check_medium(name: str) -> Medium:
+    """The medium of that name."""
+    if name not in MEDIA:
+        raise InputError(f"There is no medium {name!r}; use one of {', '.join(MEDIA)}.")
+    return MEDIA[name]
+
+
+def guess_medium(folder: Path, exclude: Iterable[Path] = ()) -> str:
+    """The medium of most files of a folder."""
+    endings = Counter(path.suffix.lower() for path in _walk(folder, exclude))
+    counts = {name: sum(endings[ending] for ending in medium.extensions) for name, medium in MEDIA.items()}
+    best = max(counts, key=lambda name: counts[name])
+    if not counts[best]:
+        known = ", ".join(ending for medium in MEDIA.values() for ending in medium.extensions)
+        raise InputError(f"There is no file in {folder} that can be annotated; expected files ending in {known}.")
+    return best
+
+
+def find_files(folder: Path, medium: Medium, settings: Any, exclude: Iterable[Path] = ()) -> list[str]:
+    """Names, relative to the folder and sorted, of the media in it and in the folders below."""
+    names = sorted(
+        path.relative_to(folder).as_posix()
+        for path in _walk(folder, exclude)
+        if path.suffix.lower() in medium.extensions and medium.belongs(path, settings)
+    )
+    if not names:
+        raise InputError(f"There is no file in {folder} that ends in {', '.join(medium.extensions)}.")
+    return names
+
+
+def _walk(folder: Path, exclude: Iterable[Path]) -> list[Path]:
+    """All files but hidden ones and those in (or at) the paths to leave out."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder that holds the media.")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise InputError(f"The folder {folder} may not be read; change its permissions.")
+    left_out = [path.resolve() for path in exclude]
+    found = []
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden and not any(path.resolve().is_relative_to(other) for other in left_out):
+            found.append(path)
+    return found

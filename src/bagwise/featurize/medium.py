@@ -1,0 +1,120 @@
+"""One kind of media, with everything that is particular to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import BagDataset
+from bagwise.exceptions import InputError
+from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
+from bagwise.featurize.pictures import Picture
+from bagwise.featurize.settings import Settings
+from bagwise.io.annotations.label_studio import LabelStudio
+
+Row = Mapping[str, Any]
+
+
+def _every_file(path: Path, settings: Any) -> bool:
+    return True
+
+
+def _no_errors(files: Mapping[str, FileBags], expected: Sequence[str] | None) -> dict[str, str]:
+    return {}
+
+
+def _without_pieces(settings: Any) -> float:
+    return np.inf
+
+
+def _columns_in_words(row: Row) -> str:
+    return f"instance {row['instance']} of {row['bag']}"
+
+
+@dataclass(frozen=True)
+class Medium:
+    """All facts of a medium; whoever handles media asks this and nothing else.
+
+    Only the first four and `read` are needed for a new medium; the defaults of the others are those of a medium that
+    has nothing of the kind.
+
+    Attributes
+    ----------
+    name : str
+    title : str
+        What stands above the page of a run.
+    instances : str
+        What its instances are called, in the plural.
+    settings : class of the settings
+    extensions : tuple of str
+        Endings of its files, in lower case with the dot.
+    read : function of path, name and settings that gives the `FileBags` of a file; None where there are no files
+    belongs : function of path and settings
+        Whether a file with a fitting ending is one of the media itself.
+    feature_names : function of the files and settings
+        What the features of all files are called; for texts this is what is learned, and kept with the model.
+    features : function of the files and the feature names that gives the features of all instances
+    check_files : function of the files by name and the feature names of a trained model, or None
+        The error of each file that does not go together with the others.
+    places : tuple of str
+        The columns that say where in its file an instance is. Those called start and end, low and high, left and
+        width, top and height are intervals, so that marks made by hand are found by their overlap.
+    whole : bool
+        Whether places are whole numbers.
+    place_in_words : function of a row of annotations
+    formats : tuple of str
+        Names of the formats of annotations, see `bagwise.io.annotations.FORMATS`.
+    label_studio : LabelStudio or None
+    draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
+    picture_length : function of the settings
+        How much of a file one picture shows, in units of ``start``; infinity for all of it.
+    stages : function of path, folder, settings, start and number of pieces, or None
+        Draws the stages of a file into the folder; gives lines of text that say what was found and written.
+    timed : bool
+        Whether the info of a file tells its seconds.
+    """
+
+    name: str
+    title: str
+    instances: str
+    settings: type[Settings]
+    extensions: tuple[str, ...] = ()
+    read: Callable[[Path, str, Any], FileBags] | None = None
+    belongs: Callable[[Path, Any], bool] = _every_file
+    feature_names: Callable[[Sequence[FileBags], Any], list[str]] = common_feature_names
+    features: Callable[[Sequence[FileBags], Sequence[str]], Any] = stack_features
+    check_files: Callable[[Mapping[str, FileBags], Sequence[str] | None], dict[str, str]] = _no_errors
+    places: tuple[str, ...] = ()
+    whole: bool = False
+    place_in_words: Callable[[Row], str] = _columns_in_words
+    formats: tuple[str, ...] = ("csv", "parquet")
+    label_studio: LabelStudio | None = None
+    draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
+    picture_length: Callable[[Any], float] = _without_pieces
+    stages: Callable[[Path, Path, Any, float, int], Iterator[str]] | None = None
+    timed: bool = False
+
+    def make_settings(self, values: Mapping[str, Any] | Settings | None = None) -> Any:
+        """Settings of this medium from some values by name (text, or of their own kind), checked; else the default."""
+        if isinstance(values, self.settings):
+            return values
+        if isinstance(values, Settings):
+            raise InputError(
+                f"The settings are {type(values).__name__}, but {self.name} takes {self.settings.__name__}; pass "
+                "these, or a dict of names and values."
+            )
+        return self.settings.from_text(values or {})
+
+    def featurize(self, paths: Sequence[str | Path], values: Mapping[str, Any] | Settings | None = None) -> BagDataset:
+        """The bags of some files as one data set without labels."""
+        settings, read = self.make_settings(values), self.read
+        if read is None:
+            raise InputError(f"The medium {self.name!r} has no files to read.")
+        by_name = read_each(paths, lambda path, name: read(path, name, settings))
+        files = list(by_name.values())
+        names = self.feature_names(files, settings)
+        return assemble(by_name, self.features(files, names), list(names), self.name)

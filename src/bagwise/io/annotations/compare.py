@@ -1,0 +1,184 @@
+"""Marks that people made beside the instances of a run: what they corrected."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bagwise.io.annotations.annotations import Annotations, plain_cell
+from bagwise.io.annotations.marks import Mark, Marks
+
+Correction = tuple[Any, int, str]
+"""Bag, number of the instance in it, and its label; "" says noise."""
+
+LEAST_OVERLAP = 0.5  # of a mark and an instance, intersection over union
+# How far a mark may lie beside its instance because numbers were rounded when written; also a share of its length.
+ROUNDING = {"time": 2e-4, "frequency": 0.06, "x": 0.05, "y": 0.05}
+ROUNDING_SHARE = 0.05
+_EDGES = {"time": ("start", "end"), "frequency": ("low", "high")}
+_SIDES = {"x": ("left", "width"), "y": ("top", "height")}
+_COLUMNS = ("polygon", *(name for pair in (*_EDGES.values(), *_SIDES.values()) for name in pair))
+
+
+def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correction], list[tuple[str, str]]]:
+    """What the marks say otherwise than the run.
+
+    An instance is found by bag and number where the mark tells them. Else by place: the instance that lies exactly
+    there up to rounding, one of the same label first; else that of the same file which overlaps most (intersection over
+    union of at least 0.5, in time only where the mark has no frequencies, of boxes where it has a polygon), one that is
+    shown and has no mark yet first.
+
+    Returns
+    -------
+    corrections : list of (bag, instance, label)
+        Instances whose label in the marks is not that of the run; and, with the label "", those that the format showed
+        in a file it covers and that have no mark any more.
+    problems : list of (name, message)
+        Marks that lie on no instance or in no file of the run, and instances with marks of different labels.
+    """
+    rows, problems = annotations.rows, []
+    shown = np.array([annotations.is_shown(row) for row in rows], dtype=bool)
+    found: dict[int, list[Mark]] = defaultdict(list)
+    for i, mark in _find_instances(annotations, marks, shown):
+        if isinstance(i, str):
+            problems.append((str(mark.get("file", mark.get("bag"))), f"{mark['source']}: {i}"))
+        else:
+            found[i].append(mark)
+    corrections: list[Correction] = []
+    for i, row in enumerate(rows):
+        if i not in found:
+            if shown[i] and row.get("file") in marks.covered:
+                corrections.append((row["bag"], row["instance"], ""))
+            continue
+        given = {_plain(mark["label"]): mark["label"] for mark in found[i]}
+        if len(given) > 1:
+            text = (
+                f"instance {row['instance']} of {row['bag']} is marked as {' and as '.join(map(repr, given.values()))}"
+            )
+            problems.append((str(row["bag"]), f"{found[i][-1]['source']}: {text}; leave one of them."))
+            continue
+        ((plain, label),) = given.items()
+        if plain != (_plain(row["label"]) if shown[i] or marks.every_instance else ""):
+            corrections.append((row["bag"], row["instance"], label))
+    return corrections, problems
+
+
+def _plain(label: str) -> str:
+    """A label as any of the formats can hold it."""
+    return plain_cell(label).strip()
+
+
+def _find_instances(annotations: Annotations, marks: Marks, shown: np.ndarray) -> list[tuple[int | str, Mark]]:
+    """For each mark the index of its instance, or what is wrong."""
+    keys = {(str(row["bag"]), row["instance"]): i for i, row in enumerate(annotations.rows)}
+    by_file: dict[str, list[int]] = defaultdict(list, {str(file["file"]): [] for file in annotations.files})
+    for i, row in enumerate(annotations.rows):
+        by_file[str(row.get("file"))].append(i)
+    found: list[tuple[int | str, Mark]] = []
+    placed: dict[str, list[Mark]] = defaultdict(list)
+    for mark in marks.rows:
+        if "bag" in mark:
+            key = (mark["bag"], mark["instance"])
+            found.append((keys.get(key, f"the run has no instance {key[1]:g} of a bag {key[0]!r}."), mark))
+        elif mark["file"] not in by_file:
+            found.append((f"the run has no file {mark['file']!r}, or several of that name.", mark))
+        else:
+            placed[mark["file"]].append(mark)
+    for name, own in placed.items():
+        index = np.array(by_file[name], dtype=int)
+        for j, mark in zip(_match(own, [annotations.rows[i] for i in index], shown[index]), own, strict=True):
+            place = ", ".join(f"{key} {mark[key]:g}" for key in _COLUMNS if key in mark and key != "polygon")
+            where = f"{name}{', ' if place else ''}{place}"
+            found.append((f"no instance was found there ({where})." if j is None else int(index[j]), mark))
+    return found
+
+
+def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.ndarray) -> list[int | None]:
+    """For each mark of a file the instance of that file that it is on."""
+    taken = np.zeros(len(rows), dtype=bool)
+    labels = np.array([_plain(row["label"]) for row in rows], dtype=object)
+    boxes: dict[tuple[str, ...], _Boxes] = {}
+    matched: list[int | None] = [None] * len(marks)
+    exact: list[np.ndarray] = []
+    for mark in marks:
+        columns = tuple(key for key in _COLUMNS if key in mark)
+        if columns not in boxes:
+            boxes[columns] = _Boxes(rows, columns)
+        exact.append(boxes[columns].equal(mark))
+    for same_label in (True, False):  # so that an equal place with another label does not take what is another's
+        for m, mark in enumerate(marks):
+            free = exact[m][~taken[exact[m]]]
+            if same_label:
+                free = free[shown[free] & (labels[free] == _plain(mark["label"]))]
+            if matched[m] is None and len(free):
+                matched[m] = int(free[np.argmax(shown[free])])
+                taken[matched[m]] = True
+    for m, mark in enumerate(marks):
+        if matched[m] is not None:
+            continue
+        if len(exact[m]):
+            matched[m] = int(exact[m][0])
+            continue
+        overlap = boxes[tuple(key for key in _COLUMNS if key in mark)].overlap(mark)
+        near = np.flatnonzero(overlap >= LEAST_OVERLAP)
+        if len(near):
+            order = np.lexsort((-overlap[near], ~shown[near], taken[near]))
+            matched[m] = int(near[order[0]])
+            taken[matched[m]] = True
+    return matched
+
+
+class _Boxes:
+    """The places of the instances of a file along the axes that some marks tell."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]):
+        known = bool(columns) and all(column in row for row in rows for column in columns)
+        spans = [intervals({column: row[column] for column in columns}) for row in rows] if known else []
+        self.axes = list(spans[0]) if spans else []
+        edges = np.array([[span[axis] for axis in self.axes] for span in spans], dtype=float)
+        self.low, self.high = edges.reshape(-1, len(self.axes) or 1, 2).transpose(2, 0, 1)
+        self.order = np.argsort(self.low[:, 0], kind="stable")
+        rounding = np.array([ROUNDING[axis] for axis in self.axes] or [0.0])
+        self.rounding = np.minimum(rounding, ROUNDING_SHARE * (self.high - self.low)) + 1e-9
+
+    def _of(self, mark: Mark) -> tuple[np.ndarray, np.ndarray]:
+        span = intervals(mark)
+        low, high = np.array([span[axis] for axis in self.axes], dtype=float).T
+        return low, high
+
+    def equal(self, mark: Mark) -> np.ndarray:
+        """Indices of the instances that lie where the mark does, the nearest first."""
+        if not self.axes:
+            return np.empty(0, dtype=int)
+        low, high = self._of(mark)
+        sorted_low = self.low[self.order, 0]  # only those that begin where the mark does need a look
+        reach = ROUNDING[self.axes[0]] + 1e-9
+        first = np.searchsorted(sorted_low, low[0] - reach, side="left")
+        last = np.searchsorted(sorted_low, low[0] + reach, side="right")
+        near = np.sort(self.order[first:last])
+        away = np.abs(self.low[near] - low), np.abs(self.high[near] - high)
+        near_enough = np.all(np.maximum(*away) <= self.rounding[near], axis=1)
+        distance = (away[0] + away[1]).sum(axis=1)[near_enough].round(6)
+        return near[near_enough][np.argsort(distance, kind="stable")]
+
+    def overlap(self, mark: Mark) -> np.ndarray:
+        """Intersection over union of each instance and the mark."""
+        if not self.axes:
+            return np.zeros(0)
+        low, high = self._of(mark)
+        together = np.maximum(np.minimum(self.high, high) - np.maximum(self.low, low), 0.0).prod(axis=1)
+        either = (self.high - self.low).prod(axis=1) + max((high - low).prod(), 0.0) - together
+        return np.divide(together, either, out=np.zeros(len(together)), where=either > 0)
+
+
+def intervals(place: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """From where to where a place reaches along each axis that it tells; the box of a polygon."""
+    found = {axis: (place[a], place[b]) for axis, (a, b) in _EDGES.items() if a in place and b in place}
+    found |= {axis: (place[a], place[a] + place[b]) for axis, (a, b) in _SIDES.items() if a in place and b in place}
+    if "polygon" in place and "x" not in found:
+        across, down = zip(*place["polygon"], strict=True)
+        found |= {"x": (min(across), max(across)), "y": (min(down), max(down))}
+    return found

@@ -1,0 +1,210 @@
+"""What people marked, read back from the formats: the one form that all readers give, and what they share."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from bagwise.exceptions import FormatError
+from bagwise.io.annotations.annotations import Annotations
+from bagwise.io.text import guess_separator, read_text, undefuse
+
+Mark = dict[str, Any]
+_UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts in front of the name of an uploaded file
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Marks that people made or left as they were.
+
+    Attributes
+    ----------
+    rows : list of dict
+        For each mark ``source`` (file and row it was read from), file, those columns of the place that the format has,
+        label ("" says noise), and bag and instance where the format has them.
+    covered : set of str
+        Files of which the format shows all that is named: an instance shown before and not marked now was deleted.
+    every_instance : bool
+        Whether the format lists instances that are noise too, with the label they would have.
+    """
+
+    rows: list[Mark]
+    covered: frozenset[str] = frozenset()
+    every_instance: bool = False
+
+
+class Spelling:
+    """Names and labels of a run, found by the way in which a format writes them.
+
+    Parameters
+    ----------
+    names : the names of the run
+    write : what the format does to a name
+    read : what is made of a cell that is none of them
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        write: Callable[[str], str] = str,
+        read: Callable[[str], str] = str,
+    ):
+        names = list(names)
+        self._names = {write(name).strip(): name for name in names} | {
+            name: name for name in names if write(name) == name
+        }
+        self._read = read
+
+    def __call__(self, cell: str) -> str:
+        found = self._names.get(cell, self._names.get(cell.strip()))
+        return self._read(cell).strip() if found is None else found
+
+
+class FileNames:
+    """The files of a run, found by the names that tools give them: full, without folder, without ending, uploaded."""
+
+    def __init__(self, annotations: Annotations, write: Callable[[str], str] = str):
+        names = [str(file["file"]) for file in annotations.files]
+        self._exact = Spelling(names, write, undefuse)
+        self._known = set(names)
+        self._loose: dict[str, set[str]] = {}
+        for name in names:
+            base = name.rpartition("/")[2]
+            for other in (base, base.rpartition(".")[0], name.rpartition(".")[0]):
+                self._loose.setdefault(other, set()).add(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def __call__(self, name: str) -> str:
+        """The name of the run; as it came where there is no such file or more than one."""
+        found = self._exact(name)
+        if found in self._known:
+            return found
+        path = unquote(name.strip()).replace("\\", "/")
+        options = [path]
+        if path.startswith("/") or ":" in path:  # an address: what its end says
+            parts = path.rpartition("?d=")[2].split("/")
+            options += ["/".join(parts[i:]) for i in range(len(parts))]
+            options.append(_UPLOADED.sub("", parts[-1], count=1))
+        for option in options:
+            if option in self._known:
+                return option
+            if len(self._loose.get(option, ())) == 1:
+                return next(iter(self._loose[option]))
+        return found
+
+
+def all_files(annotations: Annotations) -> frozenset[str]:
+    return frozenset(str(file["file"]) for file in annotations.files)
+
+
+def read_text_or_nothing(path: Path) -> str:
+    """The text of a file that may be empty: a track without any label is one too."""
+    return "" if path.is_file() and not path.read_bytes().strip() else read_text(path)
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number and content of the lines of a file that are not blank."""
+    for number, line in enumerate(io.StringIO(read_text_or_nothing(path), newline=None), 1):
+        if line.strip():
+            yield number, line.rstrip("\n")
+
+
+def read_table(path: str | os.PathLike[str], separator: str | None = None) -> list[tuple[str, dict[str, str]]]:
+    """Source and cells by heading of each row of a table; cells beyond the last heading are refused.
+
+    Parameters
+    ----------
+    path : path
+    separator : {"\\t"} or None
+        None finds out which of commas, semicolons and tabs it is; a tab is that of a table without any quoting.
+    """
+    text = read_text(path)
+    if separator is None:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=guess_separator(text), strict=True)
+    else:
+        reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator, quoting=csv.QUOTE_NONE)
+    found: list[tuple[str, dict[str, str]]] = []
+    headings: list[str] = []
+    line = 1
+    try:
+        for cells in reader:
+            source = f"{path}, row {line}"
+            line = reader.line_num + 1
+            if not any(cell.strip() for cell in cells):
+                continue
+            if not headings:
+                headings = [cell.strip() for cell in cells]
+            elif len(cells) != len(headings):
+                raise FormatError(
+                    f"{source}: there are {len(cells)} cells but {len(headings)} columns; repair the row."
+                )
+            else:
+                found.append((source, dict(zip(headings, cells, strict=True))))
+    except csv.Error as error:
+        raise FormatError(f"{path}, row {line}: {error}; check the quotes of this row.") from error
+    return found
+
+
+def table_headings(path: str | os.PathLike[str], separator: str | None = None) -> list[str]:
+    """The first row of a table that is not blank."""
+    text = read_text(path).lstrip("\r\n")
+    first = io.StringIO(text, newline="")
+    return [cell.strip() for cell in next(csv.reader(first, delimiter=separator or guess_separator(text)), [])]
+
+
+def require_columns(path: str | os.PathLike[str], headings: Sequence[str], needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in headings]
+    if missing:
+        raise FormatError(
+            f"{path}, row 1: there is no column {missing[0]!r}; expected {', '.join(needed)}, and found "
+            f"{', '.join(headings) or 'nothing'}."
+        )
+
+
+def read_number(cell: Any, what: str, source: str) -> float:
+    """A finite number."""
+    try:
+        number = float(cell)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not abs(number) < float("inf"):
+        raise FormatError(f"{source}: {what} is {cell!r}; expected a number.")
+    return number
+
+
+def read_place(values: Mapping[str, Any], keys: Mapping[str, str], source: str) -> dict[str, float]:
+    """Columns of a place from what the format calls them."""
+    return {key: read_number(values[name], name, source) for key, name in keys.items()}
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """A JSON file."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"{path}, row {error.lineno}: it is not JSON ({error.msg}); it may be cut off, so export it again."
+        ) from error
+    except RecursionError as error:
+        raise FormatError(f"{path}: its lists are nested too deeply to be annotations.") from error
+
+
+def find_tables(path: Path, ending: str) -> dict[str, Path]:
+    """The files below a folder by their names without the ending; or the one file."""
+    if not path.is_dir():
+        return {path.name.removesuffix(ending): path}
+    found = sorted(file for file in path.rglob(f"*{ending}") if file.is_file())
+    if not found:
+        raise FormatError(f"{path}: there is no file in it that ends in {ending}.")
+    return {file.relative_to(path).as_posix().removesuffix(ending): file for file in found}

@@ -1,0 +1,41 @@
+"""What a run of annotation gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bagwise.featurize.medium import Medium
+from bagwise.io.annotations.annotations import Annotations
+
+Problem = tuple[str, str]
+"""Name of a file, bag or row, and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class AnnotateResult:
+    """What a run gave.
+
+    Attributes
+    ----------
+    annotations : Annotations
+    problems : list of (name, message)
+        Files and rows that could not be used or that look wrong; the rest was done.
+    unexplained : list of (bag, labels)
+        Labels of a bag that none of its instances was given.
+    outputs : list of paths
+    form : str
+        How the table of labels was understood.
+    n_reused : int
+        Files that an earlier run had finished.
+    label_sets : dict
+        Bag name to its labels, None where nobody labelled it.
+    """
+
+    annotations: Annotations[Medium]
+    problems: list[Problem]
+    unexplained: list[tuple[str, list[str]]]
+    outputs: list[Path]
+    form: str
+    n_reused: int
+    label_sets: dict[str, set[str] | None] = field(default_factory=dict)
