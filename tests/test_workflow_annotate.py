@@ -18,9 +18,16 @@ from bagwise.datasets import make_soundscape
 from bagwise.exceptions import InputError
 from bagwise.featurize.audio import read_audio
 from bagwise.featurize.matching import match_events
-from bagwise.workflow import annotate_media
-from bagwise.workflow.media import MEDIA
+from bagwise.featurize.media import MEDIA
+from bagwise.workflow import Run
 from bagwise.workflow.store import entry_path, read_entry
+
+
+def annotate_media(source, out, **options):
+    """What a run gave; it is closed again."""
+    with Run.create(source, out, **options) as run:
+        return run.result()
+
 
 KILLS = int(os.environ.get("BAGWISE_KILLS", "0"))  # more than once, and with the page, where there is time
 
@@ -179,7 +186,7 @@ def test_what_may_not_be_read_is_named(scene, tmp_path, monkeypatch):
     monkeypatch.setitem(MEDIA, "audio", replace(MEDIA["audio"], read=read))
     result = annotate_media(sounds, tmp_path / "out", labels=folder / "labels.csv", jobs=1, page=False, formats=["csv"])
     assert result.problems[0][1] == "recording-001.wav: Permission denied; check the path and its permissions."
-    monkeypatch.setattr("bagwise.workflow.media.os.access", lambda path, mode: False)
+    monkeypatch.setattr("bagwise.featurize.media.os.access", lambda path, mode: False)
     with pytest.raises(InputError, match="The folder .* may not be read; change its permissions"):
         annotate_media(sounds, tmp_path / "other", labels=folder / "labels.csv")
 

@@ -46,6 +46,7 @@ def correct(
             click.echo(f"took back {_count(taken)}" if taken else "there is nothing to take back")
             return
         problems: list[Any] = []
+        given: list[Any]
         rejected: list[tuple[str, str]] = []
         if source is not None:
             given, problems = opened.compare(source, format_name)

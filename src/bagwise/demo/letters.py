@@ -109,7 +109,7 @@ def word_lines(result: DemoResult) -> list[dict[str, Any]]:
     truths = dataset.bags.split(dataset.instance_labels.instances)
     return [
         {
-            "told": sorted(dataset.label_sets[b]),
+            "told": sorted(dataset.label_sets[b] or ()),
             "worked_out": [str(dataset.class_names[c]) for c in guesses[b]],
             "truth": [str(dataset.class_names[c]) for c in truths[b]],
         }

@@ -67,14 +67,14 @@ def read_each(paths: Sequence[str | Path], read: Callable[[Path, str], FileBags]
     return {name: read(Path(path), name) for path, name in zip(paths, names, strict=True)}
 
 
-def assemble(files: Mapping[str, FileBags], features: Any, feature_names: list[str], name: str) -> BagDataset:
+def assemble(files: Mapping[str, FileBags], features: Any, feature_names: list[str] | None, name: str) -> BagDataset:
     """One data set of the bags that hold instances; bags without any are left out.
 
     Parameters
     ----------
     files : bags of each file by its name, which becomes the column ``file`` of the locations
     features : (m, d) array or CSR matrix of all instances
-    feature_names : list of str
+    feature_names : list of str or None
     name : what the data set is called
     """
     sizes = np.array([size for file in files.values() for size in file.sizes], dtype=np.int64)

@@ -82,7 +82,7 @@ class Job:
         return {
             "folder": str(source.path.resolve()),
             "medium": source.medium.name,
-            "settings": {} if source.settings is None else source.settings.to_dict(),
+            "settings": source.settings.to_dict(),
             "labels": None if options.labels is None else str(options.labels.resolve()),
             "model": options.model,
             **{key: value for key, value in given.items() if value is not None},

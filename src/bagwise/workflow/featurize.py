@@ -11,9 +11,8 @@ import joblib
 
 from bagwise.exceptions import BagwiseError, in_words
 from bagwise.featurize.files import FileBags
-from bagwise.featurize.media import MEDIA
 from bagwise.featurize.medium import Medium
-from bagwise.workflow.store import entry_path, forget_others, read_entry, write_entry
+from bagwise.workflow.store import FOLDER, entry_path, forget_others, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
 
@@ -47,6 +46,7 @@ def featurize_folder(
         if not _is_text(name)
     }
     names = [name for name in names if _is_text(name)]
+    (run / FOLDER).mkdir(exist_ok=True)
     entries = {name: entry_path(run, medium.name, settings.to_dict(), folder, name) for name in names}
     for name, path in entries.items():
         kept = read_entry(path)
@@ -77,11 +77,6 @@ def refuse_files(done: Featurized, medium: Medium, expected: Sequence[str] | Non
     errors = medium.check_files(done.bags, expected)
     bags = {name: file for name, file in done.bags.items() if name not in errors}
     return Featurized(bags, {**done.errors, **errors}, done.n_reused)
-
-
-def refuse_other_channels(done: Featurized, expected: Sequence[str] | None) -> Featurized:
-    """Old form of `refuse_files`, for what still calls it."""
-    return refuse_files(done, MEDIA["series"], expected)
 
 
 def _read_and_keep(folder: Path, name: str, medium: Medium, settings: Any, entry: Path) -> tuple[str, str | None]:

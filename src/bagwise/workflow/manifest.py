@@ -22,7 +22,7 @@ _locks: dict[Path, list[Any]] = {}  # open runs of this process: descriptor of t
 
 
 def start_run(out: Path, identity: dict[str, Any], overwrite: bool) -> dict[str, Any] | None:
-    """Make the folder of a run, or go on in one that holds the same run; gives the manifest of the latter.
+    """Begin a run in a folder that is locked, or go on in one that holds the same run and give its manifest.
 
     Parameters
     ----------
@@ -35,12 +35,8 @@ def start_run(out: Path, identity: dict[str, Any], overwrite: bool) -> dict[str,
     Raises
     ------
     InputError
-        If the folder holds another run or other files, or cannot be made.
+        If the folder holds another run or other files.
     """
-    try:
-        (out / STATE).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {out} for the results cannot be made ({error}); choose another.") from error
     old = read_manifest(out)
     if old is None:
         foreign = sorted(
@@ -79,7 +75,9 @@ def _check_no_corrections(out: Path) -> None:
 
 
 def write_manifest(out: Path, content: dict[str, Any]) -> None:
-    write_json({**content, "format": FORMAT, "version": VERSION}, out / NAME)
+    """Replace the manifest in one step; the same content gives the same bytes, in whatever order it came."""
+    first = {"format": FORMAT, "version": VERSION}
+    write_json({**first, **{key: content[key] for key in sorted(content) if key not in first}}, out / NAME)
 
 
 def finish_run(out: Path, content: dict[str, Any]) -> None:
@@ -157,7 +155,7 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
 
 
 def lock_run(out: Path) -> Path:
-    """Keep other processes from writing to the run; what is given is to be handed to `unlock_run`.
+    """Make the folder of a run if needed, and keep other processes from writing to it; `unlock_run` lets go.
 
     The system lets go of the lock when the process ends, however it ends. Within one process a run may be opened again.
     """
@@ -165,7 +163,10 @@ def lock_run(out: Path) -> Path:
     if key in _locks:
         _locks[key][1] += 1
         return key
-    (out / STATE).mkdir(exist_ok=True)
+    try:
+        (out / STATE).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {out} for the results cannot be made ({error}); choose another.") from error
     descriptor = _try_lock(out / STATE)
     if descriptor is None:
         raise InputError(

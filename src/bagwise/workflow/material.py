@@ -22,7 +22,7 @@ from bagwise.io.files import atomic_write
 from bagwise.io.labels import LabelTable, read_labels
 from bagwise.memory import check_allocation
 from bagwise.report.result import Problem
-from bagwise.workflow.featurize import Progress, featurize_folder
+from bagwise.workflow.featurize import Progress, featurize_folder, refuse_files
 from bagwise.workflow.labels import match_labels
 from bagwise.workflow.manifest import STATE
 from bagwise.workflow.store import FOLDER, entry_path, fingerprint, forget_others, read_entry, write_entry
@@ -65,7 +65,7 @@ class Source:
 
     def entry(self, run: Path, name: str) -> Path:
         """Where the bags of a file are kept; another place as soon as the file changes."""
-        settings = self.options if self.medium.name == TABLE else self.settings.to_dict()
+        settings = self.settings.to_dict() | self.options
         return entry_path(run, self.medium.name, settings, self.folder, name)
 
 
@@ -150,7 +150,7 @@ def find_source(
             raise InputError(f"{path} is a file of bags, which has no medium and no settings of one; leave them out.")
         if trained is not None and trained["medium"] != TABLE:
             raise InputError(f"The model was trained on {trained['medium']}, and {path} is a file of bags; give media.")
-        return Source(path, MEDIA[TABLE], None, [path.name], dict(options), expected)
+        return Source(path, MEDIA[TABLE], MEDIA[TABLE].make_settings(), [path.name], dict(options), expected)
     if options:
         raise InputError(
             f"{path} holds media, and {next(iter(options))!r} is an option of files of bags; leave it out."
@@ -176,9 +176,8 @@ def read_material(
     """Read all files, those that were read before from what was kept, and match the table of labels."""
     if source.medium.name == TABLE:
         return _read_table(source, run, labels, label_path)
-    done = featurize_folder(
-        source.folder, source.names, source.medium, source.settings, run, jobs, progress, source.feature_names
-    )
+    done = featurize_folder(source.folder, source.names, source.medium, source.settings, run, jobs, progress)
+    done = refuse_files(done, source.medium, source.feature_names)
     problems = list(done.errors.items())
     problems += [(name, f"{name}: {text}") for name, file in done.bags.items() for text in file.problems]
     if not done.bags:
@@ -210,19 +209,15 @@ def _assemble(
 ) -> BagDataset:
     """All bags that hold instances, with dense features: scaling would fill sparse ones anyway."""
     merged = set(whole)
-    files = [_merge_pieces(file, name) if name in merged else file for name, file in bags.items()]
-    names = medium.feature_names(files, settings) if feature_names is None else feature_names
-    features = medium.features(files, names)
+    files = {name: file.as_one_bag(name) if name in merged else file for name, file in bags.items()}
+    found = list(files.values())
+    names = medium.feature_names(found, settings) if feature_names is None else feature_names
+    features = medium.features(found, names)
     if sp.issparse(features):
         n_bytes = 8 * features.shape[0] * features.shape[1]
         check_allocation(n_bytes, "The table of terms", "keep a smaller share of the terms")
         features = features.toarray()
     return assemble(files, features, list(names), medium.name)
-
-
-def _merge_pieces(file: FileBags, name: str) -> FileBags:
-    """One bag of a file whose labels speak of the whole of it."""
-    return replace(file, bag_names=[name], sizes=[sum(file.sizes)])
 
 
 def _read_table(source: Source, run: Path, labels: LabelTable | None, label_path: Path | None) -> Material:
@@ -278,11 +273,8 @@ def _known_rows(codes: Any) -> list[int]:
 
 
 def _table_dataset(file: FileBags, name: str) -> BagDataset:
-    dataset = assemble([file], file.features, file.feature_names, TABLE)  # type: ignore[arg-type]
-    if "file" in (dataset.locations or {}):
-        return dataset
-    places = {"file": [name] * dataset.bags.n_instances, **(dataset.locations or {})}
-    return replace(dataset, locations=places)  # type: ignore[arg-type]
+    """The bags of a table; a column ``file`` of its own says where instances were, else it is the table."""
+    return assemble({name: file}, file.features, file.feature_names, TABLE)
 
 
 def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str, Any]) -> Material:

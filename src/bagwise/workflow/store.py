@@ -32,6 +32,11 @@ def fingerprint(value: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def file_fingerprint(path: str | Path) -> str:
+    """A name for the content of a file."""
+    return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+
+
 def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str) -> Path:
     """Where the bags of a file are kept."""
     status = (folder / name).stat()

@@ -163,7 +163,7 @@ def join_told(one: Told, other: Told) -> Told:
     return Told(
         BagDataset(
             bags=Bags(np.concatenate([part.bags.instances for part in parts]), offsets),
-            Y=np.concatenate([part.Y for part in parts]),  # type: ignore[arg-type, misc]
+            Y=np.concatenate([part.Y for part in parts]),
             class_names=classes,
             instance_labels=Bags(codes, offsets) if np.any(codes >= 0) else None,
             bag_names=[*parts[0].bag_names, *parts[1].bag_names],
