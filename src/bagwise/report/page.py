@@ -24,7 +24,7 @@ def check_page_can_be_made() -> None:
     """Refuse at once, before long work, where a library that pages need is missing."""
     try:
         import_module("jinja2")
-        import_module("matplotlib")
+        import_module("matplotlib.image")
     except ImportError as error:
         raise ImportError(
             f"The page needs matplotlib and jinja2, and {error}; pip install 'bagwise[report]', or pass --no-page."
@@ -39,7 +39,7 @@ def write_page(
     import jinja2
 
     annotations = result.annotations
-    pieces = choose_pieces(annotations)
+    pieces = [piece for piece in choose_pieces(annotations) if (annotations.folder / piece[0]).exists()]
     pictures = []
     for i, piece in enumerate(pieces):
         progress("drawing", i, len(pieces))
