@@ -149,7 +149,7 @@ def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
         Y = _one_per_bag(table.indicator, order, offsets, "the labels differ", where)
     labelled = None
     if table.labelled is not None:
-        check_labelled(table.labelled, table.indicator, where)
+        _check_labelled(table.labelled, table.indicator, where)
         labelled = _one_per_bag(table.labelled[:, None], order, offsets, f"{LABELLED!r} differs", where)[:, 0]
     bag_names = ids
     if table.bag_name is not None:
@@ -171,7 +171,7 @@ def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
     )  # fmt: skip
 
 
-def check_labelled(labelled: np.ndarray, indicator: np.ndarray | None, where: Where) -> None:
+def _check_labelled(labelled: np.ndarray, indicator: np.ndarray | None, where: Where) -> None:
     """Refuse rows that say of a bag both that nobody labelled it and which labels it has, or neither."""
     if indicator is None:
         wrong, problem = labelled, "is 1, but there is no column of labels; add one, or remove this column"

@@ -16,15 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags, offsets_of
-from bagwise.columns import check_features, import_pyarrow
+from bagwise.bags import BagDataset
+from bagwise.columns import import_pyarrow
 from bagwise.exceptions import FormatError
 from bagwise.io.data.long import (
     LABEL_PREFIX,
     Coded,
     LongTable,
     Roles,
-    check_labelled,
     encode_label_lists,
     find_roles,
     parse_locations,
@@ -252,15 +251,22 @@ class ParquetBags:
         where = partial(_place, self.path, first_row)
         if table.num_rows == 0:
             raise FormatError(f"{self.path}: it has no rows; there is nothing to read in it.")
-        bag = self._coded(self._column(table, self.roles.bag), where)
-        bag_name = None if self.roles.bag_name is None else self._coded(self._column(table, self.roles.bag_name), where)
+        roles = self.roles
+        bag = self._coded(self._column(table, roles.bag), where)
+        bag_name = None if roles.bag_name is None else self._coded(self._column(table, roles.bag_name), where)
         indicator, class_names = self._labels(table, where)
-        labelled = None
-        if self.roles.labelled is not None:
-            labelled = self._bits(table, self.roles.labelled, where).astype(bool)
+        labelled = None if roles.labelled is None else self._bits(table, roles.labelled, where).astype(bool)
         if self.form == "nested":
-            return self._nested_dataset(table, bag, bag_name, indicator, labelled, class_names, where)
-        roles, instance_labels, locations = self.roles, None, None
+            X, sizes = self._nested_features(table, where)
+            names = bag if bag_name is None else bag_name
+            row_of = np.repeat(np.arange(len(sizes)), sizes)
+            long = LongTable(
+                X, Coded(row_of, [names.values[code] for code in names.codes]), self.feature_names, None,
+                None if indicator is None else indicator[row_of], class_names,
+                None if labelled is None else labelled[row_of], self._nested_labels(table, sizes, where),
+            )  # fmt: skip
+            return to_dataset(long, self.path.stem, lambda row: where(int(row_of[row])))
+        instance_labels, locations = None, None
         if roles.instance_label is not None:
             instance_labels = _plain(python_values(self._arrow, self._column(table, roles.instance_label)))
         if roles.location is not None:
@@ -345,42 +351,20 @@ class ParquetBags:
             lists.append(value)
         return lists
 
-    def _nested_dataset(
-        self,
-        table: Any,
-        bag: Coded,
-        bag_name: Coded | None,
-        indicator: Any,
-        labelled: Any,
-        class_names: Any,
-        where: Any,
-    ) -> BagDataset:
+    def _nested_features(self, table: Any, where: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(m, d) instances of all bags, and the sizes of these."""
         instances = table.column(self._instances).combine_chunks()
         if instances.null_count:
             raise FormatError(f"{self.path}: a bag has no instances; remove its row.")
         sizes = np.asarray(self._arrow.compute.list_value_length(instances))
         if (sizes == 0).any():
             raise FormatError(f"{where(int(np.argmin(sizes)))}: the bag is empty; remove its row.")
-        X, feature_names = self._matrix(instances.flatten()), self.feature_names
-        if feature_names is not None and len(feature_names) != X.shape[1]:
+        X, names = self._matrix(instances.flatten()), self.feature_names
+        if names is not None and len(names) != X.shape[1]:
             raise FormatError(
-                f"{self.path}: instances have {X.shape[1]} features but the metadata names {len(feature_names)}; "
-                "make it anew."
+                f"{self.path}: instances have {X.shape[1]} features but the metadata names {len(names)}; make it anew."
             )
-        offsets = offsets_of(sizes)
-        check_features(X, feature_names, lambda row: where(int(np.searchsorted(offsets, row, side="right")) - 1))
-        if labelled is not None:
-            check_labelled(labelled, indicator, where)
-        named = bag if bag_name is None else bag_name
-        names = [named.values[code] for code in named.codes]
-        labels = None
-        if self.with_labels and INSTANCE_LABELS in self.headings:
-            labels, class_names = self._nested_labels(table, sizes, class_names, where)
-        return BagDataset(
-            bags=Bags(X, offsets), Y=indicator, class_names=class_names or [],
-            instance_labels=None if labels is None else Bags(labels, offsets),
-            bag_names=names, feature_names=feature_names, labelled=labelled, name=self.path.stem,
-        )  # fmt: skip
+        return X, sizes
 
     def _matrix(self, rows: Any) -> np.ndarray:
         """(m, d) array of a list array whose lists all have one length."""
@@ -394,20 +378,16 @@ class ParquetBags:
             raise FormatError(f"{self.path}: a feature is missing (null); fill in a number.")
         return arrow_values(values).astype(self.dtype, copy=False).reshape(len(widths), int(widths[0]))
 
-    def _nested_labels(
-        self, table: Any, sizes: np.ndarray, class_names: list[Any] | None, where: Any
-    ) -> tuple[np.ndarray, list[Any]]:
+    def _nested_labels(self, table: Any, sizes: np.ndarray, where: Any) -> list[Any] | None:
+        """The label of every instance, None where unknown."""
+        if not self.with_labels or INSTANCE_LABELS not in self.headings:
+            return None
         flat: list[Any] = []
         for i, labels in enumerate(python_values(self._arrow, table.column(INSTANCE_LABELS))):
             if not isinstance(labels, list) or len(labels) != sizes[i]:
                 raise FormatError(f"{where(i)}: {INSTANCE_LABELS} do not hold one label for each instance.")
             flat += labels
-        flat = _plain(flat)
-        names = class_names if class_names is not None else sorted({x for x in flat if x is not None})
-        column: dict[Any, int] = {name: c for c, name in enumerate(names)} | {None: -1}
-        if not set(flat) <= set(column):
-            raise FormatError(f"{self.path}: an instance label is no label of any bag; mend it, or leave it empty.")
-        return np.array([column[label] for label in flat], dtype=np.int64), list(names)
+        return _plain(flat)
 
 
 def _plain(labels: list[Any]) -> list[Any]:
