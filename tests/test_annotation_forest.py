@@ -62,17 +62,22 @@ def test_arrays_that_lead_astray_are_refused():
 # -- the rounds -------------------------------------------------------------------------------------------------------
 
 
-def test_one_round_is_the_literal_one(data):
+@pytest.mark.parametrize("known", [False, True], ids=["blind", "some known"])
+def test_one_round_is_the_literal_one(data, known):
     """Uniform start, trees on bootstrapped bags, each instance judged by the trees that did not see its bag."""
     heard = []
-    model = ORedForest(
-        n_estimators=5, n_rounds=1, n_round_trees=6, random_state=3, callback=lambda *call: heard.append(call)
-    )
-    model.fit(data.bags, data.Y)
+    model = ORedForest(n_estimators=5, n_rounds=1, n_round_trees=6, random_state=3)
+    truth = data.instance_labels.instances
+    labels_known = np.where(np.arange(len(truth)) % 4 == 0, truth, -1) if known else None
+    told = Bags(labels_known, data.bags.offsets) if known else None
+    model.fit(data.bags, data.Y, instance_labels=told, callback=lambda *call: heard.append(call))
     rng = np.random.RandomState(3)
     n, c = len(data.bags), data.n_classes
     X = data.bags.instances.astype(np.float32)
-    _, q = union_posterior(np.full((len(X), c), 1 / c), data.bags.offsets, data.Y)
+    _, q = union_posterior(np.full((len(X), c), 1 / c), data.bags.offsets, data.Y, known=labels_known)
+    if known:
+        rows = labels_known >= 0
+        assert_array_equal(q[rows], np.eye(c)[truth[rows]])  # examples of their class, of weight one
     total, judges = np.full((len(X), c), 0.3 / c), np.full(len(X), 0.3)
     for _ in range(6):
         drawn = rng.randint(n, size=n)
@@ -90,9 +95,9 @@ def test_one_round_is_the_literal_one(data):
             if data.bags.bag_index[i] not in drawn:
                 total[i, tree.classes_] += tree.predict_proba(X[i : i + 1])[0]
                 judges[i] += 1
-    log_likelihood, _ = union_posterior(total / judges[:, None], data.bags.offsets, data.Y)
-    assert_allclose(model.log_likelihood_history_, [log_likelihood.sum()], rtol=1e-5)
-    assert heard == [(1, model.log_likelihood_history_[0])]
+    log_likelihood, _ = union_posterior(total / judges[:, None], data.bags.offsets, data.Y, known=labels_known)
+    assert_allclose(model.objective_history_, [log_likelihood.sum()], rtol=1e-5)
+    assert heard == [(1, model.objective_history_[0])]
 
 
 def test_probabilities(data):
@@ -130,7 +135,31 @@ def test_it_learns_what_a_line_cannot(seed):
     assert np.mean(forest.predict_instances(new) == truth) > 0.9
     assert np.mean(forest.predict_instances(new) == truth) > np.mean(line.predict_instances(new) == truth) + 0.2
     assert np.mean(forest.annotate(bags, Y) == labels) > 0.9
-    assert forest.log_likelihood_history_[-1] > forest.log_likelihood_history_[0]
+    assert forest.objective_history_[-1] > forest.objective_history_[0]
+
+
+def test_known_instances_tell_labels_apart_that_always_come_together():
+    """Both labels are in every bag: bag labels say nothing of which is which, a few known instances do."""
+    rng = np.random.default_rng(0)
+    truth = np.tile([0, 1, 0, 1], 40)
+    bags = Bags(rng.normal(size=(160, 2)) + 4.0 * np.where(truth == 0, -1, 1)[:, None], 4 * np.arange(41))
+    for labels in (truth, 1 - truth):  # whichever way round
+        known = Bags(np.where(np.arange(160) < 40, labels, -1), bags.offsets)
+        model = ORedForest(30, n_rounds=4, n_round_trees=30, random_state=0)
+        model.fit(bags, np.ones((40, 2), int), instance_labels=known)
+        assert np.mean(model.predict_instances(bags) == labels) > 0.95
+
+
+def test_known_labels_of_bags_that_are_left_out_go_with_them():
+    rng = np.random.default_rng(0)
+    bags = Bags.from_list([rng.normal(size=(n, 2)) for n in (1, 3, 3, 3)])
+    Y, known = np.array([[1, 1], [1, 0], [0, 1], [1, 1]]), np.array([0, -1, 0, -1, 1, 1, -1, 0, 1, -1])
+    with pytest.warns(InfeasibleBagWarning, match="bag 0"):
+        model = ORedForest(**FAST).fit(bags, Y, Bags(known, bags.offsets))
+    rest = ORedForest(**FAST).fit(bags[1:], Y[1:], Bags(known, bags.offsets)[1:])
+    assert_array_equal(model.decision_function(bags), rest.decision_function(bags))
+    with pytest.raises(InputError, match="Instance 0 of bag 1 is known to be of class 1, which its bag"):
+        ORedForest(**FAST).fit(bags, Y, Bags(np.where(np.arange(10) == 1, 1, -1), bags.offsets))
 
 
 def test_scales_of_features_do_not_matter(data):

@@ -159,7 +159,7 @@ def test_bound_never_falls(seed):
     data = make_gaussian_bags(n_bags=30, n_features=3, n_classes=4, separation=rng.uniform(0.5, 5), random_state=seed)
     sigma2, alpha = 10.0 ** rng.uniform(-2, 4), 10.0 ** rng.uniform(-2, 0.5)
     model = LSBCMM(int(rng.integers(1, 15)), alpha=alpha, sigma2=sigma2, max_iter=40, tol=0.0, random_state=seed)
-    history = quiet_fit(model, data.bags, data.Y).elbo_history_
+    history = quiet_fit(model, data.bags, data.Y).objective_history_
     assert len(history) == model.n_iter_ >= 2
     assert np.diff(history).min() >= -1e-9 * np.abs(history).max()
 
@@ -173,8 +173,8 @@ def test_last_bound_is_that_of_the_fitted_model():
     X = np.hstack([data.bags.instances, np.ones((data.bags.n_instances, 1))])
     mask = np.repeat(data.Y, data.bags.sizes, axis=0).astype(float)
     # label_counts_ are one half step past the history's last entry, so the bound there is no lower
-    assert literal_bound(X, model.sticks_, model.label_counts_, mask, 0.05, 3.0) >= model.elbo_history_[-1] - 1e-9
-    assert seen == list(zip(range(1, 7), model.elbo_history_.tolist(), strict=True))
+    assert literal_bound(X, model.sticks_, model.label_counts_, mask, 0.05, 3.0) >= model.objective_history_[-1] - 1e-9
+    assert seen == list(zip(range(1, 7), model.objective_history_.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("seed", range(5))

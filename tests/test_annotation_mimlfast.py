@@ -164,7 +164,7 @@ def test_early_stopping_returns_the_best_weights(monkeypatch, seed):
     losses = []
     model = MIMLFast(10, 2, step=0.02, validation_fraction=0.3, max_epochs=60, patience=5, random_state=seed)
     model.fit(data.bags, data.Y, callback=lambda epoch, loss: losses.append(loss))
-    history = model.validation_loss_history_
+    history = model.objective_history_
     assert losses == history.tolist()
     assert len(history) == model.n_iter_ == len(seen)
     assert model.best_epoch_ == int(np.argmin(history)) + 1
@@ -181,7 +181,7 @@ def test_early_stopping_returns_the_best_weights(monkeypatch, seed):
 def test_without_held_out_bags_all_epochs_are_run():
     data = make_gaussian_bags(n_bags=30, random_state=0)
     model = MIMLFast(5, 1, validation_fraction=0.0, max_epochs=12, patience=2, random_state=0).fit(data.bags, data.Y)
-    assert (model.n_iter_, model.best_epoch_, len(model.validation_loss_history_)) == (12, 12, 0)
+    assert (model.n_iter_, model.best_epoch_, len(model.objective_history_)) == (12, 12, 0)
     assert not draw_held_out(9, 0.5, np.random.default_rng(0)).any()
 
 

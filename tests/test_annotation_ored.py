@@ -11,11 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from bagwise import Bags, ORedLogisticRegression
+from bagwise.annotation import _ored_objective
 from bagwise.annotation._ored_objective import ORedObjective
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import ApproximationWarning, InfeasibleBagWarning, InputError
 from bagwise.kernels import union_posterior
 from bagwise.kernels.union import UnionProblem
+from oracles import union_posterior as enumerate_posterior
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_em_never_lowers_the_likelihood(seed):
     l2 = [0.0, 1.0][seed % 2]
     background = seed % 3 == 0
     model = ORedLogisticRegression(l2=l2, solver="em", max_iter=40, tol=0.0, background=background)
-    history = model.fit(data.bags, data.Y).log_likelihood_history_
+    history = model.fit(data.bags, data.Y).objective_history_
     assert len(history) == model.n_iter_ + 1 > 5
     assert np.diff(history).min() >= -1e-10 * abs(history[0])
     assert history[-1] > history[0] + 1.0
@@ -76,15 +78,16 @@ def test_em_never_lowers_the_likelihood(seed):
 
 def test_history_is_the_penalised_log_likelihood(data):
     model = ORedLogisticRegression(l2=0.5).fit(data.bags, data.Y)
+    assert model.log_likelihood_history_ is model.objective_history_
     log_likelihood, _ = union_posterior(model.predict_instances_proba(data.bags), data.bags.offsets, data.Y)
     expected = log_likelihood.sum() - 0.25 * (model.coef_**2).sum()
-    assert_allclose(model.log_likelihood_history_[-1], expected, rtol=1e-9)
+    assert_allclose(model.objective_history_[-1], expected, rtol=1e-9)
 
 
 def test_lbfgs_climbs_at_least_as_high_as_em(data):
     lbfgs = ORedLogisticRegression(l2=1.0, tol=1e-7).fit(data.bags, data.Y)
     em = ORedLogisticRegression(l2=1.0, solver="em", max_iter=300).fit(data.bags, data.Y)
-    assert lbfgs.log_likelihood_history_[-1] >= em.log_likelihood_history_[-1] - 1e-6
+    assert lbfgs.objective_history_[-1] >= em.objective_history_[-1] - 1e-6
     assert lbfgs.n_iter_ < em.n_iter_
 
 
@@ -128,6 +131,37 @@ def test_some_known_instances_help():
     blind = ORedLogisticRegression().fit(data.bags, data.Y)
     helped = ORedLogisticRegression().fit(data.bags, data.Y, instance_labels=known)
     assert accuracy(data, helped.predict_instances(data.bags)) >= accuracy(data, blind.predict_instances(data.bags))
+
+
+def test_likelihood_with_known_instances_is_that_of_every_assignment_that_agrees(data):
+    """What L(W) ends at, by enumeration: ignoring what is known gives another number."""
+    few = np.flatnonzero(data.bags.sizes <= 5)
+    bags, Y = data.bags[few], data.Y[few]
+    known = data.instance_labels[few].instances.copy()
+    known[np.arange(len(known)) % 3 != 0] = -1
+    model = ORedLogisticRegression(l2=0.5).fit(bags, Y, instance_labels=Bags(known, bags.offsets))
+    proba = model.predict_instances_proba(bags)
+    penalty = 0.25 * (model.coef_**2).sum()
+    expected, _ = enumerate_posterior(proba, bags.offsets, Y, known=known)
+    assert_allclose(model.objective_history_[-1], expected.sum() - penalty, rtol=1e-9)
+    ignored, _ = enumerate_posterior(proba, bags.offsets, Y)
+    assert ignored.sum() - expected.sum() > 0.5
+    blind = ORedLogisticRegression(l2=0.5).fit(bags, Y)
+    told, _ = enumerate_posterior(blind.predict_instances_proba(bags), bags.offsets, Y, known=known)
+    assert expected.sum() - penalty > told.sum() - 0.25 * (blind.coef_**2).sum() + 0.1
+
+
+def test_known_instances_tell_labels_apart_that_always_come_together():
+    """Both labels are in every bag, so bag labels say nothing of which is which; one known instance each does."""
+    rng = np.random.default_rng(0)
+    truth = np.tile([0, 1, 0, 1], 40)
+    bags = Bags(rng.normal(size=(160, 2)) + 4.0 * np.where(truth == 0, -1, 1)[:, None], 4 * np.arange(41))
+    Y = np.ones((40, 2), int)
+    known = Bags(np.where(np.arange(160) < 4, truth, -1), bags.offsets)
+    for labels in (truth, 1 - truth):  # whichever way round
+        told = Bags(np.where(known.instances >= 0, labels, -1), bags.offsets)
+        model = ORedLogisticRegression().fit(bags, Y, instance_labels=told)
+        assert np.mean(model.predict_instances(bags) == labels) > 0.95
 
 
 def test_learns_instances_from_bag_labels(data):
@@ -328,7 +362,7 @@ def test_many_labels_are_approximated_with_a_warning():
     with pytest.warns(ApproximationWarning, match="more than max_exact_labels=4 labels"):
         rough = ORedLogisticRegression(max_exact_labels=4).fit(data.bags, data.Y)
     exact = ORedLogisticRegression().fit(data.bags, data.Y)
-    assert np.diff(rough.log_likelihood_history_).min() >= -1e-9
+    assert np.diff(rough.objective_history_).min() >= -1e-9
     assert accuracy(data, rough.predict_instances(data.bags)) > accuracy(data, exact.predict_instances(data.bags)) - 0.1
 
 
@@ -350,10 +384,80 @@ def test_stochastic_em_learns_and_repeats_with_its_seed(data):
 
 def test_warm_start_goes_on(data):
     model = ORedLogisticRegression(solver="em", max_iter=10, tol=0.0, warm_start=True).fit(data.bags, data.Y)
-    first = model.log_likelihood_history_
-    second = model.fit(data.bags, data.Y).log_likelihood_history_
+    first = model.objective_history_
+    second = model.fit(data.bags, data.Y).objective_history_
     assert_allclose(second[0], first[-1], rtol=1e-12)
     assert second[-1] > first[-1]
+
+
+def penalised(model, weights, data, Y):
+    """L at weights (c, d + 1) by its definition."""
+    scores = data.bags.instances @ weights[:, :-1].T + weights[:, -1]
+    proba = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    background = None
+    if len(weights) > Y.shape[1]:
+        background, Y = Y.shape[1], np.column_stack([Y, np.zeros(len(Y), int)])
+    log_likelihood, _ = union_posterior(proba, data.bags.offsets, Y, background=background)
+    return log_likelihood.sum() - 0.5 * model.l2 * (weights[:, :-1] ** 2).sum()
+
+
+@pytest.mark.parametrize("background", [(False, False), (True, True), (False, True), (True, False)], ids=str)
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [("abcd", "abcd"), ("bcd", "abcd"), ("abcd", "acd"), ("abcd", "dbca"), ("abcd", "wxyz"), ("zcba", "bcdz")],
+    ids=lambda names: "".join(names),
+)
+def test_warm_start_is_by_class(data, first, then, background):
+    """Columns are named anew, so that the sorted classes come, go and change places."""
+
+    def sets(names):
+        return [{names[c] for c in np.flatnonzero(row) if c < len(names)} or {names[0]} for row in data.Y]
+
+    model = ORedLogisticRegression(warm_start=True, background=background[0], max_iter=5, on_infeasible="relax")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(data.bags, sets(first))
+        old = {name: np.append(model.coef_[c], model.intercept_[c]) for c, name in enumerate(model.classes_.tolist())}
+        last = np.append(model.background_coef_, model.background_intercept_) if background[0] else np.zeros(6)
+        model.set_params(background=background[1]).fit(data.bags, sets(then))
+    start = np.array([old.get(name, np.zeros(6)) for name in model.classes_.tolist()])
+    if background[1]:
+        start = np.vstack([start, last])
+    Y = np.array([[name in row for name in model.classes_] for row in sets(then)]).astype(int)
+    assert_allclose(model.objective_history_[0], penalised(model, start, data, Y), rtol=1e-9)
+    if first == then and background == (False, False):
+        assert np.abs(start).max() > 0.1
+
+
+def test_warm_start_with_other_features_is_a_cold_one(data):
+    model = ORedLogisticRegression(warm_start=True).fit(data.bags, data.Y)
+    fewer = Bags(data.bags.instances[:, :3], data.bags.offsets)
+    cold = ORedLogisticRegression().fit(fewer, data.Y)
+    assert_array_equal(model.fit(fewer, data.Y).coef_, cold.coef_)
+
+
+def test_tolerance_of_em_is_the_share_by_which_the_objective_changes(data):
+    model = ORedLogisticRegression(solver="em", max_iter=500, tol=1e-3).fit(data.bags, data.Y)
+    change = np.abs(np.diff(model.objective_history_) / model.objective_history_[1:])
+    assert model.converged_
+    assert change[-1] <= 1e-3 < change[:-1].min()
+    default = ORedLogisticRegression(solver="em", max_iter=20).fit(data.bags, data.Y)
+    assert not default.converged_
+
+
+def test_number_of_threads_changes_nothing(data, monkeypatch):
+    monkeypatch.setattr(_ored_objective, "THREADING_FROM", 1)
+    asked = []
+    infer = UnionProblem.infer_in_place
+
+    def spy(self, *args, n_threads, **options):
+        asked.append(n_threads)
+        return infer(self, *args, n_threads=n_threads, **options)
+
+    monkeypatch.setattr(UnionProblem, "infer_in_place", spy)
+    models = [ORedLogisticRegression(n_jobs=n).fit(data.bags, data.Y) for n in (1, 3)]
+    assert set(asked) == {1, 3}
+    assert_array_equal(models[0].coef_, models[1].coef_)
 
 
 def test_callback_sees_every_iteration(data):
@@ -362,7 +466,7 @@ def test_callback_sees_every_iteration(data):
         model = ORedLogisticRegression(solver=solver)
         model.fit(data.bags, data.Y, callback=lambda i, value, seen=seen: seen.append((i, value)))
         assert [i for i, _ in seen] == list(range(1, model.n_iter_ + 1))
-        assert_allclose([value for _, value in seen], model.log_likelihood_history_[1:])
+        assert_allclose([value for _, value in seen], model.objective_history_[1:])
 
 
 def test_too_few_iterations_warn(data):

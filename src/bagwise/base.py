@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,7 @@ __all__ = [
     "check_no_empty_sets",
     "decode_labels",
     "encode_labels",
+    "former_name",
     "is_flat",
     "learn_labels",
     "name_bags",
@@ -115,8 +116,53 @@ def check_finite(bags: Bags) -> None:
 # Estimators
 
 
+def former_name(name: str) -> property:
+    """A read-only attribute under the name that it had."""
+    return property(lambda self: getattr(self, name), doc=f"Another name of ``{name}``.")
+
+
 class BagEstimator(BaseEstimator):
-    """Root of all bagwise estimators: turns `X` into `Bags` once, at the edge."""
+    """Root of all bagwise estimators: turns `X` into `Bags` once, at the edge.
+
+    One vocabulary for all of them. After the fit of a procedure with iterations
+
+    - ``n_iter_`` says how many there were,
+    - ``objective_history_`` holds what they minimise or maximise, the last entry at the end; where the loop is that
+      of another library (libsvm, liblinear, FasterPAM, k-means), the end alone,
+    - ``converged_`` says whether the procedure ended by its own rule, not by its limit of iterations. One that runs a
+      fixed number of rounds always does.
+
+    `tol` says when to stop, and is of one of three kinds, which the docstring of each estimator names:
+
+    - a tolerance *of the gradient*: no entry of the gradient of the objective, divided by the number of instances, is
+      larger (L-BFGS);
+    - a tolerance *of the change*: an iteration changed the objective by no more than this share of its size (EM, CCCP);
+      zero runs all iterations;
+    - a tolerance *of the optimum*: the violation of the optimality conditions, or the gap that bounds what is missing
+      (support vector machines, cutting planes).
+
+    `random_state` is None by default, `n_jobs` limits threads where any are started, and what is given to `fit` beside
+    bags and labels is called `instance_labels`, `callback` and `checkpoint`.
+    """
+
+    _kept_parameters: ClassVar[tuple[str, ...]] = ()
+    """Parameters without which what was learned means nothing: kept with it, under their name and an underscore."""
+    _former_names: ClassVar[dict[str, str]] = {}
+    """Attributes that had another name in earlier versions."""
+
+    def _keep_parameters(self) -> None:
+        for name in self._kept_parameters:
+            setattr(self, f"{name}_", getattr(self, name))
+
+    @classmethod
+    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
+        """Make what a model file of an earlier version holds what this version keeps, in place."""
+        for old, new in cls._former_names.items():
+            if old in state:
+                state[new] = state.pop(old)
+        for name in cls._kept_parameters:
+            if state and name in params:  # earlier versions predicted with the parameter itself
+                state.setdefault(f"{name}_", params[name])
 
     def _start_fit(self, X: Any, Y: Any) -> tuple[Bags, np.ndarray]:
         """Validated bags and label indicator; sets ``n_features_in_``, ``classes_`` and ``single_label_``."""

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from bagwise.exceptions import InputError
 
@@ -53,3 +54,8 @@ def is_positive(value: Any) -> bool:
 
 def is_count(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def thread_limit(n_jobs: int | None) -> int | None:
+    """Most threads that an estimator's `n_jobs` allows; None where it leaves that to the size of the work."""
+    return None if n_jobs is None else effective_n_jobs(n_jobs)

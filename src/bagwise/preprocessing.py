@@ -240,6 +240,7 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if n_words < X.shape[0]:
             index = np.sort(rng.choice(X.shape[0], n_words, replace=False))
         self.dictionary_ = X[index]
+        self.__dict__.pop("whitening_", None)  # of an earlier fit
         if self.whiten:
             self.whitening_ = inverse_square_root(self._kernel(self.dictionary_).astype(np.float64))
         self._n_features_out = n_words
@@ -251,7 +252,9 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
         self._check_memory(X.shape[0], self.dictionary_.shape[0])
         kernel = self._kernel(X)
-        return kernel @ self.whitening_.astype(kernel.dtype, copy=False) if self.whiten else kernel
+        if not hasattr(self, "whitening_"):
+            return kernel
+        return kernel @ self.whitening_.astype(kernel.dtype, copy=False)
 
     def _kernel(self, X: Any) -> np.ndarray:
         kernel = euclidean_distances(X, self.dictionary_, squared=True)

@@ -1,9 +1,12 @@
-"""Which bags no assignment of labels to instances can explain."""
+"""Which bags no assignment of labels to instances can explain, and which are learned from."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from bagwise.bags import Bags
+from bagwise.base import name_bags
+from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import check_known_listed
 
 
@@ -34,3 +37,50 @@ def infeasible_bags(
     else:
         reason = f"bag {b} carries {n_labels[b]} labels but has {sizes[b]} instance(s)."
     return impossible, reason
+
+
+def select_bags(
+    bags: Bags,
+    indicator: np.ndarray,
+    known: np.ndarray | None,
+    *,
+    background: bool,
+    on_infeasible: str,
+    prune: float = 0.0,
+) -> tuple[Bags, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Leave out pruned bags and, unless they are relaxed, those that no assignment explains.
+
+    Returns
+    -------
+    bags, indicator, known
+        Of those that are left.
+    relaxed : (n,) bool or None
+        Which of them are to carry labels of their set, but not all.
+    """
+    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background)
+    keep, relaxed = np.ones(len(bags), dtype=bool), None
+    if impossible.any():
+        named = name_bags(np.flatnonzero(impossible))
+        message = f"{impossible.sum()} of {len(bags)} bags cannot be explained, {named}: {reason}"
+        if on_infeasible == "error":
+            raise InputError(f"{message} Correct their labels, or pass on_infeasible='drop' or 'relax'.")
+        if on_infeasible == "relax":
+            relaxed = impossible & indicator.any(axis=1)
+        keep = ~impossible if relaxed is None else ~impossible | relaxed
+        if not keep.all():
+            warn_caller(
+                f"{message} They are left out of the likelihood; pass on_infeasible='error' to stop instead, "
+                "'relax' to use them all the same.",
+                InfeasibleBagWarning,
+            )
+    if prune > 0.0:
+        n_labels = indicator.sum(axis=1).astype(float)
+        cost = np.where(keep, bags.sizes * n_labels * 2.0**n_labels, -1.0)
+        keep[np.argsort(-cost, kind="stable")[: int(prune * keep.sum())]] = False
+    if not keep.any():
+        raise InputError("No bag is left to learn from: all of them are infeasible or pruned.")
+    if keep.all():
+        return bags, indicator, known, relaxed
+    if known is not None:
+        known = Bags(known, bags.offsets)[keep].instances
+    return bags[keep], indicator[keep], known, None if relaxed is None else relaxed[keep]

@@ -14,7 +14,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk
 from scipy.special import digamma, expit, gammaln, log_expit
 
-from bagwise.solvers.result import Callback, SolveResult
+from bagwise.solvers.result import Callback, SolveResult, has_settled
 
 NEGLIGIBLE = 1e-14  # a row whose weight in a stick's regression is below this share of an instance is left out of it
 TINY = 1e-300
@@ -175,7 +175,7 @@ def variational_em(
         history.append(state.log_evidence - dirichlet_divergence(counts, alpha) - penalty)
         if callback is not None:
             callback(iteration, history[-1])
-        if iteration > 1 and history[-1] - history[-2] <= tol * abs(history[-1]):
+        if iteration > 1 and has_settled(history[-2], history[-1], tol):
             converged = True
             break
     result = SolveResult(sticks, history[-1], iteration, converged, np.asarray(history))

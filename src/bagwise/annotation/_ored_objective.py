@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from joblib import effective_n_jobs
 
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
 from bagwise.kernels.union import UnionProblem
@@ -37,10 +38,15 @@ def affine_gradient(X: Any, residual: np.ndarray) -> np.ndarray:
     return gradient
 
 
-def inference_threads(n_entries: int) -> int:
-    """Threads for a score matrix of that many entries: the processors at hand, less where OMP_NUM_THREADS says so."""
+def inference_threads(n_entries: int, n_jobs: int | None) -> int:
+    """Threads for a score matrix of that many entries: `n_jobs`, or where it is None the processors at hand.
+
+    Fewer where OMP_NUM_THREADS says so, and one where there is too little work for more.
+    """
     if n_entries < THREADING_FROM:
         return 1
+    if n_jobs is not None:
+        return effective_n_jobs(n_jobs)
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
@@ -65,6 +71,7 @@ class ORedObjective:
         scale: float = 1.0,
         method: str,
         max_exact_labels: int,
+        n_jobs: int | None = None,
     ):
         self.X = X
         self.problem = problem
@@ -72,6 +79,7 @@ class ORedObjective:
         self.scale = scale
         self.method = method
         self.max_exact_labels = max_exact_labels
+        self.n_jobs = n_jobs
         self._scores: np.ndarray | None = None  # one (m, c) array, used again at every evaluation
 
     @property
@@ -89,7 +97,7 @@ class ORedObjective:
             residual=True,
             method=self.method,
             max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(residual.size),
+            n_threads=inference_threads(residual.size, self.n_jobs),
         )
         return float(log_likelihood.sum()), residual
 

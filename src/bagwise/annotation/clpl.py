@@ -14,7 +14,7 @@ from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixi
 from bagwise.exceptions import InfeasibleBagWarning
 from bagwise.parameters import check_count, check_positive
 from bagwise.solvers import minimize_lbfgs
-from bagwise.solvers.result import Callback, Keeper
+from bagwise.solvers.result import Callback, CheckpointLike
 
 
 class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -35,7 +35,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     max_iter : int, default=1000
         Most iterations of L-BFGS.
     tol : float, default=1e-6
-        Stop when no entry of the gradient of the mean loss, for instances of norm 1 on average, is larger.
+        Tolerance of the gradient, for instances of norm 1 on average.
 
     Attributes
     ----------
@@ -43,6 +43,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     coef_ : (c, d) array
     objective_history_ : (n_iter_ + 1,) array
         The objective at the start and after every iteration.
+    converged_ : bool
     n_iter_ : int
 
     Notes
@@ -74,7 +75,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: Keeper | None = None) -> CLPL:
+    def fit(self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: CheckpointLike | None = None) -> CLPL:
         """Learn from bags and their labels.
 
         Parameters
@@ -118,6 +119,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.coef_ = result.weights / size
         self.objective_history_ = unit * result.history
         self.n_iter_ = max(result.n_iter, 1)
+        self.converged_ = result.converged
         return self
 
     def _check_parameters(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,12 +12,13 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.bags import Bags
+from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     InstanceAnnotatorMixin,
     check_no_empty_sets,
+    former_name,
     name_bags,
     union_of_best,
 )
@@ -61,19 +62,21 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     n_jobs : int or None
         Trees in parallel (threads).
     random_state : int, RandomState or None
-    callback : callable or None
-        Called after every round with its number and the out-of-bag log-likelihood of the bags' labels.
 
     Attributes
     ----------
     classes_ : (c,) array
     forest_ : tuple of arrays
         See `bagwise.kernels.forest.Forest`.
-    log_likelihood_history_ : (n_rounds,) array
+    objective_history_ : (n_rounds,) array
         Log-likelihood of the label sets under out-of-bag probabilities: it judges bags by trees that did not see them.
-        It need not rise at every round.
+        It need not rise at every round. Also called ``log_likelihood_history_``.
     n_iter_ : int
         Rounds.
+    converged_ : bool
+        True: all rounds are run.
+    smoothing_ : float
+        The smoothing that the rounds were run with.
 
     Notes
     -----
@@ -93,6 +96,16 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     True
     """
 
+    log_likelihood_history_ = former_name("objective_history_")
+    _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
+    _kept_parameters = ("smoothing",)
+
+    @classmethod
+    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
+        super()._upgrade(params, state)
+        if params.get("callback", 0) is None:  # a parameter of earlier versions, which a file could not hold
+            del params["callback"]
+
     def __init__(
         self,
         n_estimators: int = 300,
@@ -104,7 +117,6 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         smoothing: float = 0.3,
         n_jobs: int | None = None,
         random_state: Any = None,
-        callback: Callback | None = None,
     ):
         self.n_estimators = n_estimators
         self.n_rounds = n_rounds
@@ -114,38 +126,44 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.smoothing = smoothing
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.callback = callback
 
-    def fit(self, X: Any, Y: Any) -> ORedForest:
+    def fit(self, X: Any, Y: Any, instance_labels: Bags | None = None, callback: Callback | None = None) -> ORedForest:
         """Learn from bags and their labels.
 
         Parameters
         ----------
         X : Bags, list of 2-d arrays, 3-d array or 2-d array
         Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        instance_labels : Bags of int or None
+            Index into ``classes_`` of the instances whose label is known, -1 elsewhere. Trees are grown on them as
+            examples of their own class alone, and what the other instances of the bag carry follows from them too.
+        callback : callable or None
+            Called after every round with its number and the out-of-bag log-likelihood of the bags' labels.
         """
         check_count(self, "n_estimators", "n_rounds", "n_round_trees", "min_samples_leaf")
         check_positive(self, "smoothing")
         bags, indicator = self._start_fit(X, Y)
         refuse_sparse(bags)
-        bags, indicator = leave_out_infeasible(bags, indicator)
+        known = known_labels(instance_labels, bags.offsets, len(self.classes_))
+        bags, indicator, known = leave_out_infeasible(bags, indicator, known)
         rng = check_random_state(self.random_state)
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         shape = (bags.n_instances, len(self.classes_))
-        _, posterior = union_posterior(np.full(shape, 1.0 / shape[1]), bags.offsets, indicator)
+        _, posterior = union_posterior(np.full(shape, 1.0 / shape[1]), bags.offsets, indicator, known=known)
         history = []
         for number in range(1, self.n_rounds + 1):
             proba = self._out_of_bag(instances, posterior, bags, rng)
-            log_likelihood, posterior = union_posterior(proba, bags.offsets, indicator)
+            log_likelihood, posterior = union_posterior(proba, bags.offsets, indicator, known=known)
             history.append(float(log_likelihood.sum()))
-            if self.callback is not None:
-                self.callback(number, history[-1])
+            if callback is not None:
+                callback(number, history[-1])
         whole = np.ones(bags.n_instances)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
         trees = self._parallel()(delayed(self._grow)(instances, posterior, whole, int(seed)) for seed in seeds)
         self.forest_ = tuple(Forest.of(trees, shape[1]))
-        self.log_likelihood_history_ = np.asarray(history)
-        self.n_iter_ = self.n_rounds
+        self.objective_history_ = np.asarray(history)
+        self.n_iter_, self.converged_ = self.n_rounds, True
+        self._keep_parameters()
         return self
 
     def _parallel(self) -> Parallel:
@@ -190,7 +208,7 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         refuse_sparse(bags)
         shares = Forest(*self.forest_).mean_shares(bags.instances)
         n_trees = len(self.forest_[0])
-        return (n_trees * shares + self.smoothing / shares.shape[1]) / (n_trees + self.smoothing)
+        return (n_trees * shares + self.smoothing_ / shares.shape[1]) / (n_trees + self.smoothing_)
 
     def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
         proba = self._instance_scores(bags)
@@ -227,25 +245,29 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.bag_tags.probabilities = True
+        tags.bag_tags.probabilities = tags.bag_tags.instance_labels = tags.bag_tags.callback = True
         tags.non_deterministic = self.random_state is None
         return tags
 
 
-def leave_out_infeasible(bags: Bags, indicator: np.ndarray) -> tuple[Bags, np.ndarray]:
+def leave_out_infeasible(
+    bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+) -> tuple[Bags, np.ndarray, np.ndarray | None]:
     """The bags whose labels some assignment explains, with a warning about the others."""
-    impossible, reason = infeasible_bags(bags.offsets, indicator, None, False)
+    impossible, reason = infeasible_bags(bags.offsets, indicator, known, False)
     if impossible.all():
         raise InputError(f"No bag is left to learn from, since none can be explained: {reason}")
     if not impossible.any():
-        return bags, indicator
+        return bags, indicator, known
     warnings.warn(
         f"{impossible.sum()} of {len(bags)} bags cannot be explained and are left out, "
         f"{name_bags(np.flatnonzero(impossible))}: {reason}",
         InfeasibleBagWarning,
         stacklevel=3,
     )
-    return bags[~impossible], indicator[~impossible]
+    if known is not None:
+        known = Bags(known, bags.offsets)[~impossible].instances
+    return bags[~impossible], indicator[~impossible], known
 
 
 def refuse_sparse(bags: Bags) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     InstanceAnnotatorMixin,
+    former_name,
     name_bags,
     union_of_best,
 )
@@ -55,7 +56,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         (``PerInstance(StandardScaler())``).
     max_iter : int, default=200
     tol : float, default=1e-3
-        Stop when the bound rises by less than `tol` of its size.
+        Tolerance of the change of the bound.
     random_state : int, RandomState or None
         Draws the initial responsibilities.
 
@@ -66,9 +67,10 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         Weights w_k with the intercept last.
     label_counts_ : (K, c) array
         beta, parameters of q(theta).
-    elbo_history_ : (n_iter_,) array
-        The bound after every iteration; it never falls.
+    objective_history_ : (n_iter_,) array
+        The bound after every iteration; it never falls. Also called ``elbo_history_``.
     n_iter_ : int
+    converged_ : bool
 
     Notes
     -----
@@ -99,6 +101,9 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     >>> model.annotate_proba(data.bags, data.Y).shape == (data.bags.n_instances, 5)
     True
     """
+
+    elbo_history_ = former_name("objective_history_")
+    _former_names: ClassVar[dict[str, str]] = {"elbo_history_": "objective_history_"}
 
     def __init__(
         self,
@@ -163,7 +168,8 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             rng=np.random.default_rng(seed),
             callback=callback,
         )
-        self.sticks_, self.elbo_history_, self.n_iter_ = result.weights, result.history, result.n_iter
+        self.sticks_, self.objective_history_ = result.weights, result.history
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
         if not result.converged:
             warnings.warn(
                 f"Variational EM stopped after {result.n_iter} iterations, the bound still rising by more than "

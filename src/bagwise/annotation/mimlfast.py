@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, former_name
 from bagwise.exceptions import InputError
 from bagwise.kernels.mimlfast import run_epoch
 from bagwise.memory import check_allocation
@@ -70,12 +70,15 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     concepts_ : (c + 1, K, m) array
         w_lk; the last label is the dummy.
     scale_ : float
-    validation_loss_history_ : (n_iter_,) array
-        Ranking loss of the held-out bags after every epoch, the dummy ranked with the others; empty without them.
+    objective_history_ : (n_iter_,) array
+        Ranking loss of the held-out bags after every epoch, the dummy ranked with the others; empty without them. Also
+        called ``validation_loss_history_``.
     best_epoch_ : int
         The epoch, from 1, whose weights were kept.
     n_iter_ : int
         Epochs run.
+    converged_ : bool
+        Whether `patience` ended the training; true where nothing is held out, since then all epochs are to be run.
 
     Notes
     -----
@@ -104,6 +107,9 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     >>> model.annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
     True
     """
+
+    validation_loss_history_ = former_name("objective_history_")
+    _former_names: ClassVar[dict[str, str]] = {"validation_loss_history_": "objective_history_"}
 
     def __init__(
         self,
@@ -191,7 +197,8 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             if epoch - best_epoch >= self.patience:
                 break
         self.shared_, self.concepts_ = np.ascontiguousarray(best[0].T), best[1]
-        self.validation_loss_history_ = np.asarray(history)
+        self.objective_history_ = np.asarray(history)
+        self.converged_ = bool(not held_out.any() or epoch - best_epoch >= self.patience)
         self.best_epoch_, self.n_iter_ = best_epoch, epoch
 
     def _check_parameters(self) -> None:

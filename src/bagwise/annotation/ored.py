@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._feasibility import infeasible_bags
+from bagwise.annotation._feasibility import infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
+from bagwise.annotation._ored_start import shift_to_share, start_weights, weights_by_class
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     InstanceAnnotatorMixin,
+    former_name,
     name_bags,
     union_of_best,
 )
@@ -26,9 +27,10 @@ from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import METHODS, UnionProblem, clean_approximation, warn_approximation
 from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
-from bagwise.solvers.result import Callback, Keeper
+from bagwise.solvers.result import Callback, CheckpointLike
 
 ITERATIONS = {"lbfgs": 500, "em": 50}  # 50: the paper's stopping rule
+TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
@@ -51,9 +53,9 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         backtracked gradient step after each E-step.
     max_iter : int or None
         Most iterations; by default 500 for "lbfgs" and the paper's 50 for "em".
-    tol : float, default=1e-4
-        "lbfgs" stops when no entry of the gradient of L / m is larger; "em" when L rises by less than 1e-4 times
-        `tol` of its size (0: run all iterations).
+    tol : float or None
+        With "lbfgs" a tolerance of the gradient, by default 1e-4; with "em" one of the change of L, by default 1e-8
+        (0: run all iterations; with batch_fraction < 1, where every iteration sees other bags, all are run).
     inference : str, default="auto"
         Method of `union_posterior`.
     background : bool, default=False
@@ -74,7 +76,10 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         What to do with a bag that has more labels than instances (or none, without background): leave it out with a
         warning that names it, raise an error, or only require that its instances carry labels of the set.
     warm_start : bool, default=False
-        Start from the weights of the last fit.
+        Start from the weights of the last fit: each class that was there from its own, a new one from zero, the
+        background from the background. With another number of features all start from zero.
+    n_jobs : int or None
+        Most threads of the inference; None: the processors at hand, where there is work for them.
     random_state : int, RandomState or None
         Draws the bags of each iteration where batch_fraction < 1.
 
@@ -85,9 +90,11 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     background_coef_, background_intercept_ : (d,) and () arrays, with background=True
     background_label_ : -1 for integer classes, else None
         What `annotate` gives in a bag without labels.
-    log_likelihood_history_ : (n_iter_ + 1,) array
-        L(W) at the start and after every iteration; with batch_fraction < 1 an estimate from the bags drawn.
+    objective_history_ : (n_iter_ + 1,) array
+        L(W) at the start and after every iteration; with batch_fraction < 1 an estimate from the bags drawn. Also
+        called ``log_likelihood_history_``.
     n_iter_ : int
+    converged_ : bool
 
     References
     ----------
@@ -104,13 +111,16 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     True
     """
 
+    log_likelihood_history_ = former_name("objective_history_")
+    _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
+
     def __init__(
         self,
         l2: float = 1.0,
         *,
         solver: str = "lbfgs",
         max_iter: int | None = None,
-        tol: float = 1e-4,
+        tol: float | None = None,
         inference: str = "auto",
         background: bool = False,
         background_share: float | None = None,
@@ -119,6 +129,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         max_exact_labels: int = 16,
         on_infeasible: str = "drop",
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.l2 = l2
@@ -133,6 +144,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self.max_exact_labels = max_exact_labels
         self.on_infeasible = on_infeasible
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -143,7 +155,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         Y: Any,
         instance_labels: Bags | None = None,
         callback: Callback | None = None,
-        checkpoint: Keeper | None = None,
+        checkpoint: CheckpointLike | None = None,
     ) -> ORedLogisticRegression:
         """Learn from bags and their labels.
 
@@ -152,32 +164,33 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         X : Bags, list of 2-d arrays, 3-d array or 2-d array
         Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
         instance_labels : Bags of int or None
-            Index into ``classes_`` of the instances whose label is known, -1 elsewhere: mixed granularity.
+            Index into ``classes_`` of the instances whose label is known, -1 elsewhere: mixed granularity. With a
+            background, -2 (`bagwise.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
         callback : callable or None
             Called after every iteration with its number and the objective.
         checkpoint : Checkpoint or None
             Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
         """
         self._check_parameters()
-        old = self._weights() if self.warm_start and hasattr(self, "coef_") else None
+        last = weights_by_class(self) if self.warm_start and hasattr(self, "coef_") else {}
         bags, indicator = self._start_fit(X, Y)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
-        bags, indicator, known, relaxed = self._select_bags(bags, indicator, known)
+        bags, indicator, known, relaxed = select_bags(
+            bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune
+        )
         self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
         problem = self._problem(bags, indicator, self.background, known, relaxed)
         warn_approximation(problem, self.max_exact_labels)
-        weights = np.zeros((len(self.classes_) + self.background, bags.n_features + 1))
-        if old is not None and old.shape == weights.shape:
-            weights = old
+        weights = start_weights(last, self.classes_, self.background, bags.n_features)
         result = self._solve(bags, problem, indicator, known, relaxed, weights, callback, checkpoint)
         self._set_weights(result.weights)
         if self.background and self.background_share is not None:
             self._move_background(bags, problem)
         self.n_iter_ = max(result.n_iter, 1)
-        self.log_likelihood_history_ = result.history
+        self.objective_history_, self.converged_ = result.history, result.converged
         if self.solver == "lbfgs" and not result.converged:
             warnings.warn(
-                f"L-BFGS stopped after {result.n_iter} iterations before its gradient fell below tol={self.tol}; "
+                f"L-BFGS stopped after {result.n_iter} iterations before its gradient fell below tol={self._tol()}; "
                 "raise max_iter, scale the features (PerInstance(StandardScaler())) or raise l2.",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -193,31 +206,33 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         relaxed: np.ndarray | None,
         weights: np.ndarray,
         callback: Callback | None,
-        keeper: Keeper | None,
+        checkpoint: CheckpointLike | None,
     ) -> SolveResult:
         max_iter = ITERATIONS[self.solver] if self.max_iter is None else self.max_iter
         objective = self._objective(bags, problem)
         if self.solver == "lbfgs":
             m = bags.n_instances
             report = None if callback is None else (lambda i, value: callback(i, -m * value))
-            negative_mean = objective.negative_mean if keeper is None else keeper.remember(objective.negative_mean)
-            result = minimize_lbfgs(negative_mean, weights, max_iter=max_iter, tol=self.tol, callback=report)
+            negative_mean = (
+                objective.negative_mean if checkpoint is None else checkpoint.remember(objective.negative_mean)
+            )
+            result = minimize_lbfgs(negative_mean, weights, max_iter=max_iter, tol=self._tol(), callback=report)
             return SolveResult(
                 result.weights, -m * result.objective, result.n_iter, result.converged, -m * result.history
             )
         expectation = objective.expectation
         if self.batch_fraction < 1.0:
-            kept = None if keeper is None else keeper.load()
+            kept = None if checkpoint is None else checkpoint.load()
             n_drawn = 0 if kept is None else len(kept["history"]) - 1
             expectation = self._sampled_expectation(bags, indicator, known, relaxed, n_drawn)
         return generalized_em(
             expectation,
             weights,
             max_iter=max_iter,
-            tol=1e-4 * self.tol if self.batch_fraction == 1.0 else 0.0,
+            tol=self._tol() if self.batch_fraction == 1.0 else 0.0,
             first_step=1.0 / bags.n_instances,
             callback=callback,
-            keeper=keeper,
+            checkpoint=checkpoint,
         )
 
     def _sampled_expectation(
@@ -251,22 +266,15 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
         """Shift the background's intercept until its mean posterior over the training instances is the share asked."""
-        scores, share = affine_scores(bags.instances, self._weights()), float(self.background_share or 0.0)
+        scores = affine_scores(bags.instances, self._weights())
 
-        def excess(shift: float) -> float:
+        def mean_background(shift: float) -> float:
             posterior = scores.copy()
             posterior[:, -1] += shift
             self._infer(problem, posterior)
-            return float(np.mean(posterior[:, -1])) - share
+            return float(np.mean(posterior[:, -1]))
 
-        low, high = -30.0, 30.0
-        if excess(low) >= 0.0:
-            shift = low
-        elif excess(high) <= 0.0:
-            shift = high
-        else:
-            shift = brentq(excess, low, high, xtol=1e-3)
-        self.background_intercept_ += shift
+        self.background_intercept_ += shift_to_share(mean_background, float(self.background_share or 0.0))
 
     def _infer(self, problem: UnionProblem, scores: np.ndarray) -> None:
         """Turn scores into posteriors, in place."""
@@ -276,7 +284,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             residual=False,
             method=self.inference,
             max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(scores.size),
+            n_threads=inference_threads(scores.size, self.n_jobs),
         )
         if np.any(problem.n_labels > self.max_exact_labels):
             clean_approximation(scores)
@@ -289,6 +297,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             scale=scale,
             method=self.inference,
             max_exact_labels=self.max_exact_labels,
+            n_jobs=self.n_jobs,
         )
 
     def _problem(
@@ -306,44 +315,11 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         problem.check_memory(self.max_exact_labels)
         return problem
 
-    def _select_bags(
-        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
-    ) -> tuple[Bags, np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """Leave out pruned bags and, unless they are relaxed, those that no assignment explains."""
-        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self.background)
-        keep, relaxed = np.ones(len(bags), dtype=bool), None
-        if impossible.any():
-            named = name_bags(np.flatnonzero(impossible))
-            message = f"{impossible.sum()} of {len(bags)} bags cannot be explained, {named}: {reason}"
-            if self.on_infeasible == "error":
-                raise InputError(f"{message} Mend their labels, or pass on_infeasible='drop' or 'relax'.")
-            if self.on_infeasible == "relax":
-                relaxed = impossible & indicator.any(axis=1)
-            keep = ~impossible if relaxed is None else ~impossible | relaxed
-            if not keep.all():
-                warnings.warn(
-                    f"{message} They are left out of the likelihood; pass on_infeasible='error' to stop instead, "
-                    "'relax' to use them all the same.",
-                    InfeasibleBagWarning,
-                    stacklevel=3,
-                )
-        if self.prune > 0.0:
-            n_labels = indicator.sum(axis=1).astype(float)
-            cost = np.where(keep, bags.sizes * n_labels * 2.0**n_labels, -1.0)
-            keep[np.argsort(-cost, kind="stable")[: int(self.prune * keep.sum())]] = False
-        if not keep.any():
-            raise InputError("No bag is left to learn from: all of them are infeasible or pruned.")
-        if keep.all():
-            return bags, indicator, known, relaxed
-        if known is not None:
-            known = Bags(known, bags.offsets)[keep].instances
-        return bags[keep], indicator[keep], known, None if relaxed is None else relaxed[keep]
-
     def _check_parameters(self) -> None:
         check_choice("solver", self.solver, ITERATIONS)
         check_choice("inference", self.inference, METHODS)
         check_choice("on_infeasible", self.on_infeasible, ON_INFEASIBLE)
-        check_not_negative(self, "l2", "tol")
+        check_not_negative(self, "l2", *(() if self.tol is None else ("tol",)))
         check_that(
             self, "max_iter", lambda value: value is None or is_count(value), "None or a whole number, 1 or more"
         )
@@ -363,6 +339,9 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _has_background(self) -> bool:
         """Whether the fitted weights hold a background class, whatever the parameter was set to since."""
         return hasattr(self, "background_coef_")
+
+    def _tol(self) -> float:
+        return TOLERANCES[self.solver] if self.tol is None else self.tol
 
     def _weights(self) -> np.ndarray:
         weights = np.hstack([self.coef_, self.intercept_[:, None]])

@@ -17,7 +17,7 @@ from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.losses import LOSSES
 from bagwise.parameters import check_choice, check_count, check_positive
 from bagwise.solvers.cccp import cccp
-from bagwise.solvers.result import Callback, Keeper, SolveResult
+from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
 from bagwise.solvers.subgradient import BagProblem, heuristic
 
 SOLVERS: dict[str, Callable[..., SolveResult]] = {"heuristic": heuristic, "cccp": cccp}
@@ -80,6 +80,10 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         h(W) with the support instances that belong to W (equation 11), after every phase.
     n_iter_ : int
         Phases run.
+    converged_ : bool
+        With solver="cccp", whether the last phase found nothing lower; the heuristic runs all of its phases.
+    aggregation_ : str
+        The aggregation that the weights were learned with.
 
     Notes
     -----
@@ -103,6 +107,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     >>> model.fit(data.bags, data.Y).annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
     True
     """
+
+    _kept_parameters = ("aggregation",)
 
     def __init__(
         self,
@@ -128,7 +134,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self.on_undefined = on_undefined
 
     def fit(
-        self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: Keeper | None = None
+        self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: CheckpointLike | None = None
     ) -> SupportInstanceMachine:
         """Learn from bags and their labels.
 
@@ -155,7 +161,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             n_phases=self.n_phases,
             n_steps=self.n_steps,
             callback=callback,
-            keeper=checkpoint,
+            checkpoint=checkpoint,
             **own,
         )
         if result.objective > 1.0 - 1e-9:
@@ -163,6 +169,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self.coef_ = result.weights
         self.objective_history_ = result.history
         self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self._keep_parameters()
         return self
 
     def _select_bags(self, bags: Bags, indicator: np.ndarray) -> tuple[Bags, np.ndarray]:
@@ -238,7 +246,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """Aggregated instance scores."""
-        return AGGREGATIONS[self.aggregation](self._instance_scores(bags), bags.offsets)[0]
+        return AGGREGATIONS[self.aggregation_](self._instance_scores(bags), bags.offsets)[0]
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """The union of the instances' best labels (Pham et al., equation 28)."""

@@ -138,7 +138,7 @@ def _row_means(values: np.ndarray, bags: Bags) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ClassSolution:
-    """Weights of the instances in w (equation 9), bias, both objectives, iterations, whether the tolerance was met."""
+    """Weights of the instances in w (equation 9), bias, both objectives, iterations, convergence, history."""
 
     coefficients: np.ndarray
     bias: float
@@ -146,6 +146,7 @@ class ClassSolution:
     primal_objective: float
     n_iter: int
     converged: bool
+    history: np.ndarray
 
 
 def solve_smo(gram: np.ndarray, signs: np.ndarray, C: float, *, max_iter: int, tol: float) -> SolveResult:
@@ -201,8 +202,9 @@ def solve_class(
     slack = float(np.maximum(0.0, 1.0 - signs * (outputs + bias)).sum())
     norm = float(result.weights.sum() - result.objective)  # 1/2 ||w||^2, from the dual objective itself
     return ClassSolution(
-        examples.coefficients(result.weights), bias, result.objective, norm + C * slack, result.n_iter, result.converged
-    )
+        examples.coefficients(result.weights), bias, result.objective, norm + C * slack, result.n_iter,
+        result.converged, result.history if len(result.history) else np.array([result.objective]),
+    )  # fmt: skip
 
 
 def solve_all(

@@ -72,6 +72,7 @@ def solve_primal(
         bias = best_bias(outputs, signs)  # liblinear penalises the bias, Problem 3 does not
         slack = float(np.maximum(0.0, 1.0 - signs * (outputs + bias)).sum())
         primal = 0.5 * float(weights @ weights) + C * slack
-        return ClassSolution(weights, bias, np.nan, primal, int(model.n_iter_), int(model.n_iter_) < max_iter)
+        n_iter = int(model.n_iter_)
+        return ClassSolution(weights, bias, np.nan, primal, n_iter, n_iter < max_iter, np.array([primal]))
 
     return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve)(column) for column in indicator.astype(bool).T)

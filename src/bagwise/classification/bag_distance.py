@@ -7,7 +7,7 @@ Hausdorff distance, then a bag is the vector of its distances to the k medoids.
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import kmedoids
 import numpy as np
@@ -19,17 +19,21 @@ from bagwise.classification._shared import t_criterion
 from bagwise.exceptions import InputError
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
-from bagwise.parameters import check_choice
+from bagwise.parameters import check_choice, thread_limit
 
 
 class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
     """Root of the learners on distances to medoids; a subclass gives `_code_scores(codes)`.
 
-    A subclass has the parameters `n_medoids`, `distance` and `random_state`.
+    A subclass has the parameters `n_medoids`, `distance`, `n_jobs` and `random_state`, and keeps `distance`.
     """
+
+    _kept_parameters: ClassVar[tuple[str, ...]] = ("distance",)
 
     n_medoids: float | int
     distance: str
+    distance_: str
+    n_jobs: int | None
     random_state: Any
     _code_scores: Any
 
@@ -41,14 +45,24 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
             f"The distances between all {len(bags)} bags",
             f"train {type(self).__name__} on fewer bags",
         )
-        distances = hausdorff_distances(bags.instances, bags.offsets, kind=self.distance)
+        distances = hausdorff_distances(
+            bags.instances, bags.offsets, kind=self.distance, n_threads=thread_limit(self.n_jobs)
+        )
+        self._keep_parameters()
         self.medoid_indices_ = choose_medoids(distances, count, self.random_state)
         self.medoids_ = bags[self.medoid_indices_]
         return np.ascontiguousarray(distances[:, self.medoid_indices_])
 
     def _encode(self, bags: Bags) -> np.ndarray:
         medoids = self.medoids_
-        return hausdorff_distances(bags.instances, bags.offsets, medoids.instances, medoids.offsets, kind=self.distance)
+        return hausdorff_distances(
+            bags.instances,
+            bags.offsets,
+            medoids.instances,
+            medoids.offsets,
+            kind=self.distance_,
+            n_threads=thread_limit(self.n_jobs),
+        )
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._code_scores(self._encode(bags))

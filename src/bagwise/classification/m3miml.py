@@ -53,9 +53,9 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         "smo" is libsvm's, exact to `tol`; "frank-wolfe" the paper's, with a sort for its linear programs. Both solve
         the dual on one kernel matrix that the classes share.
     tol : float or None
-        "smo": largest violation of the KKT conditions, by default 1e-5. "frank-wolfe": duality gap relative to the
-        objective, by default 1e-3. With an approximation: liblinear's, by default 1e-2, which
-        left the objective within 1e-3 of its minimum where that was known.
+        Tolerance of the optimum. "smo": largest violation of the KKT conditions, by default 1e-5. "frank-wolfe":
+        duality gap relative to the objective, by default 1e-3. With an approximation: liblinear's, by default 1e-2,
+        which left the objective within 1e-3 of its minimum where that was known.
     max_iter : int or None
         Most iterations a class; by default 10,000 for "frank-wolfe" and libsvm's own limit for "smo".
     approximation : {None, "nystroem", "fourier", "primal"}, default=None
@@ -66,7 +66,7 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     n_components : int, default=500
     n_jobs : int or None
         Classes in parallel (threads).
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState or None
         Draws the approximation's components; the exact solvers draw nothing.
 
     Attributes
@@ -85,6 +85,13 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     feature_map_, component_coef_ : fitted transformer and (c, D) array, with an approximated RBF kernel
     n_iter_ : int
         Most iterations that a class took.
+    objective_history_ : array
+        Dual objective, summed over the classes, after every iteration of "frank-wolfe"; a class that is done counts as
+        it ended. Of "smo" the end alone, with an approximation the primal objective at the end.
+    converged_ : bool
+        Whether every class met `tol`.
+    gamma_ : float
+        The gamma that the model was trained with.
 
     References
     ----------
@@ -101,6 +108,8 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     True
     """
 
+    _kept_parameters = ("gamma",)
+
     def __init__(
         self,
         C: float = 1.0,
@@ -113,7 +122,7 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         approximation: str | None = None,
         n_components: int = 500,
         n_jobs: int | None = None,
-        random_state: Any = 0,
+        random_state: Any = None,
     ):
         self.C = C
         self.kernel = kernel
@@ -205,6 +214,12 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             self.dual_objective_[c] = solution.dual_objective
             self.primal_objective_[c] = solution.primal_objective
         self.n_iter_ = max([1, *(solution.n_iter for solution in solutions)])
+        histories = [solution.history for solution in solutions]
+        length = max([1, *map(len, histories)])
+        padded = [np.pad(history, (0, length - len(history)), mode="edge") for history in histories]
+        self.objective_history_ = np.sum(padded, axis=0) if padded else np.zeros(1)
+        self.converged_ = all(solution.converged for solution in solutions)
+        self._keep_parameters()
         late = [self.classes_[c] for c, s in zip(learned, solutions, strict=True) if not s.converged]
         if late:
             cure = "smo" if self._route() == "frank-wolfe" else "a smaller C"
@@ -221,13 +236,14 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         X = bags.instances
         if hasattr(self, "coef_"):
             return np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
-        weights = self.dual_coef_ if self.approximation is None else self.component_coef_.T
+        mapped = hasattr(self, "feature_map_")
+        weights = self.component_coef_.T if mapped else self.dual_coef_
         scores = np.empty((bags.n_instances, len(self.classes_)))
         for rows in row_blocks(bags.n_instances, 16 * len(weights)):
-            if self.approximation is None:
-                values = kernel_matrix(X[rows], self.support_instances_, "rbf", self.gamma)
-            else:
+            if mapped:
                 values = map_features(self.feature_map_, X[rows])
+            else:
+                values = kernel_matrix(X[rows], self.support_instances_, "rbf", self.gamma_)
             scores[rows] = values @ weights
         return scores + self.intercept_
 

@@ -68,6 +68,12 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         Score of a class that no bag or every bag carries, NaN for the others.
     n_iter_ : int
         Rounds kept.
+    objective_history_ : (n_iter_,) array
+        What the votes minimise, the mean over all pairs of exp(-(sign times score)), after every round.
+    converged_ : bool
+        True: the rounds are as many as were asked, or as many as are of use.
+    gamma_ : float
+        The gamma that the machines were trained with.
 
     Notes
     -----
@@ -92,6 +98,8 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
     >>> MIMLBoost(n_rounds=5, gamma=0.1).fit(data.bags, data.Y).predict(data.bags).shape == data.Y.shape
     True
     """
+
+    _kept_parameters = ("gamma",)
 
     def __init__(
         self,
@@ -130,24 +138,26 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
             "train on fewer bags or lower n_rounds",
         )
         weak: list[list[tuple[np.ndarray, float]]] = []
-        votes = np.ones(1)
+        votes, losses = np.ones(1), np.zeros(1)
         if len(learned):
             kernel = kernel_matrix(bags.instances, bags.instances, "rbf", self.gamma)
             numbers = learned / max(len(self.classes_) - 1, 1)
-            weak, votes = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0, numbers)
+            weak, votes, losses = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0, numbers)
+        self.objective_history_ = losses
         self._keep(bags, weak, votes, learned)
         return self
 
     def _boost(
         self, kernel: np.ndarray, bags: Bags, signs: np.ndarray, numbers: np.ndarray
-    ) -> tuple[list[list[tuple[np.ndarray, float]]], np.ndarray]:
-        """Weak learners of every round, for each label its (m,) coefficients and bias, and the votes."""
+    ) -> tuple[list[list[tuple[np.ndarray, float]]], np.ndarray, np.ndarray]:
+        """Weak learners of every round, for each label its (m,) coefficients and bias, the votes and the losses."""
         weights = np.full(signs.shape, 1.0 / signs.size)
         targets = np.repeat(signs, bags.sizes, axis=0).T
         machines = machines_of(self.label_coding, numbers, self.gamma)
         relative = np.zeros(targets.shape)  # the last round's coefficients as shares of their bounds
         kept: list[list[tuple[np.ndarray, float]]] = []
         votes: list[float] = []
+        losses: list[float] = []
         for _ in range(self.n_rounds):
             bounds = np.repeat(weights / bags.sizes[:, None], bags.sizes, axis=0).T
             bounds *= self.C / bounds.mean()
@@ -166,12 +176,13 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
                 break
             kept.append(learners)
             votes.append(vote)
+            losses.append((losses[-1] if losses else 1.0) * normalizer(weights, errors, vote))
             if perfect:
                 break
             weights = reweight(weights, errors, vote)
         if not kept:  # the first learner was no better than chance: a single vote for it all the same
-            kept, votes = [learners], [1.0]
-        return kept, np.asarray(votes)
+            kept, votes, losses = [learners], [1.0], [normalizer(weights, errors, 1.0)]
+        return kept, np.asarray(votes), np.asarray(losses)
 
     def _keep(self, bags: Bags, weak: list[Any], votes: np.ndarray, learned: np.ndarray) -> None:
         n_rounds, n_classes = len(votes), len(self.classes_)
@@ -186,14 +197,15 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         self.support_instances_ = bags.instances[used]
         self.dual_coef_ = np.ascontiguousarray(coefficients[:, used])
         self.votes_ = votes
-        self.n_iter_ = n_rounds
+        self.n_iter_, self.converged_ = n_rounds, True
+        self._keep_parameters()
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         n_rounds, n_support, n_classes = self.dual_coef_.shape
         flat = self.dual_coef_.transpose(1, 0, 2).reshape(n_support, n_rounds * n_classes)
         scores = np.empty((bags.n_instances, n_classes))
         for rows in row_blocks(bags.n_instances, 8 * (2 * n_support + 2 * n_rounds * n_classes)):
-            values = kernel_matrix(bags.instances[rows], self.support_instances_, "rbf", self.gamma) @ flat
+            values = kernel_matrix(bags.instances[rows], self.support_instances_, "rbf", self.gamma_) @ flat
             outputs = weak_signs(values.reshape(-1, n_rounds, n_classes) + self.intercepts_)
             scores[rows] = np.einsum("t,itc->ic", self.votes_, outputs)
         means = np.add.reduceat(scores, bags.offsets[:-1], axis=0) / bags.sizes[:, None]
@@ -283,6 +295,11 @@ def best_vote(weights: np.ndarray, errors: np.ndarray) -> float:
     if slope(LARGEST_VOTE) <= 0.0:
         return LARGEST_VOTE
     return float(brentq(slope, 0.0, LARGEST_VOTE, xtol=1e-12))
+
+
+def normalizer(weights: np.ndarray, errors: np.ndarray, vote: float) -> float:
+    """sum W exp((2 e - 1) v): by how much a round multiplies the mean loss of all pairs."""
+    return float(np.sum(weights * np.exp((2.0 * errors - 1.0) * vote)))
 
 
 def reweight(weights: np.ndarray, errors: np.ndarray, vote: float) -> np.ndarray:

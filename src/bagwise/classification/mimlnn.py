@@ -30,7 +30,9 @@ class MIMLNN(BagDistanceClassifier):
         A share of the training bags (the papers' "ratio") or a number.
     distance : {"maximal", "minimal", "average"}, default="maximal"
         Hausdorff distance.
-    random_state : int, RandomState or None, default=0
+    n_jobs : int or None
+        Most threads for the distances; None: the processors at hand, where there is work for them.
+    random_state : int, RandomState or None
         Start of the k-medoids search (FasterPAM).
 
     Attributes
@@ -60,7 +62,7 @@ class MIMLNN(BagDistanceClassifier):
     >>> from bagwise.classification import MIMLNN
     >>> from bagwise.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, random_state=0)
-    >>> MIMLNN().fit(data.bags, data.Y).predict(data.bags).shape == data.Y.shape
+    >>> MIMLNN(random_state=0).fit(data.bags, data.Y).predict(data.bags).shape == data.Y.shape
     True
     """
 
@@ -70,11 +72,13 @@ class MIMLNN(BagDistanceClassifier):
         *,
         n_medoids: float | int = 0.4,
         distance: str = "maximal",
-        random_state: Any = 0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
     ):
         self.alpha = alpha
         self.n_medoids = n_medoids
         self.distance = distance
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, Y: Any) -> MIMLNN:

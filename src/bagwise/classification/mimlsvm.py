@@ -32,8 +32,9 @@ class MIMLSVM(BagDistanceClassifier):
     distance : {"maximal", "minimal", "average"}, default="maximal"
         Hausdorff distance; the paper's is the maximal one.
     n_jobs : int or None
-        Classes in parallel (threads).
-    random_state : int, RandomState or None, default=0
+        Classes in parallel (threads), and most threads for the distances. None: one class at a time, and for distances
+        the processors at hand where there is work for them.
+    random_state : int, RandomState or None
         Start of the k-medoids search (FasterPAM).
 
     Attributes
@@ -44,6 +45,10 @@ class MIMLSVM(BagDistanceClassifier):
     support_codes_, dual_coef_, intercept_ : (s, k), (s, c) and (c,) arrays
         Scores are exp(-gamma ||z - support_codes_||^2) @ dual_coef_ + intercept_.
     n_iter_ : int
+        Most iterations that a class took.
+    objective_history_ : (1,) array
+        Dual objective at the end, summed over the classes.
+    converged_ : bool
 
     References
     ----------
@@ -55,9 +60,11 @@ class MIMLSVM(BagDistanceClassifier):
     >>> from bagwise.classification import MIMLSVM
     >>> from bagwise.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, random_state=0)
-    >>> MIMLSVM().fit(data.bags, data.Y).predict(data.bags).shape == data.Y.shape
+    >>> MIMLSVM(random_state=0).fit(data.bags, data.Y).predict(data.bags).shape == data.Y.shape
     True
     """
+
+    _kept_parameters = ("gamma", "distance")
 
     def __init__(
         self,
@@ -67,7 +74,7 @@ class MIMLSVM(BagDistanceClassifier):
         n_medoids: float | int = 0.2,
         distance: str = "maximal",
         n_jobs: int | None = None,
-        random_state: Any = 0,
+        random_state: Any = None,
     ):
         self.C = C
         self.gamma = gamma
@@ -102,11 +109,20 @@ class MIMLSVM(BagDistanceClassifier):
         used = np.flatnonzero(weights.any(axis=1))
         used = used if len(used) else np.array([0])  # all classes constant
         self.support_codes_, self.dual_coef_ = codes[used], weights[used]
+        self.objective_history_ = np.array([sum(_dual_objective(model, codes) for model in models)], dtype=np.float64)
+        self.converged_ = all(model.fit_status_ == 0 for model in models)
         self.n_iter_ = max([1, *(int(np.max(model.n_iter_)) for model in models)])
         return self
 
     def _code_scores(self, codes: np.ndarray) -> np.ndarray:
         scores = np.empty((len(codes), len(self.classes_)))
         for rows in row_blocks(len(codes), 16 * len(self.support_codes_)):
-            scores[rows] = rbf_kernel(codes[rows], self.support_codes_, gamma=self.gamma) @ self.dual_coef_
+            scores[rows] = rbf_kernel(codes[rows], self.support_codes_, gamma=self.gamma_) @ self.dual_coef_
         return scores + self.intercept_
+
+
+def _dual_objective(model: SVC, codes: np.ndarray) -> float:
+    """sum(a) - 1/2 ||w||^2, the norm from the outputs of the support vectors."""
+    weights = model.dual_coef_[0]
+    outputs = model.decision_function(codes[model.support_]) - model.intercept_[0]
+    return float(np.abs(weights).sum() - 0.5 * weights @ outputs)

@@ -20,7 +20,9 @@ from bagwise.clustering._shared import (
 )
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
-from bagwise.parameters import check_choice, check_count
+from bagwise.parameters import check_choice, check_count, thread_limit
+
+MAX_ITER = 100  # passes of FasterPAM over all bags
 
 
 class BAMIC(ClusterMixin, BagEstimator):
@@ -33,6 +35,8 @@ class BAMIC(ClusterMixin, BagEstimator):
         The minimal distance is no metric: different bags that share an instance are at zero.
     n_init : int, default=10
         Random starts; the one of the lowest total distance is kept. The distances are computed once.
+    n_jobs : int or None
+        Most threads for the distances; None: the processors at hand, where there is work for them.
     random_state : int, RandomState or None
 
     Attributes
@@ -48,6 +52,11 @@ class BAMIC(ClusterMixin, BagEstimator):
     objective_ : float
         Sum of the distances of all bags to their medoids.
     n_iter_ : int
+    objective_history_ : (1,) array
+        The objective at the end.
+    converged_ : bool
+    distance_ : str
+        The distance that the medoids were found by.
 
     References
     ----------
@@ -64,10 +73,21 @@ class BAMIC(ClusterMixin, BagEstimator):
     [0, 0, 0, 1]
     """
 
-    def __init__(self, n_clusters: int = 2, *, distance: str = "average", n_init: int = 10, random_state: Any = None):
+    _kept_parameters = ("distance",)
+
+    def __init__(
+        self,
+        n_clusters: int = 2,
+        *,
+        distance: str = "average",
+        n_init: int = 10,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
         self.n_clusters = n_clusters
         self.distance = distance
         self.n_init = n_init
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> BAMIC:
@@ -85,8 +105,13 @@ class BAMIC(ClusterMixin, BagEstimator):
         check_enough_bags(self, len(bags))
         check_clusterable(bags)
         check_allocation(8 * len(bags) ** 2, f"The distances between all {len(bags)} bags", "use M3IC, or fewer bags")
-        distances = hausdorff_distances(bags.instances, bags.offsets, kind=self.distance)
+        distances = hausdorff_distances(
+            bags.instances, bags.offsets, kind=self.distance, n_threads=thread_limit(self.n_jobs)
+        )
+        self._keep_parameters()
         medoids, self.objective_, self.n_iter_ = self._search(distances)
+        self.objective_history_ = np.array([self.objective_])
+        self.converged_ = self.n_iter_ < MAX_ITER
         rank = rank_by_size(distances[:, medoids].argmin(axis=1), self.n_clusters)
         self.medoid_indices_ = np.empty(self.n_clusters, dtype=np.int64)
         self.medoid_indices_[rank] = medoids
@@ -99,7 +124,9 @@ class BAMIC(ClusterMixin, BagEstimator):
         """Medoids, total distance and iterations of the best start."""
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_init)
         runs = [
-            kmedoids.fasterpam(distances, int(self.n_clusters), init="random", random_state=int(seed), n_cpu=1)
+            kmedoids.fasterpam(
+                distances, int(self.n_clusters), MAX_ITER, init="random", random_state=int(seed), n_cpu=1
+            )
             for seed in seeds
         ]
         best = min(runs, key=lambda run: run.loss)
@@ -108,7 +135,12 @@ class BAMIC(ClusterMixin, BagEstimator):
     def _witnesses(self, bags: Bags) -> np.ndarray:
         singles = np.arange(bags.n_instances + 1)
         to_medoids = hausdorff_distances(
-            bags.instances, singles, self.medoids_.instances, self.medoids_.offsets, kind="minimal"
+            bags.instances,
+            singles,
+            self.medoids_.instances,
+            self.medoids_.offsets,
+            kind="minimal",
+            n_threads=thread_limit(self.n_jobs),
         )
         own = np.repeat(self.labels_, bags.sizes)
         return best_in_bag(-to_medoids[np.arange(len(own)), own], bags.offsets)
@@ -118,5 +150,10 @@ class BAMIC(ClusterMixin, BagEstimator):
         bags = self._start_predict(X)
         medoids = self.medoids_
         return hausdorff_distances(
-            bags.instances, bags.offsets, medoids.instances, medoids.offsets, kind=self.distance
+            bags.instances,
+            bags.offsets,
+            medoids.instances,
+            medoids.offsets,
+            kind=self.distance_,
+            n_threads=thread_limit(self.n_jobs),
         ).argmin(axis=1)

@@ -25,6 +25,7 @@ from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
 from bagwise.solvers.cutting_plane import solve_under_cuts
+from bagwise.solvers.result import has_settled
 
 
 class CPM3C(ClusterMixin, BagEstimator):
@@ -47,9 +48,9 @@ class CPM3C(ClusterMixin, BagEstimator):
     n_init : int, default=5
         Random starts; the one of the lowest J is kept.
     tol_outer : float, default=0.01
-        Ends CCCP when the objective under the cuts falls by no more than this share.
+        Tolerance of the change of the objective under the cuts, for CCCP.
     tol_inner : float, default=0.01
-        Ends the cuts when the loss exceeds the slack under them by no more than this.
+        Tolerance of the optimum: ends the cuts when the loss exceeds the slack under them by no more than this.
     max_cuts : int, default=20
         The paper's cap.
     random_state : int, RandomState or None
@@ -65,6 +66,8 @@ class CPM3C(ClusterMixin, BagEstimator):
     coef_ : (k, d) array
     objective_ : float
         J at the end of the start that was kept.
+    objective_history_ : (n_iter_,) array
+        J after every cut of that start; it may rise.
     converged_ : bool
         Whether that start ended before the cap.
     n_iter_ : int
@@ -127,7 +130,8 @@ class CPM3C(ClusterMixin, BagEstimator):
         rank = rank_by_size(problem.scores(best.weights).argmax(axis=1), self.n_clusters)
         self.coef_ = np.empty_like(best.weights)
         self.coef_[rank] = best.weights
-        self.objective_, self.converged_, self.n_iter_ = best.objective, best.converged, best.n_cuts
+        self.objective_, self.converged_, self.n_iter_ = best.objective, best.converged, len(best.history)
+        self.objective_history_ = np.asarray(best.history)
         scores = self._scores(bags)
         self.instance_labels_ = scores.argmax(axis=1)
         self.labels_ = majority_votes(self.instance_labels_, bags, self.n_clusters)
@@ -138,7 +142,7 @@ class CPM3C(ClusterMixin, BagEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
-        return majority_votes(self._scores(bags).argmax(axis=1), bags, self.n_clusters)
+        return majority_votes(self._scores(bags).argmax(axis=1), bags, len(self.coef_))
 
     def _scores(self, bags: Bags) -> np.ndarray:
         return np.asarray(bags.instances @ self.coef_.T, dtype=np.float64)
@@ -191,9 +195,12 @@ class _Cut:
 @dataclass(frozen=True)
 class _CPM3CRun:
     weights: np.ndarray
-    objective: float
-    n_cuts: int
+    history: list[float]  # J after every cut
     converged: bool
+
+    @property
+    def objective(self) -> float:
+        return self.history[-1]
 
 
 def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, max_cuts: int, seed: int) -> _CPM3CRun:
@@ -201,6 +208,7 @@ def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, ma
     scores = problem.scores(weights)
     # the scale of the start means nothing: all instances are in the first cut
     cuts = [problem.make_cut(np.ones(len(scores)), _ranked(scores)[1])]
+    history: list[float] = []
     while True:
         weights, xi = _solve_cccp(problem, cuts, weights, tol_outer)
         scores = problem.scores(weights)
@@ -208,12 +216,12 @@ def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, ma
         everyone = np.arange(len(scores))
         margins = scores[everyone, winners] - scores[everyone, rivals]
         loss = float(np.maximum(0.0, 1.0 - margins).mean())
+        history.append(0.5 * float((weights**2).sum()) + problem.C * loss)
         converged = loss - xi <= tol_inner
         if converged or len(cuts) == max_cuts:
             break
         cuts.append(problem.make_cut((margins < 1.0).astype(np.float64), rivals))
-    objective = 0.5 * float((weights**2).sum()) + problem.C * loss
-    return _CPM3CRun(weights, objective, len(cuts), converged)
+    return _CPM3CRun(weights, history, converged)
 
 
 def _solve_cccp(
@@ -231,7 +239,7 @@ def _solve_cccp(
             return weights, xi
         weights = np.tensordot(found.alpha, vectors, axes=1) + np.outer(found.shift, problem.direction)
         xi = found.xi
-        if last - value <= tol * value:
+        if has_settled(last, value, tol):
             return weights, xi
         last = value
 

@@ -71,9 +71,9 @@ class M3IC(ClusterMixin, BagEstimator):
     n_init : int, default=5
         Random starts; the one of the lowest J is kept.
     tol_outer : float, default=0.01
-        epsilon_1: ends a start when J falls by no more than this share.
+        epsilon_1, a tolerance of the change of J.
     tol_inner : float, default=0.01
-        epsilon_2 of the cutting planes.
+        epsilon_2, a tolerance of the optimum of each convex problem: by how much its cuts may be too low.
     max_iter : int, default=100
         Most convex problems a start.
     n_jobs : int or None
@@ -95,6 +95,10 @@ class M3IC(ClusterMixin, BagEstimator):
     n_cuts_ : array of int
         Cuts of every convex problem of that start.
     n_iter_ : int
+    converged_ : bool
+        Whether that start met `tol_outer`, and each of its convex problems `tol_inner`.
+    gamma_ : float
+        The gamma that the clusters were found with.
     coef_ : (k, d) array, with kernel="linear"
     support_instances_, dual_coef_ : (s, d) array or CSR matrix and (s, k) array, with kernel="rbf"
 
@@ -114,6 +118,8 @@ class M3IC(ClusterMixin, BagEstimator):
     >>> model.witnesses_.tolist()
     [0, 1, 0, 1]
     """
+
+    _kept_parameters = ("gamma",)
 
     def __init__(
         self,
@@ -176,6 +182,8 @@ class M3IC(ClusterMixin, BagEstimator):
         self.objective_history_ = np.asarray(run.history)
         self.n_cuts_ = np.asarray(run.n_cuts)
         self.n_iter_ = len(run.n_cuts)
+        self.converged_ = bool(run.converged and not run.unsolved)
+        self._keep_parameters()
         for old in ("coef_", "support_instances_", "dual_coef_"):
             self.__dict__.pop(old, None)  # of an earlier fit with another kernel
         shift = np.empty(self.n_clusters)
@@ -242,7 +250,7 @@ class M3IC(ClusterMixin, BagEstimator):
         scores = self._scores(bags)
         margins = instance_margins(scores)
         claimed = np.where(margins >= threshold, scores.argmax(axis=1), -1)
-        clusters = np.zeros((len(bags), self.n_clusters), dtype=np.int64)
+        clusters = np.zeros((len(bags), scores.shape[1]), dtype=np.int64)
         rows = np.flatnonzero(claimed >= 0)
         clusters[bags.bag_index[rows], claimed[rows]] = 1
         return Claims(clusters, claimed, margins)
@@ -250,10 +258,10 @@ class M3IC(ClusterMixin, BagEstimator):
     def _scores(self, bags: Bags) -> np.ndarray:
         if hasattr(self, "coef_"):
             return np.asarray(bags.instances @ self.coef_.T, dtype=np.float64)
-        scores = np.empty((bags.n_instances, self.n_clusters))
+        scores = np.empty((bags.n_instances, self.dual_coef_.shape[1]))
         size = max(1, BLOCK_BYTES // (8 * len(self.dual_coef_)))
         for rows in gen_batches(bags.n_instances, size):
-            values = rbf_kernel(bags.instances[rows], self.support_instances_, gamma=self.gamma)
+            values = rbf_kernel(bags.instances[rows], self.support_instances_, gamma=self.gamma_)
             scores[rows] = values @ self.dual_coef_
         return scores
 

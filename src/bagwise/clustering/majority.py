@@ -46,6 +46,9 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     objective_ : float
         Inertia: the sum of squared distances of instances to their centres.
     n_iter_ : int
+    objective_history_ : (1,) array
+        The objective at the end.
+    converged_ : bool
 
     Examples
     --------
@@ -79,6 +82,8 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         self.cluster_centers_ = np.empty((self.n_clusters, bags.n_features))
         self.cluster_centers_[rank] = model.cluster_centers_
         self.objective_, self.n_iter_ = float(model.inertia_), int(model.n_iter_)
+        self.objective_history_ = np.array([self.objective_])
+        self.converged_ = self.n_iter_ < model.max_iter
         distances = self._distances(bags)
         self.instance_labels_ = distances.argmin(axis=1)
         self.labels_ = majority_votes(self.instance_labels_, bags, self.n_clusters)
@@ -89,7 +94,7 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
-        return majority_votes(self._distances(bags).argmin(axis=1), bags, self.n_clusters)
+        return majority_votes(self._distances(bags).argmin(axis=1), bags, len(self.cluster_centers_))
 
     def _distances(self, bags: Bags) -> np.ndarray:
         """(m, k) squared distances of the instances to the centres."""

@@ -26,6 +26,7 @@ import scipy
 import sklearn
 
 from bagwise._version import __version__
+from bagwise.base import BagEstimator
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.files import DOCUMENT, atomic_write, read_archive, read_document, write_archive
 from bagwise.io.values import Decoder, Encoder, Node, member
@@ -265,6 +266,8 @@ class _Rebuild:
         self.met_sklearn |= REGISTRY[name].startswith("sklearn.")
         params = decoder.decode_named(node, "params", depth)
         state = decoder.decode_named(node, "state", depth)
+        if issubclass(cls, BagEstimator):
+            cls._upgrade(params, state)
         problem = _problem(cls, params, state)
         if problem:
             raise FormatError(f"{problem} (it was written by {self.written_by}).")
@@ -287,7 +290,8 @@ def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | 
         return f"{cls.__name__}(memory=...) names a cache folder, whose content would be trusted; set it to None"
     for key in state:
         is_name = key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
-        if not is_name or key in allowed or callable(getattr(cls, key, None)):
+        own = getattr(cls, key, None)
+        if not is_name or key in allowed or callable(own) or isinstance(own, property):
             return f"{cls.__name__} cannot have an attribute {key!r}"
     return _weights_problem(cls, params, state)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bagwise.aggregation import Aggregation, Support
-from bagwise.solvers.result import Callback, Keeper, SolveResult
+from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
 from bagwise.solvers.subgradient import BagProblem, descend
 
 
@@ -17,7 +17,7 @@ def cccp(
     n_steps: int,
     max_steps: int,
     callback: Callback | None = None,
-    keeper: Keeper | None = None,
+    checkpoint: CheckpointLike | None = None,
 ) -> SolveResult:
     """Minimise one convex upper bound after another, each touching the objective at the last weights.
 
@@ -39,7 +39,7 @@ def cccp(
         T, K and K_max of the paper. The first phase uses the bags' means for the support of their labels.
     callback : callable or None
         Called after every phase with its number and the objective.
-    keeper : Keeper or None
+    checkpoint : Checkpoint or None
         Keeps the weights of every phase; if it has kept any, the phases after them are run.
 
     Returns
@@ -53,7 +53,7 @@ def cccp(
     shares = np.repeat(1.0 / sizes, sizes)[:, None].repeat(n_classes, axis=1)
     support = Support(rows=np.full(problem.Y.shape, -1), weights=shares)
     converged = False
-    kept = None if keeper is None else keeper.load()
+    kept = None if checkpoint is None else checkpoint.load()
     if kept is not None:
         weights, history = kept["weights"], kept["history"].tolist()
         support = problem.aggregate(aggregation, weights)[1]
@@ -65,8 +65,8 @@ def cccp(
         weights = weights if lower is None else lower
         value, support = problem.aggregate(aggregation, weights)
         history.append(value)
-        if keeper is not None and not converged:
-            keeper.save(weights=weights, history=history)
+        if checkpoint is not None and not converged:
+            checkpoint.save(weights=weights, history=history)
         if callback is not None:
             callback(len(history), value)
     return SolveResult(weights, history[-1], len(history), converged, np.asarray(history))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bagwise.solvers.result import Callback, Keeper, SolveResult
+from bagwise.solvers.result import Callback, CheckpointLike, SolveResult, has_settled
 
 SUFFICIENT_INCREASE = 0.5  # Armijo: half of what the gradient promises
 GROWTH, SHRINK = 2.0, 0.5
@@ -31,18 +31,18 @@ def generalized_em(
     tol: float,
     first_step: float,
     callback: Callback | None = None,
-    keeper: Keeper | None = None,
+    checkpoint: CheckpointLike | None = None,
 ) -> SolveResult:
     """Maximise by E-steps, each followed by one gradient step on the surrogate, its length found by backtracking.
 
     A step that raises the surrogate raises the objective (or leaves it), so the history never falls. The search
-    starts from twice the last accepted length. Stops when the objective rises by less than `tol` of its size. With a
-    `keeper` that has kept a state, goes on from there.
+    starts from twice the last accepted length. `tol` is a tolerance of the change. With a `checkpoint` that has kept a
+    state, goes on from there.
     """
     weights, step = start, first_step
     history: list[float] = []
     converged = False
-    kept = None if keeper is None else keeper.load()
+    kept = None if checkpoint is None else checkpoint.load()
     if kept is not None:
         weights, step, history = kept["weights"], float(kept["step"]), kept["history"].tolist()
     state = expectation(weights)
@@ -65,10 +65,10 @@ def generalized_em(
         history.append(state.objective)
         if callback is not None:
             callback(iteration, state.objective)
-        if tol > 0.0 and abs(history[-1] - history[-2]) <= tol * abs(history[-1]):
+        if has_settled(history[-2], history[-1], tol):
             converged = True
             break
         step *= GROWTH
-        if keeper is not None:
-            keeper.save(weights=weights, step=step, history=history)
+        if checkpoint is not None:
+            checkpoint.save(weights=weights, step=step, history=history)
     return SolveResult(weights, history[-1], iteration, converged, np.asarray(history))

@@ -12,8 +12,8 @@ Callback = Callable[[int, float], None]
 """Called after every iteration with its number, from 1, and the objective."""
 
 
-class Keeper(Protocol):
-    """Keeps the state of a solver outside of the process (`bagwise.io.checkpoint.Checkpoint`)."""
+class CheckpointLike(Protocol):
+    """Keeps the state of a solver outside of the process, as `bagwise.io.checkpoint.Checkpoint` does."""
 
     def load(self) -> dict[str, np.ndarray] | None:
         """The arrays that were kept last, or None."""
@@ -36,3 +36,8 @@ class SolveResult:
     n_iter: int
     converged: bool
     history: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+def has_settled(last: float, value: float, tol: float) -> bool:
+    """Whether an iteration changed the objective by no more than the share `tol` of its size; never where that is 0."""
+    return tol > 0.0 and abs(value - last) <= tol * abs(value)

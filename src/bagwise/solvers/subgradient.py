@@ -21,7 +21,7 @@ from bagwise.bags import Bags
 from bagwise.kernels.pegasos import ONE_ROW, UPPER_BOUND, WEIGHTED_ROWS, Layout, SupportArrays, block_starts, pegasos
 from bagwise.kernels.segments import Rows
 from bagwise.losses import Loss, label_lists
-from bagwise.solvers.result import Callback, Keeper, SolveResult
+from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def heuristic(
     n_steps: int,
     restart: str = "best",
     callback: Callback | None = None,
-    keeper: Keeper | None = None,
+    checkpoint: CheckpointLike | None = None,
 ) -> SolveResult:
     """Alternate between finding the support instances and descending with them fixed (Algorithm 4 of [1]_).
 
@@ -169,7 +169,7 @@ def heuristic(
         Go on from the phase's weights of the lowest convex objective, as in [1]_, or from its last, as in [2]_.
     callback : callable or None
         Called after every phase with its number and the objective.
-    keeper : Keeper or None
+    checkpoint : Checkpoint or None
         Keeps the weights of every phase; if it has kept any, the phases after them are run.
 
     Returns
@@ -180,7 +180,7 @@ def heuristic(
     weights, history = problem.start, list[float]()
     phase_problem = problem.means()
     support = Support(weights=np.ones(problem.Y.shape))
-    kept = None if keeper is None else keeper.load()
+    kept = None if checkpoint is None else checkpoint.load()
     if kept is not None:
         weights, history, phase_problem = kept["weights"], kept["history"].tolist(), problem
         support = problem.aggregate(aggregation, weights)[1]
@@ -190,8 +190,8 @@ def heuristic(
         phase_problem = problem
         value, support = problem.aggregate(aggregation, weights)
         history.append(value)
-        if keeper is not None:
-            keeper.save(weights=weights, history=history)
+        if checkpoint is not None:
+            checkpoint.save(weights=weights, history=history)
         if callback is not None:
             callback(phase, value)
     return SolveResult(weights, history[-1], n_phases, True, np.asarray(history))
