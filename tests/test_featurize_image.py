@@ -41,10 +41,6 @@ def test_masks_become_contiguous_regions(tmp_path):
     assert data.bags.instances.shape == (3, 48)
     boxes = np.transpose([data.locations[key] for key in ("left", "top", "width", "height")])
     assert boxes.tolist() == [[10, 20, 40, 18], [2, 2, 10, 10], [30, 2, 10, 10]]
-        [10, 20, 40, 18],
-        [2, 2, 10, 10],
-        [30, 2, 10, 10],
-    ]
     assert data.locations["area"].tolist() == [720, 100, 100]
     np.testing.assert_allclose(data.bags.instances[:, :16].sum(axis=1), [1, 0, 1])  # the second lies in one colour
     np.testing.assert_allclose(data.bags.instances[:, 16:].sum(axis=1), 1)
