@@ -66,4 +66,14 @@ def series(folder="."):
     return Annotations(MEDIA["series"], rows, files, ["run", "walk"], {**ABOUT, "medium": "series"}, folder, 0.5)
 
 
-MAKERS = {"audio": sounds, "image": pictures, "text": texts, "series": series}
+def table(folder="."):
+    """Bags of a table that brought two columns of places; the bags are called by numbers."""
+    rows = [
+        {"page": 3, "line": "top", **finding("spam", 0.8, bag=7)},
+        {"page": 4, "line": "end", **finding("ham", 0.7, bag=7, instance=1)},
+        {"page": 4, "line": None, **finding("", None, noise=None, bag=8)},
+    ]
+    return Annotations(MEDIA["table"], rows, [], ["ham", "spam"], {**ABOUT, "settings": {}}, folder, 0.5)
+
+
+MAKERS = {"audio": sounds, "image": pictures, "text": texts, "series": series, "table": table}

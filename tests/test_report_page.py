@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,10 +15,10 @@ from PIL import Image
 from bagwise.bags import rows_of
 from bagwise.featurize import AudioSettings
 from bagwise.featurize.audio import read_audio
-from bagwise.report.page import choose_pieces, draw_piece, write_page
+from bagwise.report.page import check_page_can_be_made, choose_pieces, draw_piece, write_page
 from bagwise.report.result import AnnotateResult
 from bagwise.report.summary import class_colours, summarize_run
-from media_examples import pictures, sounds
+from media_examples import MAKERS, pictures, sounds, table
 
 
 @pytest.fixture
@@ -142,3 +143,37 @@ def test_small_and_large_pictures_are_drawn_alike(tmp_path, size):
     drawn = draw_piece(annotations, "a.png", 0.0)
     assert (drawn.width, drawn.height) == (640, 480)
     assert drawn.regions[0]["points"] == "0.0,0.0 320.0,0.0 320.0,480.0 0.0,480.0"
+
+
+def test_the_page_of_a_table_has_no_pictures(tmp_path):
+    scene = table(tmp_path)
+    write_page(AnnotateResult(scene, [], [], [], "", 0, {"7": {"spam"}, "8": None}), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(text)
+    assert checker.stack == []
+    assert "Pictures" not in text
+    assert "<td>7</td><td>instance 1 of 7</td>" in text
+    assert choose_pieces(scene) == []
+
+
+@pytest.mark.parametrize("name", ["jinja2", "matplotlib"])
+def test_a_missing_library_is_told_before_any_work(monkeypatch, tmp_path, name):
+    monkeypatch.setitem(sys.modules, name, None)  # import then raises ImportError
+    with pytest.raises(ImportError, match=rf"page needs matplotlib and jinja2, and .*{name}.*bagwise\[report\]"):
+        check_page_can_be_made()
+    monkeypatch.delitem(sys.modules, name)
+    check_page_can_be_made()
+
+
+@pytest.mark.parametrize("medium", ["text", "series"])
+def test_pages_of_texts_and_series(tmp_path, medium):
+    scene = MAKERS[medium](tmp_path)
+    scene.about["settings"] = {}
+    (tmp_path / "a.csv").write_text('x,"a ""b"""\n' + "1,2\n3,4\n" * 5, encoding="utf-8")
+    write_page(AnnotateResult(scene, [], [], [], "", 0, {}), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    expected = {"text": "0 to 24 characters", "series": "0.0 to 2.56 s"}[medium]
+    assert expected in text
+    assert ("<mark" in text) == (medium == "text")
+    assert ("<polyline" in text) == (medium == "series")

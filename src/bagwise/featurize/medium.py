@@ -35,7 +35,7 @@ def _columns_in_words(row: Row) -> str:
     return f"instance {row['instance']} of {row['bag']}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Medium:
     """All facts of a medium; whoever handles media asks this and nothing else.
 
@@ -97,6 +97,9 @@ class Medium:
     picture_length: Callable[[Any], float] = _without_pieces
     stages: Callable[[Path, Path, Any, float, int], Iterator[str]] | None = None
     timed: bool = False
+
+    def __repr__(self) -> str:
+        return f"Medium({self.name!r})"
 
     def make_settings(self, values: Mapping[str, Any] | Settings | None = None) -> Any:
         """Settings of this medium from some values by name (text, or of their own kind), checked; else the default."""
