@@ -311,18 +311,20 @@ def test_approximations_come_close_to_the_exact_problem():
     bags, Y = small_problem(1, n_bags=60)
     exact = M3MIML(gamma=0.3).fit(bags, Y)
     # with every instance in the dictionary only liblinear's tolerance and its penalised bias are left
-    nystroem = M3MIML(gamma=0.3, approximation="nystroem", n_components=10_000, tol=1e-3, max_iter=50_000).fit(bags, Y)
+    nystroem = M3MIML(
+        gamma=0.3, random_state=0, approximation="nystroem", n_components=10_000, tol=1e-3, max_iter=50_000
+    ).fit(bags, Y)
     assert_allclose(nystroem.primal_objective_, exact.primal_objective_, rtol=5e-3)
     assert np.all(nystroem.primal_objective_ >= exact.dual_objective_ - 1e-6)
     assert np.isnan(nystroem.dual_objective_).all()
-    fourier = M3MIML(gamma=0.3, approximation="fourier", n_components=2000).fit(bags, Y)
+    fourier = M3MIML(gamma=0.3, random_state=0, approximation="fourier", n_components=2000).fit(bags, Y)
     assert_allclose(fourier.primal_objective_, exact.primal_objective_, rtol=0.05)
     for model in (nystroem, fourier):
         agreement = np.corrcoef(model.decision_function(bags).ravel(), exact.decision_function(bags).ravel())[0, 1]
         assert agreement > 0.98
         assert_array_equal(clone(model).fit(bags, Y).decision_function(bags), model.decision_function(bags))
     linear = M3MIML(kernel="linear").fit(bags, Y)
-    primal = M3MIML(kernel="linear", approximation="primal", tol=1e-4, max_iter=100_000).fit(bags, Y)
+    primal = M3MIML(kernel="linear", random_state=0, approximation="primal", tol=1e-4, max_iter=100_000).fit(bags, Y)
     assert_allclose(primal.primal_objective_, linear.primal_objective_, rtol=5e-3)
 
 

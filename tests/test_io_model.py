@@ -32,8 +32,10 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC, LinearSVC
 
 import bagwise
+from bagwise.annotation import LSBCMM, MIMLFast, ORedForest, ORedLogisticRegression, SupportInstanceMachine
 from bagwise.bags import Bags
 from bagwise.catalog import CATALOG, make_model
+from bagwise.classification import M3MIML, MIMLSVM
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io import files, load, model, save
 from bagwise.io.values import MAX_DEPTH
@@ -474,7 +476,8 @@ class TestBagwise:
     def test_ored_logistic_regression(self, parameters, path):
         estimator = bagwise.ORedLogisticRegression(**parameters).fit(BAGS, Y)
         back = round_trip(estimator, path)
-        assert same(vars(back), vars(estimator))
+        assert vars(back).keys() == vars(estimator).keys()
+        assert all(same(vars(back)[name], value) for name, value in vars(estimator).items())
         assert_predicts_alike(back, estimator, BAGS, Y)
 
     def test_class_names_of_any_kind(self, path):
@@ -534,6 +537,47 @@ class TestBagwise:
         estimator = bagwise.ORedLogisticRegression().fit(BAGS, Y)
         bagwise.save(estimator, str(path))
         assert_array_equal(bagwise.load(str(path)).predict(BAGS), estimator.predict(BAGS))
+
+    @pytest.mark.parametrize(
+        ("estimator", "renamed", "added"),
+        [
+            (ORedLogisticRegression(), "log_likelihood_history_", {}),
+            (ORedForest(5, n_rounds=2, n_round_trees=5, random_state=0), "log_likelihood_history_", {"callback": None}),
+            (LSBCMM(random_state=0), "elbo_history_", {}),
+            (MIMLFast(max_epochs=12, random_state=0), "validation_loss_history_", {}),
+            (M3MIML(gamma=0.3), None, {}),
+            (MIMLSVM(gamma=0.3, distance="average", random_state=0), None, {}),
+            (SupportInstanceMachine(alpha=1e-2, aggregation="max"), None, {}),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_files_of_earlier_versions(self, estimator, renamed, added, path):
+        """They knew no kept parameters, and other names of the history; they predict what they did."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimator.fit(BAGS, Y)
+        save(estimator, path)
+
+        def make_older(document):
+            state, params = document["estimator"]["state"], document["estimator"]["params"]
+            for name in type(estimator)._kept_parameters:
+                del state[f"{name}_"]
+            if renamed is not None:
+                state[renamed] = state.pop("objective_history_")
+            params.update(added)
+
+        rewrite(path, make_older)
+        back = load(path)
+        assert vars(back).keys() == vars(estimator).keys()
+        assert all(same(vars(back)[name], value) for name, value in vars(estimator).items())
+        assert_predicts_alike(back, estimator, BAGS, Y)
+        if renamed is not None:
+            assert same(getattr(back, renamed), estimator.objective_history_)
+
+    def test_an_attribute_cannot_hide_behind_a_property(self, path):
+        save(ORedLogisticRegression().fit(BAGS, Y), path)
+        rewrite(path, lambda document: document["estimator"]["state"].update({"_has_background": True}))
+        refuses(path, "cannot have an attribute '_has_background'")
 
     def test_a_seed_that_cannot_be_saved(self, path):
         estimator = bagwise.ORedLogisticRegression(random_state=np.random.RandomState(0)).fit(BAGS, Y)

@@ -12,7 +12,7 @@ import joblib
 from bagwise.exceptions import BagwiseError, in_words
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
-from bagwise.workflow.store import FOLDER, entry_path, forget_others, read_entry, write_entry
+from bagwise.workflow.store import entry_path, forget_others, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
 
@@ -46,7 +46,6 @@ def featurize_folder(
         if not _is_text(name)
     }
     names = [name for name in names if _is_text(name)]
-    (run / FOLDER).mkdir(exist_ok=True)
     entries = {name: entry_path(run, medium.name, settings.to_dict(), folder, name) for name in names}
     for name, path in entries.items():
         kept = read_entry(path)

@@ -15,7 +15,8 @@ from bagwise.io.annotations.annotations import write_json
 NAME = "manifest.json"
 FORMAT, VERSION = "bagwise-run", 2
 STATE = ".run"  # what a run needs to be opened again
-HIDDEN = (STATE, ".features")
+FEATURES = ".features"  # the bags of each file
+HIDDEN = (STATE, FEATURES)
 UNFINISHED, WRITING, FINISHED = "unfinished", "writing", "finished"
 
 _locks: dict[Path, list[Any]] = {}  # open runs of this process: descriptor of the lock, number of holders
@@ -59,6 +60,7 @@ def start_run(out: Path, identity: dict[str, Any], overwrite: bool) -> dict[str,
         old = None
     if old is None:
         write_manifest(out, {"identity": identity, "status": UNFINISHED})
+    (out / FEATURES).mkdir(exist_ok=True)
     for torn in out.rglob(".*.tmp"):  # left by a process that was killed while it wrote
         torn.unlink(missing_ok=True)
     return old if old is not None and old.get("version") == VERSION else None

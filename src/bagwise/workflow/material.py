@@ -24,8 +24,8 @@ from bagwise.memory import check_allocation
 from bagwise.report.result import Problem
 from bagwise.workflow.featurize import Progress, featurize_folder, refuse_files
 from bagwise.workflow.labels import match_labels
-from bagwise.workflow.manifest import STATE
-from bagwise.workflow.store import FOLDER, entry_path, fingerprint, forget_others, read_entry, write_entry
+from bagwise.workflow.manifest import FEATURES, STATE
+from bagwise.workflow.store import entry_path, fingerprint, forget_others, read_entry, write_entry
 
 TABLE = "table"
 TOLD = "told.json"
@@ -281,10 +281,10 @@ def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str,
     """The material of a run that was made before, from what was kept in its folder."""
     bags = {}
     for name, entry in kept["entries"].items():
-        file = read_entry(run / FOLDER / entry)
+        file = read_entry(run / FEATURES / entry)
         if file is None:
             raise FormatError(
-                f"{run / FOLDER / entry}: what was found in {name} is missing or damaged; run the bagwise annotate "
+                f"{run / FEATURES / entry}: what was found in {name} is missing or damaged; run the bagwise annotate "
                 "that made the run once more."
             )
         bags[name] = file

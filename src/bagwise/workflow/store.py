@@ -21,8 +21,8 @@ from bagwise.bags import as_column
 from bagwise.exceptions import FormatError
 from bagwise.featurize.files import FileBags
 from bagwise.io.files import atomic_write, is_storable, read_archive, write_archive
+from bagwise.workflow.manifest import FEATURES
 
-FOLDER = ".features"
 LAYOUT = 2  # of an entry; entries of another layout are not taken
 
 
@@ -41,7 +41,7 @@ def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, n
     """Where the bags of a file are kept."""
     status = (folder / name).stat()
     key = fingerprint([__version__, LAYOUT, medium, settings, name, status.st_size, status.st_mtime_ns])
-    return run / FOLDER / f"{key}.zip"
+    return run / FEATURES / f"{key}.zip"
 
 
 def write_entry(path: Path, bags: FileBags) -> None:
@@ -69,7 +69,7 @@ def write_entry(path: Path, bags: FileBags) -> None:
 def forget_others(run: Path, kept: Iterable[Path]) -> None:
     """Remove the entries of files that are gone or were changed."""
     names = {path.name for path in kept}
-    for path in (run / FOLDER).glob("*.zip"):
+    for path in (run / FEATURES).glob("*.zip"):
         if path.name not in names:
             path.unlink(missing_ok=True)
 
