@@ -412,6 +412,9 @@ class Heading(str):
 
     __hash__ = str.__hash__
 
+    def __str__(self):
+        return self  # text made from it counts on
+
 
 def count_comparisons(work):
     Heading.n_compared = 0
