@@ -1,6 +1,5 @@
 """Every format: what is written comes back, to the last bit where the format can hold it."""
 
-import timeit
 import warnings
 from pathlib import Path
 
@@ -413,6 +412,9 @@ class Heading(str):
 
     __hash__ = str.__hash__
 
+    def __str__(self):
+        return self  # text made from it counts on
+
 
 def count_comparisons(work):
     Heading.n_compared = 0
@@ -441,9 +443,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_many_columns_take_time_in_proportion(name):
+def test_many_columns_take_comparisons_in_proportion(name):
     few, many = (count_comparisons(lambda n=n: WIDE[name](n)) for n in (2_000, 20_000))
     assert few <= 20 * 2_000
     assert many <= 20 * 20_000
-    fast, slow = (min(timeit.repeat(lambda n=n: WIDE[name](n), number=1, repeat=5)) for n in (2_000, 20_000))
-    assert slow < 40 * fast, "ten times the columns, about ten times the time"

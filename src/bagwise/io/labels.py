@@ -207,30 +207,14 @@ def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str, join: bo
     if not pairs:
         raise FormatError(f"{path}: there is a heading but no row below it; add a row for each bag.")
     as_lists = next(((line, cell) for line, _, cell in pairs if LIST_MARK in cell), None)
-    found: dict[str, list[str]] = {}
-    rows: dict[str, int] = {}
-    problems = []
-    for line, cell, labels in pairs:
-        name = _checked_name(cell, line, path)
-        if name in found and as_lists is not None:
-            problem = (
-                f"{path}, row {line}: the name {name!r} stands on row {rows[name]} already, but row {as_lists[0]} "
-                f"lists several labels in one cell ({as_lists[1]!r})"
-            )
-            problems.append(_repeated(name, f"{problem}; use one row a name, or one label a row.", problem, join))
-        rows.setdefault(name, line)
-        known = found.setdefault(name, [])
-        known.extend(label for label in _split_list(labels) if label not in known)
-    form = "one row a bag, its labels in one cell separated by ;" if as_lists else "rows of bag and label"
-    classes = sorted({label for labels in found.values() for label in labels})
-    return _table(found, rows, f"{form}, {how}", classes, problems)
-
-
-def _repeated(name: str, message: str, problem: str, join: bool) -> tuple[str, str]:
-    """A second row of a name: an error, or a problem to report where the rows are joined."""
-    if not join:
-        raise FormatError(message)
-    return name, f"{problem}; it was given the labels of both rows."
+    form, once = "rows of bag and label", None
+    if as_lists is not None:
+        form = "one row a bag, its labels in one cell separated by ;"
+        why = f", but row {as_lists[0]} lists several labels in one cell ({as_lists[1]!r})"
+        once = why, "use one row a name, or one label a row"
+    rows = [(line, name, _split_list(labels)) for line, name, labels in pairs]
+    classes = sorted({label for _, _, labels in rows for label in labels})
+    return _gathered(rows, path, f"{form}, {how}", classes, join, once)
 
 
 def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
@@ -246,32 +230,36 @@ def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
     twice = first_repeated(classes)
     if twice is not None:
         raise FormatError(f"{path}, row {table.lines[0]}: two columns are named {twice!r}; remove one of them.")
-    found: dict[str, list[str]] = {}
-    rows: dict[str, int] = {}
-    problems = []
-    for line, row in zip(table.lines[1:], table.rows[1:], strict=True):
-        name = _checked_name(row[0], line, path)
-        if name in found:
-            problem = f"{path}, row {line}: the name {name!r} stands on row {rows[name]} already"
-            problems.append(_repeated(name, f"{problem}; remove one.", problem, join))
-        rows.setdefault(name, line)
-        known = found.setdefault(name, [])
-        given = [label for label, cell in zip(classes, row[1:], strict=True) if ONE_HOT[cell.casefold()]]
-        known.extend(label for label in given if label not in known)
+    rows = [
+        (line, row[0], [label for label, cell in zip(classes, row[1:], strict=True) if ONE_HOT[cell.casefold()]])
+        for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
+    ]
     how = f"one row a bag and a column of 0 and 1 for each label, {_source(table)}"
-    return _table(found, rows, how, classes, problems)
+    return _gathered(rows, path, how, classes, join, ("", "remove one"))
 
 
-def _table(
-    found: dict[str, list[str]], rows: dict[str, int], form: str, classes: list[str], problems: list[tuple[str, str]]
-) -> LabelTable:
-    return LabelTable(list(found), list(found.values()), list(rows.values()), form, classes, problems)
-
-
-def _checked_name(cell: str, line: int, path: Any) -> str:
-    if not cell:
-        raise FormatError(f"{path}, row {line}: the name of the bag is missing; write it in the first column.")
-    return undefuse(cell)
+def _gathered(
+    rows: list[tuple[int, str, list[str]]], path: Any, form: str, classes: list[str], join: bool,
+    once: tuple[str, str] | None,
+) -> LabelTable:  # fmt: skip
+    """The labels of each name; `once` says why and with which cure a name may stand on one row only, if it may."""
+    found: dict[str, dict[str, None]] = {}
+    lines: dict[str, int] = {}
+    problems = []
+    for line, cell, labels in rows:
+        if not cell:
+            raise FormatError(f"{path}, row {line}: the name of the bag is missing; write it in the first column.")
+        name = undefuse(cell)
+        if name in found and once is not None:
+            problem = f"{path}, row {line}: the name {name!r} stands on row {lines[name]} already{once[0]}"
+            if not join:
+                raise FormatError(f"{problem}; {once[1]}.")
+            problems.append((name, f"{problem}; it was given the labels of both rows."))
+        lines.setdefault(name, line)
+        found.setdefault(name, {}).update(dict.fromkeys(labels))
+    return LabelTable(
+        list(found), [list(labels) for labels in found.values()], list(lines.values()), form, classes, problems
+    )
 
 
 def _split_list(cell: str) -> list[str]:

@@ -28,11 +28,14 @@ Piece = Mapping[str, Sequence[Any]]
 def write_results(pieces: Iterable[Piece], path: str | os.PathLike[str], about: Mapping[str, Any]) -> int:
     """Write pieces of one table; the ending of `path` (.csv, .jsonl or .parquet) says how. Gives the number of rows."""
     path = Path(path)
-    if path.suffix not in WRITERS:
-        raise InputError(f"Results are written as {', '.join(WRITERS)}, not as {path.suffix!r} ({path}).")
-    n_rows = WRITERS[path.suffix](pieces, path, about)
-    if path.suffix != ".parquet":
-        write_about(path, about)
+    if path.suffix == ".parquet":
+        return _write_parquet(pieces, path, about)
+    if path.suffix not in TEXT_WRITERS:
+        known = ", ".join([*TEXT_WRITERS, ".parquet"])
+        raise InputError(f"Results are written as {known}, not as {path.suffix!r} ({path}).")
+    with atomic_write(path, "w") as file:
+        n_rows = TEXT_WRITERS[path.suffix](pieces, file)
+    write_about(path, about)
     return n_rows
 
 
@@ -94,17 +97,10 @@ def write_json_pieces(pieces: Iterable[Piece], file: Any) -> int:
     return n_rows
 
 
-def _to_csv(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
-    with atomic_write(path, "w") as file:
-        return write_csv_pieces(pieces, file)
+TEXT_WRITERS = {".csv": write_csv_pieces, ".jsonl": write_json_pieces}
 
 
-def _to_json(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
-    with atomic_write(path, "w") as file:
-        return write_json_pieces(pieces, file)
-
-
-def _to_parquet(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
+def _write_parquet(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
     arrow = import_pyarrow("Writing parquet")
     text = json.dumps(about, ensure_ascii=False, default=plain_value)
     writer, n_rows = None, 0
@@ -131,6 +127,3 @@ def _usable(arrow: Any, field: Any) -> Any:
     if arrow.types.is_list(field.type) and arrow.types.is_null(field.type.value_type):
         return arrow.field(field.name, arrow.list_(arrow.string()))
     return field
-
-
-WRITERS = {".csv": _to_csv, ".jsonl": _to_json, ".parquet": _to_parquet}

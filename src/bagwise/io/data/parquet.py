@@ -33,8 +33,10 @@ from bagwise.io.data.parquet_file import (
     NEEDED_BY,
     arrow_errors,
     arrow_values,
+    matrix_of,
     nested_columns,
     open_file,
+    plain_labels,
     python_values,
     read_about,
     text_columns,
@@ -202,7 +204,7 @@ class ParquetBags:
                 else:
                     values = python_values(self._arrow, batch.column(0))
                     rows = values if self.form == "nested" else [values]
-                    labels = _plain([label for row in rows for label in row or ()])
+                    labels = plain_labels([label for row in rows for label in row or ()])
                 found.update(label for label in labels if label is not None)
         self.class_names = sorted(found, key=lambda label: (str(type(label)), label))
 
@@ -268,7 +270,7 @@ class ParquetBags:
             return to_dataset(long, self.path.stem, lambda row: where(int(row_of[row])))
         instance_labels, locations = None, None
         if roles.instance_label is not None:
-            instance_labels = _plain(python_values(self._arrow, self._column(table, roles.instance_label)))
+            instance_labels = plain_labels(python_values(self._arrow, self._column(table, roles.instance_label)))
         if roles.location is not None:
             texts = python_values(self._arrow, self._column(table, roles.location))
             locations = parse_locations((text or "" for text in texts), where)
@@ -359,24 +361,13 @@ class ParquetBags:
         sizes = np.asarray(self._arrow.compute.list_value_length(instances))
         if (sizes == 0).any():
             raise FormatError(f"{where(int(np.argmin(sizes)))}: the bag is empty; remove its row.")
-        X, names = self._matrix(instances.flatten()), self.feature_names
+        X = matrix_of(self._arrow, instances.flatten(), self.path).astype(self.dtype, copy=False)
+        names = self.feature_names
         if names is not None and len(names) != X.shape[1]:
             raise FormatError(
                 f"{self.path}: instances have {X.shape[1]} features but the metadata names {len(names)}; make it anew."
             )
         return X, sizes
-
-    def _matrix(self, rows: Any) -> np.ndarray:
-        """(m, d) array of a list array whose lists all have one length."""
-        if rows.null_count:
-            raise FormatError(f"{self.path}: an instance is missing (null); remove it.")
-        widths = np.asarray(self._arrow.compute.list_value_length(rows))
-        if len(widths) == 0 or widths.min() != widths.max() or widths[0] == 0:
-            raise FormatError(f"{self.path}: instances differ in their number of features; give all the same.")
-        values = rows.flatten()
-        if values.null_count:
-            raise FormatError(f"{self.path}: a feature is missing (null); fill in a number.")
-        return arrow_values(values).astype(self.dtype, copy=False).reshape(len(widths), int(widths[0]))
 
     def _nested_labels(self, table: Any, sizes: np.ndarray, where: Any) -> list[Any] | None:
         """The label of every instance, None where unknown."""
@@ -387,15 +378,7 @@ class ParquetBags:
             if not isinstance(labels, list) or len(labels) != sizes[i]:
                 raise FormatError(f"{where(i)}: {INSTANCE_LABELS} do not hold one label for each instance.")
             flat += labels
-        return _plain(flat)
-
-
-def _plain(labels: list[Any]) -> list[Any]:
-    """Labels that are empty text are unknown."""
-    for label in labels:
-        if label is not None and type(label) not in (str, int):
-            raise ValueError(f"an instance label is {str(label)[:40]}; expected text or whole numbers")
-    return [None if label == "" else label for label in labels]
+        return plain_labels(flat)
 
 
 def _place(path: Path, first_row: int, row: int) -> str:

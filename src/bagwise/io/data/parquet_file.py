@@ -104,6 +104,27 @@ def arrow_values(column: Any) -> np.ndarray:
     return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
 
 
+def matrix_of(arrow: Any, rows: Any, path: Path) -> np.ndarray:
+    """(m, d) array of a list array whose lists all have one length."""
+    if rows.null_count:
+        raise FormatError(f"{path}: an instance is missing (null); remove it.")
+    widths = np.asarray(arrow.compute.list_value_length(rows))
+    if len(widths) == 0 or widths.min() != widths.max() or widths[0] == 0:
+        raise FormatError(f"{path}: instances differ in their number of features; give all the same.")
+    values = rows.flatten()
+    if values.null_count:
+        raise FormatError(f"{path}: a feature is missing (null); fill in a number.")
+    return arrow_values(values).reshape(len(widths), int(widths[0]))
+
+
+def plain_labels(labels: list[Any]) -> list[Any]:
+    """Labels of text or whole numbers; those that are empty text are unknown."""
+    for label in labels:
+        if label is not None and type(label) not in (str, int):
+            raise ValueError(f"an instance label is {str(label)[:40]}; expected text or whole numbers")
+    return [None if label == "" else label for label in labels]
+
+
 def is_nested_file(path: Path) -> bool:
     """Whether a parquet file has a row a bag; nothing but its schema is looked at."""
     arrow = import_pyarrow(NEEDED_BY)
