@@ -2,6 +2,7 @@
 
 import csv
 import json
+import random
 from dataclasses import replace
 
 import pytest
@@ -351,3 +352,25 @@ def test_bags_of_a_table_come_back(tmp_path):
     assert lines[0] == "page,line,label,probability,runner_up,noise,mode,bag,instance"
     path.write_text("\n".join([lines[0], lines[1].replace("spam", "ham")]) + "\n", encoding="utf-8")
     assert compare_marks(scene, read_marks(path, scene)) == ([(7, 0, "ham")], [])
+
+
+@pytest.mark.parametrize(("medium", "name"), PAIRS, ids=str)
+def test_cut_and_scrambled_files_raise_nothing_but_format_errors(tmp_path, medium, name):
+    scene = MAKERS[medium](tmp_path)
+    path = written(scene, tmp_path / "out", name)[0]
+    target = next(p for p in sorted(path.rglob("*.txt")) if p.stat().st_size) if path.is_dir() else path
+    raw = target.read_bytes()
+    rng = random.Random(0)
+    n_refused = 0
+    for i in range(60):
+        damaged = bytearray(raw[: rng.randrange(len(raw))] if i % 2 else raw)
+        for _ in range(0 if i % 4 == 1 else rng.randrange(1, 6)):
+            if damaged:
+                damaged[rng.randrange(len(damaged))] = rng.choice(b'0x"[]{},:\t\n-\xff')
+        target.write_bytes(bytes(damaged))
+        try:
+            compare_marks(scene, FORMATS[name].read(path, scene))
+        except FormatError as error:
+            n_refused += 1
+            assert path.name in str(error)
+    assert n_refused > 10
