@@ -2,6 +2,7 @@
 
 import csv
 import json
+import random
 from dataclasses import replace
 
 import pytest
@@ -249,7 +250,10 @@ BAD = [
     ("audio", "x.json", '[{"data": {"audio": "a.wav"}, "predictions": [{"result": [{"type": "labels", "value": 7}]}]}]',
      "task 1: expected"),
     ("audio", "x.json", "[7]", "task 1: expected"),
+    ("image", "x.json", '[{"image": "a.png", "label": [{"points": [], "polygonlabels": ["Kuh"]}]}]', "without points"),
+    ("image", "x.json", '[{"image": "a.png", "label": [{"points": [[1]], "polygonlabels": ["Kuh"]}]}]', "task 1: "),
     ("image", "x.json", '{"images": []}', "no COCO data set"),
+    ("image", "x.json", '{"images": [], "categories": [], "annotations": null}', "no COCO data set"),
     ("image", "x.json", '[{"image_id": 1, "category_id": 9, "bbox": [1, 2, 3, 4]}]', "annotation 1: expected a bbox"),
     ("image", "x.json", '[{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3]}]', "annotation 1: expected a bbox"),
     ("image", "x.json", '[{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, "x"]}]', "annotation 1: bbox is 'x'"),
@@ -348,3 +352,25 @@ def test_bags_of_a_table_come_back(tmp_path):
     assert lines[0] == "page,line,label,probability,runner_up,noise,mode,bag,instance"
     path.write_text("\n".join([lines[0], lines[1].replace("spam", "ham")]) + "\n", encoding="utf-8")
     assert compare_marks(scene, read_marks(path, scene)) == ([(7, 0, "ham")], [])
+
+
+@pytest.mark.parametrize(("medium", "name"), PAIRS, ids=str)
+def test_cut_and_scrambled_files_raise_nothing_but_format_errors(tmp_path, medium, name):
+    scene = MAKERS[medium](tmp_path)
+    path = written(scene, tmp_path / "out", name)[0]
+    target = next(p for p in sorted(path.rglob("*.txt")) if p.stat().st_size) if path.is_dir() else path
+    raw = target.read_bytes()
+    rng = random.Random(0)
+    refused = []
+    for i in range(60):
+        damaged = bytearray(raw[: rng.randrange(len(raw))] if i % 2 else raw)
+        for _ in range(0 if i % 4 == 1 else rng.randrange(1, 6)):
+            if damaged:
+                damaged[rng.randrange(len(damaged))] = rng.choice(b'0x"[]{},:\t\n-\xff')
+        target.write_bytes(bytes(damaged))
+        try:
+            compare_marks(scene, FORMATS[name].read(path, scene))
+        except FormatError as error:
+            refused.append(str(error))
+    assert len(refused) > 10
+    assert all(path.name in message for message in refused)

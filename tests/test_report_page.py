@@ -157,7 +157,7 @@ def test_the_page_of_a_table_has_no_pictures(tmp_path):
     assert choose_pieces(scene) == []
 
 
-@pytest.mark.parametrize("name", ["jinja2", "matplotlib"])
+@pytest.mark.parametrize("name", ["jinja2", "matplotlib", "matplotlib.image"])
 def test_a_missing_library_is_told_before_any_work(monkeypatch, tmp_path, name):
     monkeypatch.setitem(sys.modules, name, None)  # import then raises ImportError
     with pytest.raises(ImportError, match=rf"page needs matplotlib and jinja2, and .*{name}.*bagwise\[report\]"):

@@ -228,6 +228,8 @@ def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
 
 def _mark_place(value: Row, file: Row) -> dict[str, Any]:
     points = [[float(x) * file["width"] / 100, float(y) * file["height"] / 100] for x, y in value["points"]]
+    if not points:
+        raise ValueError("a polygon without points")
     return {"polygon": points}
 
 

@@ -23,8 +23,8 @@ N_PICTURES = 12
 def check_page_can_be_made() -> None:
     """Refuse at once, before long work, where a library that pages need is missing."""
     try:
-        import_module("jinja2")
-        import_module("matplotlib.image")
+        for name in ("jinja2", "matplotlib", "matplotlib.image"):
+            import_module(name)
     except ImportError as error:
         raise ImportError(
             f"The page needs matplotlib and jinja2, and {error}; pip install 'bagwise[report]', or pass --no-page."

@@ -58,7 +58,7 @@ def read_coco(path: Path, annotations: Annotations) -> Marks:
         try:
             images = {image["id"]: names(str(image["file_name"])) for image in document["images"]}
             categories = {category["id"]: labels(str(category["name"])) for category in document["categories"]}
-            regions = document["annotations"]
+            regions = list(document["annotations"])
         except (TypeError, KeyError, AttributeError) as error:
             raise FormatError(
                 f"{path}: it is no COCO data set, which holds images, categories and annotations ({error!r})."

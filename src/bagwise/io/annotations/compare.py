@@ -122,10 +122,9 @@ def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.n
         if len(exact[m]):
             matched[m] = int(exact[m][0])
             continue
-        overlap = boxes[tuple(key for key in _COLUMNS if key in mark)].overlap(mark)
-        near = np.flatnonzero(overlap >= LEAST_OVERLAP)
+        near, overlap = boxes[tuple(key for key in _COLUMNS if key in mark)].overlapping(mark)
         if len(near):
-            order = np.lexsort((-overlap[near], ~shown[near], taken[near]))
+            order = np.lexsort((-overlap, ~shown[near], taken[near]))
             matched[m] = int(near[order[0]])
             taken[matched[m]] = True
     return matched
@@ -141,6 +140,7 @@ class _Boxes:
         edges = np.array([[span[axis] for axis in self.axes] for span in spans], dtype=float)
         self.low, self.high = edges.reshape(-1, len(self.axes) or 1, 2).transpose(2, 0, 1)
         self.order = np.argsort(self.low[:, 0], kind="stable")
+        self.sorted_low = self.low[self.order, 0]
         rounding = np.array([ROUNDING[axis] for axis in self.axes] or [0.0])
         self.rounding = np.minimum(rounding, ROUNDING_SHARE * (self.high - self.low)) + 1e-9
 
@@ -149,29 +149,36 @@ class _Boxes:
         low, high = np.array([span[axis] for axis in self.axes], dtype=float).T
         return low, high
 
+    def _beginning(self, first: float, last: float) -> np.ndarray:
+        """Indices of the instances that begin between two points of the first axis: only these need a look."""
+        left = np.searchsorted(self.sorted_low, first, side="left")
+        right = np.searchsorted(self.sorted_low, last, side="right")
+        return np.sort(self.order[left:right])
+
     def equal(self, mark: Mark) -> np.ndarray:
         """Indices of the instances that lie where the mark does, the nearest first."""
         if not self.axes:
             return np.empty(0, dtype=int)
         low, high = self._of(mark)
-        sorted_low = self.low[self.order, 0]  # only those that begin where the mark does need a look
         reach = ROUNDING[self.axes[0]] + 1e-9
-        first = np.searchsorted(sorted_low, low[0] - reach, side="left")
-        last = np.searchsorted(sorted_low, low[0] + reach, side="right")
-        near = np.sort(self.order[first:last])
+        near = self._beginning(low[0] - reach, low[0] + reach)
         away = np.abs(self.low[near] - low), np.abs(self.high[near] - high)
         near_enough = np.all(np.maximum(*away) <= self.rounding[near], axis=1)
         distance = (away[0] + away[1]).sum(axis=1)[near_enough].round(6)
         return near[near_enough][np.argsort(distance, kind="stable")]
 
-    def overlap(self, mark: Mark) -> np.ndarray:
-        """Intersection over union of each instance and the mark."""
+    def overlapping(self, mark: Mark) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the instances that overlap a mark enough, and intersection over union of each."""
         if not self.axes:
-            return np.zeros(0)
+            return np.empty(0, dtype=int), np.empty(0)
         low, high = self._of(mark)
-        together = np.maximum(np.minimum(self.high, high) - np.maximum(self.low, low), 0.0).prod(axis=1)
-        either = (self.high - self.low).prod(axis=1) + max((high - low).prod(), 0.0) - together
-        return np.divide(together, either, out=np.zeros(len(together)), where=either > 0)
+        near = self._beginning(2 * low[0] - high[0], high[0])  # what begins before that is too long or too far away
+        together = np.minimum(self.high[near], high) - np.maximum(self.low[near], low)
+        area = np.maximum(together, 0.0).prod(axis=1)
+        union = (self.high[near] - self.low[near]).prod(axis=1) + max((high - low).prod(), 0.0) - area
+        share = np.divide(area, union, out=np.zeros(len(near)), where=union > 0)
+        enough = share >= LEAST_OVERLAP
+        return near[enough], share[enough]
 
 
 def intervals(place: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

@@ -138,7 +138,7 @@ def read_label_studio(path: Path, annotations: Annotations) -> Marks:
                 if value is not None:
                     place = facts.place(value, files[name]) if name in files else {}
                     plain = {k: v if k == "polygon" else read_number(v, k, source) for k, v in place.items()}
-                    given = value.get(facts.kind) or [""]
+                    given = [*value.get(facts.kind, ())] or [""]
                     rows += [{"source": source, "file": name, **plain, "label": labels(str(g))} for g in given]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, FormatError):
