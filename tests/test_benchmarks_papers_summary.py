@@ -2,9 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
+from benchmarks.papers import data as sources
+from benchmarks.papers.catalog import EXPERIMENTS
+from benchmarks.papers.experiment import Report
 from benchmarks.papers.reproduce import ROOT
-from benchmarks.papers.summary import BLOCKS, TOLD_MORE, between_marks
+from benchmarks.papers.runs import Store
+from benchmarks.papers.summary import BLOCKS, TOLD_MORE, Block, between_marks, rows_of
 
 PAGE = ROOT / "docs" / "results.md"
 
@@ -70,3 +75,20 @@ def test_the_summary_is_the_best_of_the_pages_tables(block):
         assert all(method in dict.fromkeys(m for m, _ in known) for method in re.findall(r"\((.+?)\)", line))
         n_checked += 1
     assert n_checked == sum(any(who == "ours" for _, who in known) for known in figures.values()) > 0
+
+
+@pytest.mark.parametrize("experiment", ["briggs2013-table-3a", "briggs2013-table-3c"])
+@pytest.mark.parametrize(("file", "title", "best"), [
+    ("hja_birdsong", "HJA", "ored-background"),  # half of its instances carry no label
+    ("hja_birdsong_filtered", "HJA filtered", "ored"),
+])  # fmt: skip
+def test_our_own_stand_for_us_whatever_the_data(experiment, file, title, best, tmp_path, monkeypatch):
+    np.savez(tmp_path / f"{file}.npz", X=np.zeros((2, 1)))  # is asked whether it is there, not read
+    monkeypatch.setenv("BAGWISE_DATA", str(tmp_path))
+    assert sources.path_of("voc12") is None
+    store = Store(tmp_path / "runs.jsonl")
+    for run in EXPERIMENTS[experiment].runs(False):
+        store.add(run, [{"accuracy": 0.9 if run.method == best else 0.5}], 0.0)
+    reports: dict[str, Report] = {experiment: EXPERIMENTS[experiment].report(store, False, tmp_path)}
+    ((data, ours, *_),) = rows_of(Block("", (experiment,)), reports)
+    assert (data, ours) == (title, f"90.0 ({best})")

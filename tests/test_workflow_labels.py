@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bagwise.featurize._result import FileBags
+from bagwise.featurize.files import FileBags
 from bagwise.io.labels import LabelTable
 from bagwise.workflow.labels import match_labels
 

@@ -53,12 +53,15 @@ class Source:
         Why figures may differ from the published ones.
     drop_absent : bool
         Leave out classes that no bag carries, as Pham et al. do with two letters.
+    unlabelled : bool
+        Whether many instances carry no label, which asks for a background class (benchmarks/ored_background.py).
     """
 
     file: str
     title: str
     reason: str | None = None
     drop_absent: bool = False
+    unlabelled: bool = False
 
 
 SOURCES: dict[str, Source] = {
@@ -67,7 +70,7 @@ SOURCES: dict[str, Source] = {
     "carroll-24": Source("letter_carroll_rebuilt", "Letter-Carroll", DRAWN, drop_absent=True),
     "frost-24": Source("letter_frost_rebuilt", "Letter-Frost", DRAWN, drop_absent=True),
     "hja-filtered": Source("hja_birdsong_filtered", "HJA filtered"),
-    "hja": Source("hja_birdsong", "HJA"),
+    "hja": Source("hja_birdsong", "HJA", unlabelled=True),
     "hja-experts": Source("hja_birdsong_experts", "HJA, experts' labels"),
     "msrc": Source("msrc_v2", "MSRC v2", RESTORED),
     "voc12": Source("voc12", "VOC 2012"),

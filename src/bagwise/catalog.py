@@ -1,8 +1,13 @@
-"""Short names for complete models: what the command line and the benchmarks call them."""
+"""Short names for complete models: what the command line, the benchmarks and the papers' tables call them.
+
+Every entry is a function of settings: ``CATALOG["ored"](l2=0.01)``. They are the learner's own; models on Fourier
+features also take `gamma`, that of the features, and `ored-rbf` the `width` and `size` of its dictionary.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -26,29 +31,52 @@ from bagwise.pipeline import make_pipeline
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 
 
-def _standardized(*steps: Any) -> Any:
+def standardized(*steps: Any) -> Any:
+    """Features of mean 0 and deviation 1, then `steps`."""
     return make_pipeline(PerInstance(StandardScaler()), *steps)
 
 
-def _unit_range(*steps: Any) -> Any:
+def unit_range(*steps: Any) -> Any:
+    """Features between 0 and 1, then `steps`."""
     return make_pipeline(PerInstance(MinMaxScaler()), *steps)
 
 
-def _clpl_scaled(*steps: Any) -> Any:
+def clpl_scaled(*steps: Any) -> Any:
+    """Features scaled as Briggs et al. do, then `steps`."""
     return make_pipeline(PerInstance(CLPLScaler()), *steps)
 
 
-def _fourier(*steps: Any) -> Any:
-    """The nonlinear form of Briggs et al.: scaled, Fourier features, scaled again."""
-    features = RandomFourierFeatures(gamma="scale", n_components=50, random_state=0)
-    return _clpl_scaled(PerInstance(features), PerInstance(CLPLScaler()), *steps)
+def fourier(*steps: Any, gamma: float | str = "scale") -> Any:
+    """The nonlinear form of Briggs et al. (2013), section 5.2.5: scaled, 50 Fourier features, scaled again."""
+    features = RandomFourierFeatures(gamma=gamma, n_components=50, random_state=0)
+    return clpl_scaled(PerInstance(features), PerInstance(CLPLScaler()), *steps)
 
 
-def _sim(scaled: Callable[..., Any], options: dict[str, str]) -> Any:
-    return scaled(SupportInstanceMachine(**options))  # type: ignore[arg-type]
+def dictionary(*steps: Any, width: float, size: float | None, whiten: bool = False) -> Any:
+    """Standardized, then RBF similarities to some (or, with None, all) of the instances, then `steps`."""
+    features = RBFDictionary(width=width, size=size, whiten=whiten, random_state=0)
+    return standardized(PerInstance(features), *steps)
 
 
-SIM_VARIANTS: dict[str, dict[str, str]] = {
+def model_of(scaling: Callable[..., Any], learner: Callable[..., Any], /, **settings: Any) -> Any:
+    """A learner with these settings behind one of the scalings above."""
+    return scaling(learner(**settings))
+
+
+def told_model_of(classifier: Callable[..., Any], /, **settings: Any) -> Any:
+    """A scikit-learn classifier with these settings that is told the labels of the training instances."""
+    return standardized(SupervisedAnnotator(classifier(**settings)))
+
+
+def _fourier_sim(gamma: float | str = "scale", **settings: Any) -> Any:
+    return fourier(SupportInstanceMachine(**settings), gamma=gamma)
+
+
+def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **settings: Any) -> Any:
+    return dictionary(ORedLogisticRegression(l2=l2, **settings), width=width, size=size, whiten=True)
+
+
+SIM_VARIANTS: dict[str, dict[str, Any]] = {
     "sim-max": {"aggregation": "max"},
     "sim-softmax": {"aggregation": "softmax"},
     "sim-cccp": {"aggregation": "max", "solver": "cccp"},
@@ -56,32 +84,51 @@ SIM_VARIANTS: dict[str, dict[str, str]] = {
     "sim-hamming-softmax": {"loss": "hamming", "aggregation": "softmax"},
 }
 
-CATALOG: dict[str, Callable[[], Any]] = {
-    "ored": lambda: _standardized(ORedLogisticRegression()),
-    "ored-em": lambda: _standardized(ORedLogisticRegression(l2=0.0, solver="em", max_iter=50, tol=0.0)),
-    "ored-rbf": lambda: _standardized(
-        PerInstance(RBFDictionary(width=0.5, size=600, whiten=True, random_state=0)),
-        ORedLogisticRegression(l2=0.03),
-    ),
-    "ored-forest": lambda: ORedForest(random_state=0),
-    "ored-background": lambda: _standardized(ORedLogisticRegression(background=True)),
-    **{name: partial(_sim, _clpl_scaled, options) for name, options in SIM_VARIANTS.items()},
-    **{f"{name}-rff": partial(_sim, _fourier, options) for name, options in SIM_VARIANTS.items()},
-    "clpl": lambda: _clpl_scaled(CLPL()),
-    "mimlfast": lambda: _standardized(MIMLFast(random_state=0)),
-    "lsb-cmm": lambda: _standardized(LSBCMM(random_state=0)),
-    "m3miml": lambda: _unit_range(M3MIML()),
-    "mimlsvm": lambda: _unit_range(MIMLSVM(random_state=0)),
-    "mimlnn": lambda: _unit_range(MIMLNN(random_state=0)),
-    "mimlboost": lambda: _unit_range(MIMLBoost()),
-    "lr-supervised": lambda: _standardized(SupervisedAnnotator(LogisticRegression(max_iter=1000))),
-    "svm-supervised": lambda: _standardized(SupervisedAnnotator(LinearSVC())),
-    "most-frequent": lambda: MostFrequentAnnotator(),
+CATALOG: dict[str, Callable[..., Any]] = {
+    "ored": partial(model_of, standardized, ORedLogisticRegression),
+    "ored-em": partial(model_of, standardized, ORedLogisticRegression, l2=0.0, solver="em", max_iter=50, tol=0.0),
+    "ored-rbf": _ored_rbf,
+    "ored-forest": partial(ORedForest, random_state=0),
+    "ored-background": partial(model_of, standardized, ORedLogisticRegression, background=True),
+    **{
+        name: partial(model_of, clpl_scaled, SupportInstanceMachine, **variant)
+        for name, variant in SIM_VARIANTS.items()
+    },
+    **{f"{name}-rff": partial(_fourier_sim, **variant) for name, variant in SIM_VARIANTS.items()},
+    "clpl": partial(model_of, clpl_scaled, CLPL),
+    "mimlfast": partial(model_of, standardized, MIMLFast, random_state=0),
+    "lsb-cmm": partial(model_of, standardized, LSBCMM, random_state=0),
+    "m3miml": partial(model_of, unit_range, M3MIML),
+    "mimlsvm": partial(model_of, unit_range, MIMLSVM, random_state=0),
+    "mimlnn": partial(model_of, unit_range, MIMLNN, random_state=0),
+    "mimlboost": partial(model_of, unit_range, MIMLBoost),
+    "lr-supervised": partial(told_model_of, LogisticRegression, max_iter=1000),
+    "svm-supervised": partial(told_model_of, LinearSVC),
+    "most-frequent": MostFrequentAnnotator,
 }
 
 
-def make_model(name: str) -> Any:
-    """A fresh, unfitted model by its short name."""
+def make_model(name: str, **settings: Any) -> Any:
+    """A fresh, unfitted model by its short name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `CATALOG`.
+    **settings
+        Of the model, in place of the entry's own.
+
+    Examples
+    --------
+    >>> from bagwise.catalog import make_model
+    >>> make_model("ored-em", max_iter=10)[-1]
+    ORedLogisticRegression(l2=0.0, max_iter=10, solver='em', tol=0.0)
+    """
     if name not in CATALOG:
-        raise InputError(f"There is no model {name!r}; the models are {', '.join(CATALOG)}.")
-    return CATALOG[name]()
+        near = get_close_matches(name.lower(), CATALOG, n=5)
+        if near:
+            cure = f"did you mean {', '.join(near)}? docs/command-line.md lists all {len(CATALOG)}."
+        else:
+            cure = f"the models are {', '.join(CATALOG)}."
+        raise InputError(f"There is no model {name!r}; {cure}")
+    return CATALOG[name](**settings)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from bagwise.featurize._result import FileBags
+from bagwise.featurize.files import FileBags
 from bagwise.io.labels import LabelTable
 
 

@@ -1,0 +1,99 @@
+"""What the short names stand for, down to every setting that is not a default."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from bagwise.catalog import CATALOG, make_model
+from bagwise.exceptions import InputError
+
+STANDARD, UNIT, CLPL = "PerInstance(StandardScaler())", "PerInstance(MinMaxScaler())", "PerInstance(CLPLScaler())"
+FOURIER = f"{CLPL} > PerInstance(RandomFourierFeatures(gamma='scale', random_state=0)) > {CLPL}"
+SIM = {
+    "sim-max": "SupportInstanceMachine(aggregation='max')",
+    "sim-softmax": "SupportInstanceMachine()",
+    "sim-cccp": "SupportInstanceMachine(aggregation='max', solver='cccp')",
+    "sim-hamming-max": "SupportInstanceMachine(aggregation='max', loss='hamming')",
+    "sim-hamming-softmax": "SupportInstanceMachine(loss='hamming')",
+}
+MODELS = {
+    "ored": f"{STANDARD} > ORedLogisticRegression()",
+    "ored-em": f"{STANDARD} > ORedLogisticRegression(l2=0.0, max_iter=50, solver='em', tol=0.0)",
+    "ored-rbf": f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, size=600, whiten=True, width=0.5)) > "
+    "ORedLogisticRegression(l2=0.03)",
+    "ored-forest": "ORedForest(random_state=0)",
+    "ored-background": f"{STANDARD} > ORedLogisticRegression(background=True)",
+    **{name: f"{CLPL} > {machine}" for name, machine in SIM.items()},
+    **{f"{name}-rff": f"{FOURIER} > {machine}" for name, machine in SIM.items()},
+    "clpl": f"{CLPL} > CLPL()",
+    "mimlfast": f"{STANDARD} > MIMLFast(random_state=0)",
+    "lsb-cmm": f"{STANDARD} > LSBCMM(random_state=0)",
+    "m3miml": f"{UNIT} > M3MIML()",
+    "mimlsvm": f"{UNIT} > MIMLSVM()",
+    "mimlnn": f"{UNIT} > MIMLNN()",
+    "mimlboost": f"{UNIT} > MIMLBoost()",
+    "lr-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(max_iter=1000))",
+    "svm-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LinearSVC())",
+    "most-frequent": "MostFrequentAnnotator()",
+}
+
+
+def text_of(model):
+    """The steps of a model, each with all parameters that are not their defaults."""
+    if isinstance(model, Pipeline):
+        return " > ".join(text_of(step) for _, step in model.steps)
+    if not isinstance(model, BaseEstimator):
+        return repr(model)
+    defaults = {name: p.default for name, p in inspect.signature(type(model)).parameters.items()}
+    given = {n: v for n, v in model.get_params(deep=False).items() if repr(v) != repr(defaults[n])}
+    if list(given) == ["transformer"]:
+        return f"{type(model).__name__}({text_of(given['transformer'])})"
+    return f"{type(model).__name__}({', '.join(f'{n}={text_of(given[n])}' for n in sorted(given))})"
+
+
+def test_every_name_stands_for_one_model():
+    assert {name: text_of(make_model(name)) for name in CATALOG} == MODELS
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("ored", {"l2": 0.5}, f"{STANDARD} > ORedLogisticRegression(l2=0.5)"),
+        ("ored-em", {"l2": 2.0, "max_iter": 5},
+         f"{STANDARD} > ORedLogisticRegression(l2=2.0, max_iter=5, solver='em', tol=0.0)"),
+        ("ored-rbf", {"width": 0.2, "size": None, "l2": 2.0, "tol": 0.5},
+         f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, whiten=True, width=0.2)) > "
+         "ORedLogisticRegression(l2=2.0, tol=0.5)"),
+        ("sim-max-rff", {"gamma": 1e3, "alpha": 1e-9},
+         f"{FOURIER.replace(repr('scale'), '1000.0')} > SupportInstanceMachine(aggregation='max', alpha=1e-09)"),
+        ("lr-supervised", {"C": 2.0},
+         f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(C=2.0, max_iter=1000))"),
+        ("ored-forest", {"random_state": 3}, "ORedForest(random_state=3)"),
+    ],
+)  # fmt: skip
+def test_settings_replace_those_of_the_entry(name, settings, expected):
+    assert text_of(make_model(name, **settings)) == expected
+    assert text_of(CATALOG[name](**settings)) == expected
+    assert text_of(make_model(name)) == MODELS[name]  # and stay with that one model
+
+
+def test_a_wrong_name_gets_the_nearest():
+    with pytest.raises(InputError) as caught:
+        make_model("ORED-RFB")
+    message = str(caught.value)
+    assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
+    assert message.endswith("docs/command-line.md lists all 25.")
+    assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
+    with pytest.raises(InputError, match=", ".join(CATALOG)):
+        make_model("xyz")  # like none of them
+
+
+def test_the_page_that_the_message_names_lists_all():
+    page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Models\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)] == list(CATALOG)
