@@ -34,7 +34,8 @@ import numpy as np
 import bagwise
 model, source, target = bagwise.load(sys.argv[2]), sys.argv[3], sys.argv[4]
 if sys.argv[1] == "file":
-    from bagwise.batch import iter_dataset, predict_piece
+    from bagwise.io.data.pieces import iter_dataset
+    from bagwise.workflow.find import predict_piece
     from bagwise.io.results import write_results
     warm = next(iter_dataset(source, with_labels=False)[0])
     model.predict(warm.bags[:10])

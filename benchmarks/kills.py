@@ -25,7 +25,7 @@ from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
 from bagwise.bags import BagDataset
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
-from bagwise.training import fit_dataset
+from bagwise.workflow.fit import fit_dataset
 from benchmarks.common import Record, show
 
 KILLS = 50

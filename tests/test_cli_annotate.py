@@ -73,8 +73,8 @@ def test_exit_codes(scene, tmp_path):
     assert len({row["file"] for row in read_csv(tmp_path / "a" / "annotations.csv")}) == 6
     for arguments, code, message in (
         ((*base, "--out", tmp_path / "a", "--window", 3), 1, "holds another run"),
-        ((*base, "--out", tmp_path / "b", "--set", "window"), 2, "--set takes NAME=VALUE"),
-        ((*base, "--out", tmp_path / "b", "--set", "window=x"), 1, "takes a number"),
+        ((*base, "--out", tmp_path / "b", "--medium-set", "window"), 2, "--medium-set takes NAME=VALUE"),
+        ((*base, "--out", tmp_path / "b", "--medium-set", "window=x"), 1, "takes a number"),
         (base, 2, "Missing option '--out'"),
         (("annotate", tmp_path / "nowhere", "--labels", folder / "labels.csv", "--out", tmp_path / "b"), 1, "nowhere"),
         (("annotate", sounds, "--out", tmp_path / "b"), 1, "nothing to learn from"),
@@ -159,7 +159,7 @@ def test_pictures(tmp_path):
         tmp_path / "labels.csv",
         "--out",
         out,
-        "--set",
+        "--medium-set",
         "regions=mask",
         "--model",
         "ored",
@@ -175,7 +175,7 @@ def test_pictures(tmp_path):
     assert len(coco["annotations"]) == 18
     page = (out / "report.html").read_text(encoding="utf-8")
     assert page.count("<polygon") == 18
-    drawn = run("inspect", folder / "0.png", "--out", tmp_path / "stages", "--set", "regions=mask")
+    drawn = run("inspect", folder / "0.png", "--out", tmp_path / "stages", "--medium-set", "regions=mask")
     assert "60 x 40 points, 2 regions" in drawn.output
     assert (tmp_path / "stages" / "0.stages.png").read_bytes().startswith(b"\x89PNG")
 
@@ -208,7 +208,9 @@ def test_texts(tmp_path):
     table = "".join(f"{name},{';'.join(topics)}\n" for name, topics in truth.items() if name != "11.txt")
     (tmp_path / "labels.csv").write_text("document,labels\n" + table)
     out = tmp_path / "run"
-    result = run("annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--set", "keep=1", "--jobs", 1)
+    result = run(
+        "annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--medium-set", "keep=1", "--jobs", 1
+    )
     assert result.exit_code == 3
     assert "blank.txt is empty" in result.output
     rows = read_csv(out / "annotations.csv")
@@ -254,7 +256,7 @@ def test_series(tmp_path):
         out,
         "--model",
         "ored",
-        "--set",
+        "--medium-set",
         "step=128",
         "--jobs",
         1,
@@ -298,7 +300,7 @@ def test_inspect_draws_the_pieces_asked_for(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "a.wav"
     soundfile.write(path, 0.1 * rng.normal(size=16_000 * 5), 16_000)
-    result = run("inspect", path, "--set", "window=2", "--start", 2, "--pieces", 2)
+    result = run("inspect", path, "--medium-set", "window=2", "--start", 2, "--pieces", 2)
     assert result.exit_code == 0, result.output
     assert sorted(p.name for p in tmp_path.glob("*.png")) == ["a@2.stages.png", "a@4.stages.png"]
     for arguments, message in (
@@ -306,7 +308,10 @@ def test_inspect_draws_the_pieces_asked_for(tmp_path):
         ((tmp_path / "no.wav",), "no such file"),
         ((tmp_path / "a.txt",), "only recordings and pictures"),
         ((path, "--out", path), "for the pictures cannot be made"),
-        ((path, "--set", "low=1005", "--set", "high=1020"), "no point of the spectrogram from low=1005 to high=1020"),
+        (
+            (path, "--medium-set", "low=1005", "--medium-set", "high=1020"),
+            "no point of the spectrogram from low=1005 to high=1020",
+        ),
     ):
         failed = run("inspect", *arguments)
         assert failed.exit_code == 1

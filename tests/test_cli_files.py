@@ -209,7 +209,7 @@ class TestAnnotateTable:
         )
         sets = dict(zip(data.bag_names, data.label_sets, strict=True))
         assert all(row["label"] in sets[row["bag"]] for row in rows)
-        assert list(rows[0]) == ["bag", "instance", "label", "probability", "truth"]
+        assert list(rows[0]) == ["bag", "instance", "label", "probability", "truth", "runner_up", "mode"]
         model = bagwise.load(folder / "m.bagwise")
         assert [row["label"] for row in rows] == model.annotate(data.bags, data.label_sets).tolist()
         free = list(csv.DictReader(ok("annotate-table", folder / "m.bagwise", folder / "made.parquet", "--quiet",

@@ -15,7 +15,7 @@ from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.checkpoint import Checkpoint, fingerprint
 from bagwise.io.data.formats import write_dataset
-from bagwise.training import fit_dataset
+from bagwise.workflow.fit import fit_dataset
 
 LEARNERS = {
     "ored": lambda: ORedLogisticRegression(l2=0.1),

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bagwise.bags import BagDataset, Bags, columns_of, offsets_of, rows_of
-from bagwise.batch import iter_dataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.csv_long import write_csv_pieces
 from bagwise.io.data.formats import (
@@ -31,6 +30,7 @@ from bagwise.io.data.formats import (
 )
 from bagwise.io.data.long import feature_names_of, find_roles, with_labels
 from bagwise.io.data.parquet_write import write_pieces
+from bagwise.io.data.pieces import iter_dataset
 from bagwise.io.labels import LabelTable
 
 ONE_CLASS = ("mil-mat", "musk")  # formats with exactly one class, whose name is fixed

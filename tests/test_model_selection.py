@@ -17,8 +17,8 @@ from bagwise.exceptions import InputError
 from bagwise.io.tables import json_lines, write_csv, write_json_lines
 from bagwise.model_selection import evaluate, rank_loss_scorer, search_by_rank_loss, selection_curve, summarize
 from bagwise.preprocessing import PerInstance
-from bagwise.report.annotations import annotation_rows
 from bagwise.report.tables import format_summary, format_table
+from bagwise.workflow.find import annotate_piece
 
 
 @pytest.fixture(scope="module")
@@ -126,21 +126,26 @@ def test_summary_and_tables(data, tmp_path):
     assert format_table(["x", "y"], [["a", "1"], ["bb", "22"]], right=[1]) == "x    y\n------\na    1\nbb  22"
 
 
-def test_annotation_rows(data, tmp_path):
-    named = BagDataset(data.bags, data.Y, list("abc"), data.instance_labels, [f"w{i}" for i in range(50)])
-    labels = np.where(np.arange(data.bags.n_instances) == 1, -1, 2)
-    proba = np.tile([0.1, 0.2, 0.7], (len(labels), 1))
-    rows = annotation_rows(named, labels, proba)
-    assert rows[0] == {"bag": "w0", "instance": 0, "label": "c", "probability": 0.7, "truth": ""}
-    assert rows[1]["label"] == rows[1]["probability"] == ""
+def test_pieces_of_annotations(data, tmp_path):
+    """Labels, probabilities and truth by name, beside where each instance is, for tables that are annotated."""
+    named = BagDataset(
+        data.bags, data.Y, list("abc"), data.instance_labels, [f"w{i}" for i in range(50)],
+        locations={"second": np.arange(data.bags.n_instances) / 10},
+    )  # fmt: skip
+    model = ORedLogisticRegression().fit(named.bags, named.label_sets)
+    piece = annotate_piece(model, named, use_labels=True)
+    labels, proba = model.annotate(named.bags, named.label_sets), model.annotate_proba(named.bags, named.label_sets)
+    assert list(piece)[:5] == ["bag", "instance", "label", "probability", "truth"]
+    assert piece["label"] == labels.tolist()
+    np.testing.assert_allclose(piece["probability"], proba.max(axis=1), atol=5e-5)
+    assert piece["truth"][:2] == ["", "abc"[data.instance_labels.instances[1]]]
     start = data.bags.offsets[1]
-    assert rows[start]["bag"] == "w1"
-    assert rows[start]["instance"] == 0
-    write_csv(rows, tmp_path / "a.csv")
-    text = (tmp_path / "a.csv").read_text().splitlines()
-    assert text[0] == "bag,instance,label,probability,truth"
-    assert len(text) == len(rows) + 1
+    assert (piece["bag"][start], piece["instance"][start], piece["second"][start]) == ("w1", 0, start / 10)
+    assert set(piece["mode"]) == {"transductive"}
+    alone = annotate_piece(model, named, use_labels=False)
+    assert alone["label"] == model.predict_instances(named.bags).tolist()
     write_csv([], tmp_path / "empty.csv")
+    assert (tmp_path / "empty.csv").read_text() == "\n"
 
 
 def test_catalogue_makes_fresh_models(data):

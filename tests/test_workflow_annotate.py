@@ -391,6 +391,7 @@ def test_killed_at_random_and_started_again_gives_the_same_bytes(scene, tmp_path
         process.wait()
         for name, data in contents(out).items() if out.exists() else ():
             torn = Path(name).name.startswith(".") and name.endswith(".tmp")
+            torn |= name.startswith(".run/fit/")  # the state of a fit that is under way
             assert torn or data == expected[name] or name == "manifest.json", name  # what has a name is whole
         subprocess.run([*command, str(out)], check=True, capture_output=True)
         assert contents(out) == expected

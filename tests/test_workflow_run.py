@@ -14,8 +14,8 @@ import pytest
 
 import bagwise
 from bagwise import Run, write_dataset
-from bagwise.bags import BagDataset, Bags, columns_of
-from bagwise.datasets import make_gaussian_bags, make_soundscape
+from bagwise.bags import BagDataset, Bags
+from bagwise.datasets import make_gaussian_bags, make_letter_bags, make_soundscape
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.matching import match_events
 from bagwise.kernels import union_posterior
@@ -54,6 +54,9 @@ def whole(scene, tmp_path_factory):
     write_dataset(named, out / "made.csv")
     with Run.create(out / "made.csv", out / "table", page=False):
         pass
+    write_dataset(make_letter_bags(random_state=0), out / "letters.csv")
+    with Run.create(out / "letters.csv", out / "letters", model="ored", page=False):
+        pass
     return out
 
 
@@ -71,8 +74,7 @@ def true_labels(run, scene):
         data = bagwise.read_dataset(run.media)
         return [data.class_names[code] for code in data.instance_labels.instances]
     made, _ = scene
-    places = columns_of([{key: row[key] for key in ("file", "start", "end", "low", "high")} for row in rows])
-    return [made.events[j]["label"] if j >= 0 else "" for j in match_events(places, made.events)]
+    return [made.events[j]["label"] if j >= 0 else "" for j in match_events(rows, made.events)]
 
 
 def test_what_is_opened_is_what_was_made(run, whole):
@@ -87,12 +89,13 @@ def test_what_is_opened_is_what_was_made(run, whole):
     assert run.problems == []
 
 
+@pytest.mark.parametrize("run", ["media", "letters"], indirect=True)
 def test_corrections_teach_and_are_taken_back_to_the_byte(run, scene):
     """Wrong labels put right: the others get better; what was said stands; undo gives the first bytes back."""
     rows, truth = run.annotations(), np.array(true_labels(run, scene), dtype=object)
     labels = np.array([row["label"] for row in rows], dtype=object)
     wrong = np.flatnonzero(labels != truth)
-    assert len(wrong) > 20, "the example must hold mistakes"
+    assert len(wrong) >= 15, "the example must hold mistakes"
     said = np.random.default_rng(0).choice(wrong, min(40, len(wrong) * 2 // 3), replace=False)
     before = contents(run.path)
     run.correct([(rows[i]["bag"], rows[i]["instance"], truth[i]) for i in said[::2]])
@@ -282,7 +285,7 @@ def test_unlabelled_bags_learn_from_what_was_named_in_them(whole, tmp_path):
     write_dataset(some, tmp_path / "some.csv")
     with Run.create(tmp_path / "some.csv", tmp_path / "run", page=False) as run:
         rows = run.annotations()
-        assert [row["mode"] for row in rows if row["bag"] == "70"][0] == "inductive"
+        assert next(row["mode"] for row in rows if row["bag"] == "70") == "inductive"
         run.correct([("70", 0, "class 1"), ("70", 1, "class 2")])
         run.refit()
         told = dict(zip(run.material.dataset.bag_names, run.told().dataset.label_sets, strict=True))
@@ -512,7 +515,7 @@ while True:
 
 
 def test_killed_at_random_nothing_that_was_answered_is_lost(whole, tmp_path):
-    """SIGKILL among corrections, undos and refits, KILLS times in one run: it opens, and holds all that was answered."""
+    """SIGKILL among corrections, undos and refits, KILLS times in one run: it opens and holds what was answered."""
     folder = tmp_path / "run"
     shutil.copytree(whole / "table", folder)
     chance, total = random.Random(1), 0

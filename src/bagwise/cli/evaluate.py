@@ -51,14 +51,14 @@ def evaluate(
     from bagwise.report.tables import format_summary
     from bagwise.workflow.learner import apply_settings, settings_of
 
+    if select is None and (grid is not None or curve is not None):
+        raise click.UsageError("--grid and --curve go with --select.")
     for target in filter(None, (records, curve)):
         check_target(target)
     estimators = {name: apply_settings(make_model(name), parse_pairs(settings)) for name in models}
     made_by = {name: settings_of(estimator) for name, estimator in estimators.items()}
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
     notice(f"read {data} as {understood}", quiet or as_json)
-    if select is None and curve is not None:
-        raise click.UsageError("--curve goes with --select.")
     values = grid_values(select, grid)
     if select is not None and curve is not None:
         _draw_curves(estimators, dataset, select, values, curve, folds, seed, jobs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def run_demo(folder: Path, seed: int = 0, progress: Callable[[str, int, int], No
     truth = dataset.instance_labels.instances
     share = float(np.mean(labels == truth))
     letters = "".join(str(dataset.class_names[c]) for c in truth)
-    write_csv(_rows(annotate_piece(model, dataset, use_labels=True)), files[0])
+    write_csv(_annotation_rows(model, dataset), files[0])
     draw_words(
         dataset, draw_letters(letters, random_state=seed), labels, shown, files[1],
         f"Letters worked out from the set on the left alone ({100 * share:.1f} % right in all words)",
@@ -86,8 +86,12 @@ def run_demo(folder: Path, seed: int = 0, progress: Callable[[str, int, int], No
     return DemoResult(dataset, labels, proba, accuracies, shown, files)
 
 
-def _rows(piece: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(piece, row, strict=True)) for row in zip(*piece.values(), strict=True)]
+def _annotation_rows(model: Any, dataset: BagDataset) -> list[dict[str, Any]]:
+    """One row a letter; the model knows the letters by their numbers."""
+    names = {**dict(enumerate(dataset.class_names)), "": ""}
+    piece = annotate_piece(model, replace(dataset, class_names=list(range(dataset.n_classes))), use_labels=True)
+    rows = [dict(zip(piece, row, strict=True)) for row in zip(*piece.values(), strict=True)]
+    return [{**row, **{key: names[row[key]] for key in ("label", "runner_up", "truth")}} for row in rows]
 
 
 def choose_words(dataset: BagDataset, n_words: int) -> list[int]:

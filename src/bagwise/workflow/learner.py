@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from bagwise._version import __version__
 from bagwise.catalog import make_model
 from bagwise.exceptions import InputError
+from bagwise.featurize.media import MEDIA
 from bagwise.io import load
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 
@@ -52,7 +54,9 @@ def make_learner(
             f"The model {name!r} learns from instances whose labels are known, and none are; give some (--known), or "
             f"use one that learns from the labels of bags, such as {DEFAULT_MODEL}."
         )
-    apply_settings(model, settings, seed=seed)
+    of_media = {field.name for medium in MEDIA.values() for field in fields(medium.settings)}
+    hint = " Settings of a medium go with --medium-set." if of_media.intersection(settings) else ""
+    apply_settings(model, settings, seed=seed, hint=hint)
     final = final_step(model)
     if bag_tags(model).background and "background_share" in final.get_params() and "background_share" not in settings:
         final.set_params(background_share=noise_share)

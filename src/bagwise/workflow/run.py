@@ -336,6 +336,7 @@ class Run:
             versions.pop()
         if len(versions) < len(self.manifest["versions"]):
             self._commit(versions)
+        if not calls.issuperset(self.manifest["written"]):  # what is written for people knows it
             self.write()
         return [asdict(correction) for correction in taken]
 
@@ -486,6 +487,7 @@ class Run:
         annotations = result.annotations
         self.manifest = {
             **self.manifest,
+            "written": calls_of(self._corrections()[0]),
             "max_noise": annotations.max_noise,
             "classes": annotations.classes,
             "files": annotations.files,
