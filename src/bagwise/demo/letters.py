@@ -88,7 +88,7 @@ def run_demo(folder: Path, seed: int = 0, progress: Callable[[str, int, int], No
 
 def _annotation_rows(model: Any, dataset: BagDataset) -> list[dict[str, Any]]:
     """One row a letter; the model knows the letters by their numbers."""
-    names = {**dict(enumerate(dataset.class_names)), "": ""}
+    names: dict[Any, Any] = {**dict(enumerate(dataset.class_names)), "": ""}
     piece = annotate_piece(model, replace(dataset, class_names=list(range(dataset.n_classes))), use_labels=True)
     rows = [dict(zip(piece, row, strict=True)) for row in zip(*piece.values(), strict=True)]
     return [{**row, **{key: names[row[key]] for key in ("label", "runner_up", "truth")}} for row in rows]

@@ -113,7 +113,7 @@ class Run:
     # -- opening and closing ------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, path: str | Path, *, media: str | Path | None = None) -> Run:
+    def open(cls, path: str | Path, *, media: str | Path | None = None, lent: bool = False) -> Run:
         """Open the run in a folder.
 
         Parameters
@@ -121,10 +121,13 @@ class Run:
         path : folder of the run
         media : path or None
             Where its media (or its table) are now, if they were moved.
+        lent : bool
+            Whether the process that has the run open started this one to work on it, as a review does for a refit. It
+            may go on to correct, and calls `reload` when this one is done.
         """
         path = Path(path)
         open_manifest(path)
-        lock = lock_run(path)
+        lock = path.resolve() if lent else lock_run(path)
         try:
             manifest = open_manifest(path)  # as it is now that nobody else writes
             medium = check_medium(manifest["identity"]["medium"])
@@ -143,6 +146,13 @@ class Run:
     def create(cls, source: str | Path, out: str | Path, **options: Any) -> Run:
         """Annotate a folder of media or a file of bags; `bagwise.workflow.create.create_run` tells all options."""
         return create_run(cls, Path(source), Path(out), **options)
+
+    def reload(self) -> None:
+        """Take over what a process to which the run was lent has written."""
+        self._check_open()
+        media = self.manifest.get("media")
+        self.manifest = open_manifest(self.path) | ({} if media is None else {"media": media})
+        self._forget()
 
     def close(self) -> None:
         """Let other processes have the run."""
