@@ -24,8 +24,8 @@ from bagwise.exceptions import BagwiseError, FormatError, MemoryLimitError
 from bagwise.io.data.arff import read_arff
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
 from bagwise.io.data.parquet import ParquetBags
-from bagwise.io.data.parquet_footer import count_values
 from bagwise.io.labels import read_labels
+from bagwise.io.parquet_footer import count_values
 from bagwise.io.text import read_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

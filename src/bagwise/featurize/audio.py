@@ -16,12 +16,12 @@ from bagwise.featurize.audio_file import EXTENSIONS, audio_info, read_blocks
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outline_region, time_ticks
-from bagwise.featurize.segmentation import foreground, segment
+from bagwise.featurize.segmentation import Stages, foreground, segment
 from bagwise.featurize.settings import Settings
-from bagwise.featurize.spectrogram import Spectrogram, spectrogram
+from bagwise.featurize.spectrogram import spectrogram
 from bagwise.featurize.stages import draw_sound_stages
 from bagwise.featurize.syllables import FEATURE_NAMES, syllable_features
-from bagwise.io.annotations.label_studio import LabelStudio
+from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
 PLACES = ("start", "end", "low", "high")
@@ -87,16 +87,6 @@ class AudioSettings(Settings):
         })  # fmt: skip
         if self.high is not None:
             self.check_ranges({"high": (self.low + 1, top)})
-
-
-@dataclass(frozen=True)
-class Stages:
-    """Every stage of one piece: spectrogram, mask of sound, numbered regions, threshold in decibels."""
-
-    picture: Spectrogram
-    mask: np.ndarray
-    labels: np.ndarray
-    decibels: float
 
 
 def find_syllables(samples: np.ndarray, rate: int, settings: AudioSettings) -> Stages:

@@ -21,7 +21,7 @@ from bagwise.featurize.palette import N_COLOURS, nearest_colour
 from bagwise.featurize.pictures import Picture, as_png, outline_region
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stages import draw_image_stages
-from bagwise.io.annotations.label_studio import LabelStudio
+from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 REGIONS = ("slic", "mask", "coco", "patches")
 HISTOGRAM_NAMES = [*(f"hog{i}" for i in range(16)), *(f"color{i}" for i in range(N_COLOURS))]

@@ -14,7 +14,7 @@ from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
 from bagwise.featurize.pictures import Picture
 from bagwise.featurize.settings import Settings
-from bagwise.io.annotations.label_studio import LabelStudio
+from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 Row = Mapping[str, Any]
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import ndimage
 
+from bagwise.featurize.spectrogram import Spectrogram
+
 _FAR_BELOW = 25.0  # decibels under the noise that no noise reaches
 _CONNECTED = np.ones((3, 3), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Every stage of one piece: spectrogram, mask of sound, numbered regions, threshold in decibels."""
+
+    picture: Spectrogram
+    mask: np.ndarray
+    labels: np.ndarray
+    decibels: float
 
 
 def threshold_of(above_noise: np.ndarray, strength: float, least: float) -> float:

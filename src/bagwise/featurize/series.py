@@ -17,7 +17,7 @@ from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.pictures import WIDTH, Picture, outline_region, time_ticks
 from bagwise.featurize.settings import Settings
-from bagwise.io.annotations.label_studio import LabelStudio
+from bagwise.io.annotations.label_studio_facts import LabelStudio
 from bagwise.io.text import read_rows
 
 EXTENSIONS = (".csv", ".tsv")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bagwise.featurize.segmentation import Stages
 from bagwise.io.files import atomic_write
-
-if TYPE_CHECKING:
-    from bagwise.featurize.audio import Stages
 
 # Twelve colours that differ in hue and lightness, for colour-blind readers too as far as twelve can.
 COLOURS = (

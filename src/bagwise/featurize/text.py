@@ -22,7 +22,7 @@ from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.pictures import WIDTH, Picture
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stemming import stem
-from bagwise.io.annotations.label_studio import LabelStudio
+from bagwise.io.annotations.label_studio_facts import LabelStudio
 from bagwise.io.text import read_text
 
 EXTENSIONS = (".txt", ".md")

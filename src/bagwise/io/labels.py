@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bagwise.exceptions import FormatError
-from bagwise.io.data.parquet_file import read_text_rows
+from bagwise.io.parquet_file import read_text_rows
 from bagwise.io.text import SEPARATORS, TextTable, check_readable, first_repeated, read_rows, undefuse
 from bagwise.parameters import check_choice
 

@@ -26,8 +26,20 @@ from bagwise.pipeline import bag_tags, final_step
 from bagwise.report.page import write_page
 from bagwise.report.result import AnnotateResult, Problem
 from bagwise.solvers.result import Callback
-from bagwise.workflow import corrections as log
-from bagwise.workflow.corrections import Correction, CorrectionLog, calls_of, check_correction, misfit, some_of
+from bagwise.workflow.corrections import (
+    ABSENT,
+    CONFIRMED,
+    FILE,
+    LABEL,
+    NOISE,
+    PRESENT,
+    Correction,
+    CorrectionLog,
+    calls_of,
+    check_correction,
+    misfit,
+    some_of,
+)
 from bagwise.workflow.create import create_run
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.find import Found, find_labels, finding_rows, with_said
@@ -96,7 +108,7 @@ class Run:
         self.material = material
         self.medium = check_medium(manifest["identity"]["medium"])
         self._lock: Path | None = lock
-        self._log = CorrectionLog(path / log.FILE)
+        self._log = CorrectionLog(path / FILE)
         self._n_reused = material.n_reused
         dataset = material.dataset
         self._number = {name: i for i, name in enumerate(dataset.bag_names)}
@@ -302,11 +314,11 @@ class Run:
         self._check_unchanged({bag for bag, _, _ in checked})
         for bag, instance, label in checked:
             if instance is None:
-                entries.append(Correction(bag, None, label, log.PRESENT, by=by))
+                entries.append(Correction(bag, None, label, PRESENT, by=by))
                 continue
             code = found.label[offsets[self._number[bag]] + instance]
             before = found.classes[code] if code >= 0 else ""
-            action = log.CONFIRMED if label == before else log.LABEL if label else log.NOISE
+            action = CONFIRMED if label == before else LABEL if label else NOISE
             entries.append(Correction(bag, instance, label, action, before, by))
         self._append(entries)
 
@@ -317,7 +329,7 @@ class Run:
         if listed is None or label not in listed:
             has = f"it lists {some_of(sorted(listed))}" if listed else "it lists no label"
             raise InputError(f"The bag {bag!r} does not list {label!r}; {has}. Nothing was taken away.")
-        self._append([Correction(bag, None, label, log.ABSENT, before=label, by=by)])
+        self._append([Correction(bag, None, label, ABSENT, before=label, by=by)])
 
     def compare(self, path: str | Path, format: str | None = None) -> tuple[list[tuple[str, int, str]], list[Problem]]:
         """What somebody put right elsewhere: corrections for `correct`, and marks that fit no instance.

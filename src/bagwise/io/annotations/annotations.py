@@ -7,12 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from bagwise.io.annotations.label_studio_facts import LabelStudio
 from bagwise.io.files import atomic_write
-
-if TYPE_CHECKING:
-    from bagwise.io.annotations.label_studio import LabelStudio
 
 FINDINGS = ("label", "probability", "runner_up", "noise", "mode", "bag", "instance")
 _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")

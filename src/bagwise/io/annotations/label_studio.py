@@ -3,59 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
+from bagwise.io.annotations.label_studio_facts import Facts, LabelStudio
 from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
 from bagwise.io.files import atomic_write
 from bagwise.io.text import read_text
 
-Facts = Mapping[str, Any]
 LABEL = "label"  # name of the control in the interface, and so of the results
-
-
-def _start_and_end(value: Facts, file: Facts) -> dict[str, Any]:
-    return {"start": value["start"], "end": value["end"]}
-
-
-def _no_details(row: Facts, file: Facts) -> dict[str, Any]:
-    return {}
-
-
-@dataclass(frozen=True)
-class LabelStudio:
-    """How a medium is shown and marked in Label Studio.
-
-    Attributes
-    ----------
-    key : str
-        Key of the data of a task.
-    kind : str
-        Kind of the results.
-    tag, labels : str
-        Tags of the object and of its labels in the interface.
-    value : function of a row, its file and the file's text that gives the value of a result, without the label
-    place : function of such a value and the file that gives the columns of the place
-    details : function of a row and its file that gives what else a result says
-    show : function of the key and the first file that gives the lines of the interface, where one tag does not do
-    holds_text : bool
-        Whether a task holds the text itself and not the name of the file.
-    """
-
-    key: str
-    kind: str
-    tag: str
-    labels: str
-    value: Callable[[Facts, Facts, str], dict[str, Any]]
-    place: Callable[[Facts, Facts], dict[str, Any]] = _start_and_end
-    details: Callable[[Facts, Facts], dict[str, Any]] = _no_details
-    show: Callable[[str, Facts], list[str]] | None = None
-    holds_text: bool = False
 
 
 def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:

@@ -21,9 +21,9 @@ from bagwise.io.data.miml_csv import read_miml_csv, write_miml_csv
 from bagwise.io.data.musk import read_musk, write_musk
 from bagwise.io.data.npz import read_npz, write_npz
 from bagwise.io.data.parquet import read_parquet
-from bagwise.io.data.parquet_file import is_nested_file
 from bagwise.io.data.parquet_write import write_nested, write_parquet
 from bagwise.io.labels import read_labels
+from bagwise.io.parquet_file import is_nested_file
 from bagwise.io.text import check_readable
 
 INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES = "instance labels", "locations", "feature names"

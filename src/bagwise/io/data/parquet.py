@@ -29,7 +29,8 @@ from bagwise.io.data.long import (
     parse_locations,
     to_dataset,
 )
-from bagwise.io.data.parquet_file import (
+from bagwise.io.labels import LIST_MARK
+from bagwise.io.parquet_file import (
     NEEDED_BY,
     arrow_errors,
     arrow_values,
@@ -41,8 +42,7 @@ from bagwise.io.data.parquet_file import (
     read_about,
     text_columns,
 )
-from bagwise.io.data.parquet_footer import count_values
-from bagwise.io.labels import LIST_MARK
+from bagwise.io.parquet_footer import count_values
 from bagwise.io.text import check_readable
 from bagwise.memory import check_allocation
 

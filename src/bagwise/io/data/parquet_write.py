@@ -31,8 +31,8 @@ from bagwise.io.data.long import (
     pieces_of,
 )
 from bagwise.io.data.parquet import INSTANCE_LABELS, INSTANCES
-from bagwise.io.data.parquet_file import METADATA_KEY, NEEDED_BY
 from bagwise.io.files import atomic_write
+from bagwise.io.parquet_file import METADATA_KEY, NEEDED_BY
 
 
 def write_parquet(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
