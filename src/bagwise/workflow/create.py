@@ -11,6 +11,7 @@ from bagwise.bags import rows_of
 from bagwise.exceptions import InputError
 from bagwise.io.annotations import Annotations, check_formats, formats_of, read_marks
 from bagwise.io.annotations.compare import compare_marks
+from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step
 from bagwise.report.page import check_page_can_be_made
 from bagwise.report.result import Problem
@@ -193,7 +194,9 @@ def create_run(
     recipe = None if trained is None else getattr(trained, RECIPE)
     labels = None if labels is None else Path(labels)
     if trained is None:
-        make_learner(str(model), learner or {}, noise_share, has_known=use_known or known is not None, seed=seed)
+        fresh = make_learner(str(model), learner or {}, noise_share, has_known=use_known or bool(known), seed=seed)
+        if select is not None:
+            search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
     elif learner or select:
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
     _check_places(source, out, None if trained is None else Path(model))
