@@ -30,6 +30,8 @@ BENCHMARKS = {
     "io-speed": "benchmarks.io_speed",
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",
+    "corrections": "benchmarks.corrections",
+    "application": "benchmarks.application",
     "peers": "benchmarks.peers",
 }
 

@@ -58,11 +58,11 @@ class Columns:
                 f"The table has 0 columns {name!r}, expected one; its columns are "
                 f"{', '.join(map(repr, self.names[:8]))}."
             )
-        series = self._frame.get_column(name)
-        missing = series.is_null().to_numpy()
-        if series.dtype.is_numeric() and not missing.any() and not series.dtype.is_decimal():
-            return series.to_numpy()
-        values = series.to_list()
+        column = self._frame.get_column(name)
+        missing = column.is_null().to_numpy()
+        if column.dtype.is_numeric() and not missing.any() and not column.dtype.is_decimal():
+            return column.to_numpy()
+        values = column.to_list()
         for row in np.flatnonzero(missing):
             values[row] = None
         return _plain_array(values, name)

@@ -17,7 +17,7 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 @click.argument("data", type=any_path())
 @click.option(
     "--model", "models", multiple=True, default=("ored",), show_default=True,
-    help="Name in the catalogue; may be given several times. An unknown name lists all.",
+    help="Name in the catalogue; may be given several times.",
 )  # fmt: skip
 @click.option(
     "--mode", type=click.Choice(["inductive", "transductive"]), default="inductive", show_default=True,

@@ -16,7 +16,7 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 @click.command()
 @click.argument("data", type=any_path())
 @click.option(
-    "--model", "name", default="ored", show_default=True, help="Name in the catalogue; an unknown one lists all."
+    "--model", "name", default="ored", show_default=True, help="Name in the catalogue; docs/command-line.md lists all."
 )
 @click.option("--out", type=any_path(), required=True, help="The model file to write.")
 @set_option
