@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags import BagDataset
@@ -113,15 +114,20 @@ class Material:
 
     def prints(self) -> dict[str, str]:
         """For each bag a short text that changes when its instances are others: by their places, else by features."""
-        dataset = self.dataset
-        places = [values for name, values in (dataset.locations or {}).items() if name != "file"]
-        features = dataset.bags.instances
-        out = {}
-        for name, start, stop in zip(dataset.bag_names, dataset.bags.offsets, dataset.bags.offsets[1:], strict=False):
-            rows = slice(start, stop)
-            of_bag = [values[rows].tolist() for values in places] if places else features[rows].tolist()
-            out[name] = fingerprint(of_bag)
-        return out
+        dataset, offsets = self.dataset, self.dataset.bags.offsets
+        columns = [values for name, values in (dataset.locations or {}).items() if name != "file"]
+        columns = columns or [dataset.bags.instances]
+        return {
+            name: fingerprint([_plain(column[start:stop]) for column in columns])
+            for name, start, stop in zip(dataset.bag_names, offsets[:-1], offsets[1:], strict=True)
+        }
+
+
+def _plain(values: Any) -> Any:
+    """Numbers as text of their bytes, which is quick; other values as they are."""
+    if sp.issparse(values):
+        return [_plain(part) for part in (values.data, values.indices, values.indptr)]
+    return values.tolist() if values.dtype == object else np.ascontiguousarray(values).tobytes().hex()
 
 
 def find_source(
