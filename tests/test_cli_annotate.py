@@ -46,7 +46,7 @@ def test_annotate_prints_what_it_found(scene, tmp_path):
     assert "6 files were done before" in again.output
 
 
-def test_every_problem_is_printed(scene, tmp_path):
+def test_problems_of_a_kind_are_counted(scene, tmp_path):
     _, folder = scene
     strangers = [f"nowhere-{i}.wav" for i in range(30)]
     text = (folder / "labels.csv").read_text(encoding="utf-8") + "".join(f"{name},x\n" for name in strangers)
@@ -56,7 +56,28 @@ def test_every_problem_is_printed(scene, tmp_path):
         "--jobs", 1, "--no-page", "--format", "csv",
     )  # fmt: skip
     assert result.exit_code == 3
-    assert all(f"there is no such file ({name!r})" in result.stderr for name in strangers)
+    assert all(f"there is no such file ({name!r})" in result.stderr for name in strangers[:10])
+    assert result.stderr.count("there is no such file") == 10
+    assert "... and 20 more of this kind; manifest.json names all." in result.stderr
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))
+    assert {problem["name"] for problem in manifest["problems"]} == set(strangers)
+
+
+def test_the_medium_is_what_the_table_names(scene, tmp_path):
+    """Pictures that somebody drew of recordings do not turn them into pictures."""
+    _, folder = scene
+    sounds = tmp_path / "sounds"
+    sounds.mkdir()
+    for path in sorted((folder / "recordings").iterdir()):
+        (sounds / path.name).write_bytes(path.read_bytes())
+    for i in range(20):
+        Image.new("RGB", (20, 20)).save(sounds / f"picture-{i}.png")
+    result = run(
+        "annotate", sounds, "--labels", folder / "labels.csv", "--out", tmp_path / "run", "--jobs", 1, "--no-page",
+        "--format", "csv",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("6 files, ")
 
 
 def test_exit_codes(scene, tmp_path):
@@ -114,7 +135,7 @@ def test_unknown_columns_are_named_with_their_row(scene, tmp_path):
     (tmp_path / "labels.csv").write_text("file,weather,label\nrecording-000.wav,sunny,Wren\n")
     result = run("annotate", folder / "recordings", "--labels", tmp_path / "labels.csv", "--out", tmp_path / "run")
     assert result.exit_code == 1
-    assert "labels.csv, row 2" in result.output
+    assert "labels.csv, row 1" in result.output
     assert "'weather'" in result.output
 
 

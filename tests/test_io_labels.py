@@ -97,7 +97,10 @@ BAD = {
     "duplicate in lists": (b"file,labels\na,x;y\nb,y\na,z\n", "row 4: the name 'a' stands on row 2 already"),
     "duplicate in columns": (b"file,x,y\na,0,1\nb,0,0\na,1,1\n", "row 4: the name 'a' stands on row 2 already"),
     "mixed forms": (b"file,label\na,x\na,y\nb,x;y\n", "row 3: .* row 4 lists several labels in one cell"),
-    "unknown columns": (b"file,from,label\na,0.5,x\nb,1.5,y\n", "row 2: the columns 'from' are not known"),
+    "unknown columns": (
+        b"file,from,label\na,0.5,x\nb,1.5,y\n",
+        r"row 1: beside file and label there are the columns 'file', 'from', 'label'. .*--columns FILE LABEL",
+    ),
     "no known columns": (b"u,v,w\na,0.5,x\n", "row 1: the columns 'u', 'v', 'w' are not known"),
     "no heading over columns": (b"a,0,1\nb,1,1\n", "row 1: the first row holds 0 and 1"),
     "unclear heading": (b"eins,zwei\na,x\nb,y\n", "row 1: it is not clear whether"),
@@ -158,8 +161,9 @@ def test_any_labels_come_back(tmp_path_factory, truth, form, separator, quoting,
     writer.writerows(rows)
     path = tmp_path_factory.mktemp("labels") / "labels.csv"
     path.write_bytes(buffer.getvalue().encode("utf-8-sig" if mark else "utf-8"))
-    assert as_dict(read_labels(path, separator=separator)) == truth
-    assert as_dict(read_labels(path)) == truth or guess_separator(buffer.getvalue()) != separator
+    assert as_dict(read_labels(path, separator=separator, list_mark=";")) == truth
+    if all(mark not in label for label in classes for mark in ",|/"):
+        assert as_dict(read_labels(path)) == truth or guess_separator(buffer.getvalue()) != separator
 
 
 @given(st.text(max_size=6))

@@ -28,6 +28,11 @@ def match(*names, failed=()):
         ("b\\x.wav", "b/x.wav"),
         ("b/x", "b/x.wav"),
         (unicodedata.normalize("NFD", "Vögel.wav"), "Vögel.wav"),
+        ("A.WAV", "a.wav"),
+        ("vögel", "Vögel.wav"),
+        ("C:\\Recordings\\2024\\a.wav", "a.wav"),
+        ("/home/ada/b/x.wav", "b/x.wav"),
+        ("//server/share/C/X.wav", "c/x.wav"),
     ],
 )
 def test_spellings(given, name):
@@ -66,3 +71,11 @@ def test_labels_of_an_empty_piece_are_named():
     assert matched.problems == [
         ("a.wav@10", "t.csv, row 3: nothing was found in 'a.wav@10' that could carry its labels (l, m).")
     ]
+
+
+def test_a_file_that_is_there_but_not_read_is_named_as_such():
+    table = LabelTable(["phone.heic", "b/y.wav"], [["l"]] * 2, [2, 3], "rows")
+    matched = match_labels(table, Path("t.csv"), ["a.wav"], {}, [], ["phone.heic", "notes.txt"])
+    told = [message for _, message in matched.problems]
+    assert "row 2: it is there, but files that end in '.heic' are not read ('phone.heic')" in told[0]
+    assert "row 3: there is no such file" in told[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from bagwise.cli._data import reader_options
 from bagwise.cli._settings import grid_values, medium_set_option, parse_pairs, select_options, set_option
 
 EXIT_SOME_FAILED = 3
+N_OF_A_KIND = 10  # problems that are printed
 
 
 @click.command()
@@ -23,6 +25,8 @@ EXIT_SOME_FAILED = 3
     "--columns", nargs=2, metavar="FILE LABEL",
     help="Headings of the columns of the table of labels that hold file and label, where there are others too.",
 )  # fmt: skip
+@click.option("--separator", help="What is between several labels in one cell of that table; found out if not given.")
+@click.option("--fold-case", is_flag=True, help="Labels that differ in case or blanks only are one.")
 @click.option(
     "--model", default="ored-background", show_default=True,
     help="Name in the catalogue, to be trained; or a model file of an earlier run.",
@@ -54,12 +58,11 @@ EXIT_SOME_FAILED = 3
 @click.option("--read-as", metavar="NAME", help="Format of a file of bags; by default it is found out.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
 def annotate(
-    source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, model: str,
-    settings: tuple[str, ...], select: str | None, grid: str | None, folds: int, medium: str | None,
-    window: float | None, medium_settings: tuple[str, ...], formats: tuple[str, ...], use_known: bool,
-    known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int, no_page: bool,
-    overwrite: bool,
-    bag: str | None, features: str | None, read_as: str | None, quiet: bool,
+    source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, separator: str | None,
+    fold_case: bool, model: str, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
+    medium: str | None, window: float | None, medium_settings: tuple[str, ...], formats: tuple[str, ...],
+    use_known: bool, known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int,
+    no_page: bool, overwrite: bool, bag: str | None, features: str | None, read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -78,10 +81,11 @@ def annotate(
     with (
         progress(quiet) as report,
         Run.create(
-            source, out, labels=labels, columns=columns, model=model, learner=parse_pairs(settings), select=select,
-            grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
-            use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
-            max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite, progress=report,
+            source, out, labels=labels, columns=columns, separator=separator, fold_case=fold_case, model=model,
+            learner=parse_pairs(settings), select=select, grid=grid_values(select, grid), folds=folds, medium=medium,
+            settings=reading, reading=options, use_known=use_known, known=known, formats=list(formats) or None,
+            noise_share=noise_share, max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite,
+            progress=report,
         ) as run,
     ):  # fmt: skip
         result = run.result()
@@ -126,6 +130,14 @@ def print_result(result: Any) -> None:
 
 
 def print_problems(problems: Any) -> None:
-    """Each on a line of the error output."""
-    for _, message in problems:
-        click.echo(f"Problem: {message}", err=True)
+    """Each on a line of the error output; of many of one kind the first ten and how many more there are."""
+    kinds: dict[str, list[str]] = {}
+    for name, message in problems:
+        kind = re.sub(r"\d+", "#", re.sub(r"'[^']*'", "*", message.replace(str(name), "*")))
+        kinds.setdefault(kind, []).append(message)
+    for messages in kinds.values():
+        for message in messages[:N_OF_A_KIND]:
+            click.echo(f"Problem: {message}", err=True)
+        if len(messages) > N_OF_A_KIND:
+            more = len(messages) - N_OF_A_KIND
+            click.echo(f"Problem: ... and {more} more of this kind; manifest.json names all.", err=True)

@@ -49,6 +49,11 @@ def find_files(folder: Path, medium: Medium, settings: Any, exclude: Iterable[Pa
     return names
 
 
+def list_files(folder: Path, exclude: Iterable[Path] = ()) -> list[str]:
+    """Names of all files of a folder, those that are no media too, relative to it and sorted."""
+    return sorted(path.relative_to(folder).as_posix() for path in _walk(folder, exclude))
+
+
 def _walk(folder: Path, exclude: Iterable[Path]) -> list[Path]:
     """All files but hidden ones and those in (or at) the paths to leave out."""
     if not folder.is_dir():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bagwise.exceptions import FormatError
+from bagwise.io.label_lists import MARKS, check_mark, doubts_about, find_mark, fold_labels
 from bagwise.io.parquet_file import read_text_rows
 from bagwise.io.text import SEPARATORS, TextTable, check_readable, first_repeated, read_rows, undefuse
 from bagwise.parameters import check_choice
@@ -18,7 +19,9 @@ NAME_HEADINGS = {
 }  # fmt: skip
 LABEL_HEADINGS = {"label", "labels", "label_set", "class", "classes", "species", "tag", "tags", "category", "topic"}
 ONE_HOT = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+YES, NO = ("x", "yes", "y", "true", "present", "ja", "j", "+"), ("", "no", "n", "false", "absent", "nein", "-")
 LIST_MARK = ";"
+_COUNT = re.compile(r"[0-9]{1,6}(\.0+)?")
 _FILE_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _FORMS = "rows of file and label (file,label), one list a file (file,labels with a;b;c) or a column of 0 and 1 a label"
 
@@ -60,12 +63,15 @@ def read_labels(
     name: str | None = None,
     label: str | None = None,
     separator: str | None = None,
+    list_mark: str | None = None,
+    fold_case: bool = False,
     repeats: str = "error",
 ) -> LabelTable:
     """Read the labels of bags from a CSV or parquet file in any of the forms that people use.
 
     The forms are rows of name and label, a name on as many rows as it has labels; one row a name, with its labels in
-    one cell ``a;b;c``; and one row a name with a column for each label, 0 or 1. Cells are separated by commas,
+    one cell ``a;b;c`` (or with commas, bars, slashes or blanks between them, which is found out); and one row a name
+    with a column for each label: 0 and 1, x and nothing, yes and no, or counts. Cells are separated by commas,
     semicolons or tabs and may be quoted. The first line is a heading; in the first two forms it may be missing. In
     parquet the labels of one row may also be a list.
 
@@ -78,6 +84,10 @@ def read_labels(
         otherwise the columns are known by their usual headings, and others are an error.
     separator : {",", ";", "\\t"} or None
         None finds it out.
+    list_mark : str or None
+        What is between the labels of one cell; None finds it out.
+    fold_case : bool
+        Whether labels that differ in case or blanks only are one.
     repeats : {"error", "join"}
         What to do where a name has a second row in the second or third form: stop, or give the bag the labels of both
         rows and say so in `LabelTable.problems`.
@@ -102,11 +112,27 @@ def read_labels(
     (['a.wav', 'b.wav'], [['wren', 'robin'], ['wren']])
     """
     check_choice("repeats", repeats, ("error", "join"))
-    join = repeats == "join"
+    found = _read(path, name, label, separator, check_mark(list_mark), repeats == "join")
+    if fold_case:
+        sets = fold_labels(found.label_sets)
+        found = replace(found, label_sets=sets, class_names=sorted({label for labels in sets for label in labels}))
+    doubts = [("labels", f"{path}: {doubt}") for doubt in doubts_about(found.label_sets)]
+    return replace(found, problems=[*found.problems, *doubts])
+
+
+def _read(
+    path: str | os.PathLike[str],
+    name: str | None,
+    label: str | None,
+    separator: str | None,
+    mark: str | None,
+    join: bool,
+) -> LabelTable:
+    """The table in the form that it has."""
     table = read_text_rows(check_readable(path)) if _is_parquet(path) else read_rows(path, separator)
     _check_widths(table, path)
     if name is not None or label is not None:
-        return _from_named_columns(table, path, name, label, join)
+        return _from_named_columns(table, path, name, label, mark, join)
     heading = [cell.casefold() for cell in table.rows[0]]
     if len(heading) == 1:
         raise FormatError(
@@ -126,7 +152,7 @@ def read_labels(
     heading_text = "" if has_heading else ", without a heading"
     return _from_pairs(
         [(line, row[0], row[1]) for line, row in zip(table.lines[start:], table.rows[start:], strict=True)],
-        path, f"{_source(table)}{heading_text}", join,
+        path, f"{_source(table)}{heading_text}", mark, join,
     )  # fmt: skip
 
 
@@ -150,12 +176,23 @@ def _check_widths(table: TextTable, path: Any) -> None:
 
 
 def _is_one_hot(table: TextTable, heading: list[str]) -> bool:
-    """Whether all cells after the first column, below the first row, are 0 or 1."""
+    """Whether all cells after the first column, below the first row, say yes or no, or how many."""
     if len(table.rows) < 2 or (len(heading) == 2 and heading[1] in LABEL_HEADINGS):
         return False
     if len(heading) == 2 and heading[0] not in NAME_HEADINGS:
         return False
-    return all(cell.casefold() in ONE_HOT for row in table.rows[1:] for cell in row[1:])
+    cells = {cell.casefold() for row in table.rows[1:] for cell in row[1:]}
+    in_words = [cell for cell in cells if cell in YES or cell in NO]
+    in_numbers = [cell for cell in cells if not cell or _COUNT.fullmatch(cell)]
+    return len(cells) in (len(in_words), len(in_numbers))
+
+
+def _says(cell: str) -> bool | None:
+    """Whether a cell says that the label is there; None where it says something else."""
+    folded = cell.casefold()
+    if folded in YES or folded in NO:
+        return folded in YES
+    return float(cell) > 0 if _COUNT.fullmatch(cell) else None
 
 
 def _is_data(table: TextTable) -> bool:
@@ -163,29 +200,35 @@ def _is_data(table: TextTable) -> bool:
     (name, label), others = table.rows[0], table.rows[1:]
     if _FILE_ENDING.search(name) or name in {row[0] for row in others}:
         return True
-    labels = set(_split_list(label))
-    return any(labels & set(_split_list(row[1])) for row in others)
+    labels = set(_split_list(label, LIST_MARK))
+    return any(labels & set(_split_list(row[1], LIST_MARK)) for row in others)
 
 
 def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
     known = NAME_HEADINGS | LABEL_HEADINGS
     unknown = [cell for cell, folded in zip(table.rows[0], heading, strict=True) if folded not in known]
-    if known & set(heading):
-        bad = next(
-            ((line, cell) for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
-             for cell in row[1:] if cell.casefold() not in ONE_HOT),
-            (table.lines[0], ""),
-        )  # fmt: skip
-        return (
-            f"{path}, row {bad[0]}: the columns {', '.join(map(repr, unknown[:5]))} are not known, and as they do not "
-            f"hold only 0 and 1 ({bad[1]!r}) they are no labels; expected {_FORMS}. Name the two columns to use, or "
-            "remove the others."
-        )
     listed = ", ".join(map(repr, table.rows[0][:5]))
-    return f"{path}, row {table.lines[0]}: the columns {listed} are not known; expected {_FORMS}."
+    cure = "Name the two to use (--columns FILE LABEL, in Python name= and label=), or remove the others."
+    if not known & set(heading):
+        return f"{path}, row {table.lines[0]}: the columns {listed} are not known; expected {_FORMS}. {cure}"
+    if not LABEL_HEADINGS.isdisjoint(heading):
+        return f"{path}, row {table.lines[0]}: beside file and label there are the columns {listed}. {cure}"
+    others = (
+        (line, row, j) for line, row in zip(table.lines[1:], table.rows[1:], strict=True) for j in range(1, len(row))
+    )
+    bad = next(
+        ((line, table.rows[0][j], row[j]) for line, row, j in others if _says(row[j]) is None),
+        (table.lines[1], table.rows[0][-1], table.rows[1][-1]),  # words and numbers in one table
+    )
+    return (
+        f"{path}, row {bad[0]}: the columns {', '.join(map(repr, unknown[:5]))} are not known, and {bad[1]!r} is no "
+        f"label with 0 and 1, since it holds {bad[2]!r}; expected {_FORMS}. {cure}"
+    )
 
 
-def _from_named_columns(table: TextTable, path: Any, name: str | None, label: str | None, join: bool) -> LabelTable:
+def _from_named_columns(
+    table: TextTable, path: Any, name: str | None, label: str | None, mark: str | None, join: bool
+) -> LabelTable:
     columns = []
     for heading, what in ((name, "name"), (label, "label")):
         if heading is None:
@@ -199,28 +242,32 @@ def _from_named_columns(table: TextTable, path: Any, name: str | None, label: st
     pairs = [
         (line, row[columns[0]], row[columns[1]]) for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
     ]
-    return _from_pairs(pairs, path, f"from the columns {name!r} and {label!r}", join)
+    return _from_pairs(pairs, path, f"from the columns {name!r} and {label!r}", mark, join)
 
 
-def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str, join: bool) -> LabelTable:
+def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str, mark: str | None, join: bool) -> LabelTable:
     """Name and label on every row, or name and list."""
     if not pairs:
         raise FormatError(f"{path}: there is a heading but no row below it; add a row for each bag.")
-    as_lists = next(((line, cell) for line, _, cell in pairs if LIST_MARK in cell), None)
+    doubt = ""
+    if mark is None:
+        mark, doubt = find_mark(cell for _, _, cell in pairs)
+    as_lists = next(((line, cell) for line, _, cell in pairs if mark and mark in cell), None)
     form, once = "rows of bag and label", None
     if as_lists is not None:
-        form = "one row a bag, its labels in one cell separated by ;"
+        form = f"one row a bag, its labels in one cell separated by {MARKS.get(str(mark), mark)}"
         why = f", but row {as_lists[0]} lists several labels in one cell ({as_lists[1]!r})"
         once = why, "use one row a name, or one label a row"
-    rows = [(line, name, _split_list(labels)) for line, name, labels in pairs]
+    rows = [(line, name, _split_list(labels, mark)) for line, name, labels in pairs]
     classes = sorted({label for _, _, labels in rows for label in labels})
-    return _gathered(rows, path, f"{form}, {how}", classes, join, once)
+    table = _gathered(rows, path, f"{form}, {how}", classes, join, once)
+    return replace(table, problems=[*table.problems, ("labels", f"{path}: {doubt}")]) if doubt else table
 
 
 def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
     """A column for each label."""
     classes = [undefuse(cell) for cell in table.rows[0][1:]]
-    if table.rows[0][0].casefold() not in NAME_HEADINGS and all(cell.casefold() in ONE_HOT for cell in classes):
+    if table.rows[0][0].casefold() not in NAME_HEADINGS and all(cell and _says(cell) is not None for cell in classes):
         raise FormatError(
             f"{path}, row {table.lines[0]}: the first row holds 0 and 1; begin the file with the names of the labels."
         )
@@ -231,7 +278,7 @@ def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
     if twice is not None:
         raise FormatError(f"{path}, row {table.lines[0]}: two columns are named {twice!r}; remove one of them.")
     rows = [
-        (line, row[0], [label for label, cell in zip(classes, row[1:], strict=True) if ONE_HOT[cell.casefold()]])
+        (line, row[0], [label for label, cell in zip(classes, row[1:], strict=True) if _says(cell)])
         for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
     ]
     how = f"one row a bag and a column of 0 and 1 for each label, {_source(table)}"
@@ -262,5 +309,6 @@ def _gathered(
     )
 
 
-def _split_list(cell: str) -> list[str]:
-    return [undefuse(part.strip()) for part in cell.split(LIST_MARK) if part.strip()]
+def _split_list(cell: str, mark: str | None) -> list[str]:
+    parts = cell.split(mark) if mark else [cell]
+    return [undefuse(part.strip()) for part in parts if part.strip()]

@@ -117,6 +117,8 @@ def create_run(
     *,
     labels: str | Path | None = None,
     columns: tuple[str, str] | None = None,
+    separator: str | None = None,
+    fold_case: bool = False,
     model: str | Path = DEFAULT_MODEL,
     learner: Mapping[str, Any] | None = None,
     select: str | None = None,
@@ -151,6 +153,10 @@ def create_run(
         alone. None with a trained model, or where a file of bags holds its labels itself.
     columns : (str, str) or None
         Headings of the columns of the table that hold file and label, where there are others too.
+    separator : str or None
+        What is between several labels in one cell of the table; None finds it out.
+    fold_case : bool
+        Whether labels that differ in case or blanks only are one.
     model : str or path
         Name in the catalogue, to be trained; or a model file that an earlier run wrote.
     learner : dict or None
@@ -202,16 +208,11 @@ def create_run(
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
-    table = read_label_table(labels, columns)
+    table = read_label_table(labels, columns, separator, fold_case)
     exclude = [path for path in (out, labels, known) if path is not None]
     found = find_source(
-        source,
-        medium=medium,
-        settings=settings,
-        trained=recipe,
-        exclude=list(map(Path, exclude)),
-        options=reading or {},
-    )
+        source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
+    )  # fmt: skip
     if page:
         check_page_can_be_made()
     options = Options(

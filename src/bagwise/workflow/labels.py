@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from bagwise.featurize.files import FileBags
 from bagwise.io.labels import LabelTable
+
+_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:/|file:")
 
 
 @dataclass(frozen=True)
@@ -29,18 +32,46 @@ class MatchedLabels:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
-def match_labels(
-    table: LabelTable, path: Path, names: Sequence[str], bags: dict[str, FileBags], failed: Sequence[str]
-) -> MatchedLabels:
-    """Find the file, or the piece of one (``name@start``), that each row names.
+class FileNames:
+    """Files of a folder, found by what people call them.
 
-    A row may give the path below the folder, the name of the file, or either without its ending, as long as one file
-    only fits.
+    That is the path below the folder, the name of the file, or either without its ending; with slashes of any system,
+    in other case, or as a full path of any machine, as long as one file only fits.
     """
-    index: dict[str, set[str]] = {}
-    for name in names:
-        for key in _keys(name):
-            index.setdefault(key, set()).add(name)
+
+    def __init__(self, names: Iterable[str]):
+        self.names = set(names)
+        self._index: dict[str, set[str]] = {}
+        for name in self.names:
+            for key in _keys(name):
+                self._index.setdefault(key, set()).add(name)
+                self._index.setdefault(f"folded:{key.casefold()}", set()).add(name)
+
+    def find(self, given: str) -> set[str]:
+        """The files that may be meant."""
+        key = _normal(given)
+        if key in self.names:
+            return {key}
+        for candidate in _endings(key) if _ABSOLUTE.match(key) else (key,):
+            for spelled in (candidate, f"folded:{candidate.casefold()}"):
+                if spelled in self._index:
+                    return self._index[spelled]
+        return set()
+
+
+def match_labels(
+    table: LabelTable,
+    path: Path,
+    names: Sequence[str],
+    bags: dict[str, FileBags],
+    failed: Sequence[str],
+    unread: Sequence[str] = (),
+) -> MatchedLabels:
+    """Find the file, or the piece of one (``name@start``), that each row names; see `FileNames` for how.
+
+    `unread` are files of the folder that are not read.
+    """
+    files, others = FileNames(names), FileNames(unread)
     pieces = {
         _normal(bag): (name, bag, size)
         for name in names
@@ -51,7 +82,7 @@ def match_labels(
     matched = MatchedLabels()
     for given, labels, row in zip(table.names, table.label_sets, table.rows, strict=True):
         where, key = f"{path}, row {row}", _normal(given)
-        fitting = {key} & set(names) or index.get(key, set())
+        fitting = files.find(given)
         if not fitting and key in pieces:
             name, bag, size = pieces[key]
             by_piece.append((name, bag, where))
@@ -60,6 +91,10 @@ def match_labels(
                 matched.problems.append((bag, _nothing_found(where, bag, labels)))
         elif len(fitting) != 1:
             what = "several files fit" if fitting else "there is no such file"
+            passed = sorted(others.find(given)) if not fitting else []
+            if passed:
+                ending = PurePosixPath(passed[0]).suffix
+                what = f"it is there, but files that end in {ending!r} are not read"
             matched.problems.append((given, f"{where}: {what} ({given!r}); its labels are not used."))
         else:
             (name,) = fitting
@@ -94,6 +129,12 @@ def _nothing_found(where: str, name: str, labels: list[str]) -> str:
 def _keys(name: str) -> set[str]:
     path = PurePosixPath(_normal(name))
     return {str(path), path.name, str(path.with_suffix("")), path.stem}
+
+
+def _endings(path: str) -> Iterator[str]:
+    """A full path, and what is left of it without the folders on the way."""
+    parts = [part for part in path.split("/") if part]
+    return ("/".join(parts[i:]) for i in range(len(parts)))
 
 
 def _normal(name: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 from bagwise.bags import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.files import FileBags, assemble
-from bagwise.featurize.media import MEDIA, check_medium, find_files, guess_medium
+from bagwise.featurize.media import MEDIA, check_medium, find_files, guess_medium, list_files
 from bagwise.featurize.medium import Medium
 from bagwise.io.data.formats import read_described
 from bagwise.io.data.long import unique_names
@@ -24,7 +25,7 @@ from bagwise.io.labels import LabelTable, read_labels
 from bagwise.memory import check_allocation
 from bagwise.report.result import Problem
 from bagwise.workflow.featurize import Progress, featurize_folder, refuse_files
-from bagwise.workflow.labels import match_labels
+from bagwise.workflow.labels import FileNames, match_labels
 from bagwise.workflow.manifest import FEATURES, STATE
 from bagwise.workflow.store import entry_path, fingerprint, forget_others, read_entry, write_entry
 
@@ -138,6 +139,7 @@ def find_source(
     trained: Mapping[str, Any] | None,
     exclude: Sequence[Path],
     options: Mapping[str, Any],
+    labels: LabelTable | None = None,
 ) -> Source:
     """Which files there are and how they are read; what is wrong is found before anything is read.
 
@@ -149,6 +151,7 @@ def find_source(
     trained : what a trained model says of how its features are made
     exclude : paths that hold no media
     options : of the reader of a table
+    labels : the table of labels; the medium is that of the files which it names
     """
     expected = None if trained is None else list(trained["feature_names"] or []) or None
     if path.is_file():
@@ -162,7 +165,7 @@ def find_source(
             f"{path} holds media, and {next(iter(options))!r} is an option of files of bags; leave it out."
         )
     if trained is None:
-        kind = check_medium(medium or guess_medium(path, exclude))
+        kind = check_medium(medium or _named_medium(path, exclude, labels) or guess_medium(path, exclude))
         reading = kind.make_settings(settings)
     else:
         if settings or medium not in (None, trained["medium"]):
@@ -174,6 +177,19 @@ def find_source(
             raise InputError(f"The model was trained on a file of bags, and {path} is no file; give one.")
         reading = kind.make_settings(trained["settings"])
     return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
+
+
+def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | None) -> str | None:
+    """The medium of most files that the table of labels names, if it names any: pictures may lie beside recordings."""
+    if labels is None:
+        return None
+    counts: Counter[str] = Counter()
+    files = list_files(folder, exclude)
+    for name, medium in MEDIA.items():
+        own = FileNames(file for file in files if PurePosixPath(file).suffix.lower() in medium.extensions)
+        counts[name] = sum(len(own.find(given)) == 1 for given in labels.names)
+    best, count = counts.most_common(1)[0]
+    return best if count else None
 
 
 def read_material(
@@ -191,7 +207,8 @@ def read_material(
     sets: dict[str, list[str]] = {}
     whole: list[str] = []
     if labels is not None and label_path is not None:
-        matched = match_labels(labels, label_path, source.names, done.bags, list(done.errors))
+        unread = sorted(set(list_files(source.folder)) - set(source.names))
+        matched = match_labels(labels, label_path, source.names, done.bags, list(done.errors), unread)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         whole = sorted(matched.whole)
         problems += labels.problems + matched.problems
@@ -311,12 +328,14 @@ def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str,
     )
 
 
-def read_label_table(path: Path | None, columns: tuple[str, str] | None) -> LabelTable | None:
+def read_label_table(
+    path: Path | None, columns: tuple[str, str] | None, separator: str | None = None, fold_case: bool = False
+) -> LabelTable | None:
     """The table of labels, with the columns that hold file and label where there are others too."""
     if path is None:
         return None
     name, label = columns or (None, None)
-    return read_labels(path, name=name, label=label, repeats="join")
+    return read_labels(path, name=name, label=label, list_mark=separator, fold_case=fold_case, repeats="join")
 
 
 def write_told(path: Path, material: Material) -> None:
