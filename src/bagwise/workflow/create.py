@@ -209,7 +209,7 @@ def create_run(
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
     table = read_label_table(labels, columns, separator, fold_case)
-    exclude = [path for path in (out, labels, known) if path is not None]
+    exclude = [Path(path) for path in (out, labels, known) if path is not None]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
     )  # fmt: skip
