@@ -208,6 +208,8 @@ def read_described(
     understood = f"{name}: {understood}"
     if labels_from is not None:
         table = read_labels(labels_from)
+        for _, doubt in table.problems:
+            warnings.warn(doubt, UserWarning, stacklevel=3)
         dataset = with_labels(dataset, table, path, labels_from, missing_labels)
         understood = f"{understood}; labels from {os.fspath(labels_from)}: {table.form}"
     return dataset, understood
