@@ -218,7 +218,7 @@ def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
     )
     bad = next(
         ((line, table.rows[0][j], row[j]) for line, row, j in others if _says(row[j]) is None),
-        (table.lines[1], table.rows[0][-1], table.rows[1][-1]),  # words and numbers in one table
+        (table.lines[-1], table.rows[0][-1], table.rows[-1][-1]),  # words and numbers in one table
     )
     return (
         f"{path}, row {bad[0]}: the columns {', '.join(map(repr, unknown[:5]))} are not known, and {bad[1]!r} is no "
