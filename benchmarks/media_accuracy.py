@@ -14,7 +14,7 @@ from bagwise.bags import BagDataset, Bags, rows_of
 from bagwise.catalog import make_model
 from bagwise.datasets import load_npz
 from bagwise.exceptions import InfeasibleBagWarning
-from bagwise.featurize import ImageSettings, featurize_audio, featurize_images
+from bagwise.featurize import AudioSettings, ImageSettings, featurize_audio, featurize_images
 from bagwise.featurize.image_file import read_mask
 from bagwise.featurize.image_regions import mask_regions
 from bagwise.featurize.matching import covered_share, match_events, union_length
@@ -57,6 +57,7 @@ def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     found = featurize_audio(files)
     assert found.locations is not None
     records = _segmentation(rows_of(found.locations), events)
+    show("The same by the window of a bag, percent of time", [_by_window(files, events, w) for w in (1, 3, 10, 60)])
     dataset, alone = _with_truth(found, events)
     rows = _transductive(dataset, models)
     inside = [np.mean(_labels(dataset)[alone] == guess[alone]) for guess in (row.pop("labels") for row in rows)]
@@ -71,7 +72,20 @@ def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     ]
 
 
+def _by_window(files: list[Path], events: list[dict[str, Any]], window: float) -> Record:
+    locations = featurize_audio(files, AudioSettings(window=window)).locations
+    assert locations is not None
+    return {"window s": window, **_covered(rows_of(locations), events)}
+
+
 def _segmentation(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> list[Record]:
+    row = _covered(locations, events)
+    show("Segments beside the events that people marked", [row])
+    return [row]
+
+
+def _covered(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> Record:
+    """Segments beside the events that people marked."""
     overlap = segments = marked = 0.0
     for name in sorted({event["file"] for event in events}):
         ours = [(box["start"], box["end"]) for box in locations if box["file"] == name]
@@ -81,13 +95,11 @@ def _segmentation(locations: list[dict[str, Any]], events: list[dict[str, Any]])
         segments += union_length(ours)
         marked += union_length(theirs)
     share = covered_share(locations, events)
-    row = {
+    return {
         "segments": len(locations), "events": len(events), "recall over time %": 100 * overlap / marked,
         "precision over time %": 100 * overlap / segments, "events half covered %": 100 * float(np.mean(share >= 0.5)),
         "events touched %": 100 * float(np.mean(share > 0)),
     }  # fmt: skip
-    show("Segments beside the events that people marked", [row])
-    return [row]
 
 
 def _with_truth(found: BagDataset, events: list[dict[str, Any]]) -> tuple[BagDataset, np.ndarray]:

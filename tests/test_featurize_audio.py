@@ -1,6 +1,8 @@
 """Recordings to syllables: bad files, places, the 38 features against loops, streaming."""
 
 import struct
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from bagwise.featurize import AudioSettings, featurize_audio
 from bagwise.featurize.audio import find_syllables, piece_name, read_audio
 from bagwise.featurize.audio_file import audio_info, read_blocks
 from bagwise.featurize.gradients import gradient_histograms
+from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.segmentation import foreground, segment, threshold_of
 from bagwise.featurize.spectrogram import Spectrogram, _fast_size, _power, _transform, noise_level, spectrogram
 from bagwise.featurize.syllables import FEATURE_NAMES, boundary_length, syllable_features
@@ -84,9 +87,49 @@ def test_long_files_are_cut_into_bags_or_kept_whole(tmp_path):
     whole = featurize_audio([path], AudioSettings(bags="file"))
     assert whole.bag_names == ["long.wav"]
     assert np.array_equal(whole.bags.instances, cut.bags.instances)
-    # a piece is computed alone: the same samples in a file of their own give the same features
-    piece = featurize_audio([write(tmp_path / "piece.wav", sound[10 * 16_000 : 20 * 16_000])])
-    assert np.array_equal(piece.bags.instances, cut.bags[1])
+
+
+@pytest.mark.parametrize("seconds", [30, 150])
+def test_what_is_found_does_not_depend_on_the_window(tmp_path, seconds):
+    """Dense song now and then, which a short window takes for noise, with syllables across the edges of windows."""
+    song = [(0.05, 0.85) if i % 15 < 5 else (0.0, 0.0) for i in range(seconds)]
+    parts = [tone_over_noise(seconds=1, start=start, end=end, seed=i) for i, (start, end) in enumerate(song)]
+    sound = np.roll(np.concatenate(parts), 8_000)  # a tone over every full second of the song
+    path = write(tmp_path / "dense.wav", sound)
+    whole = featurize_audio([path], AudioSettings(bags="file"))
+    assert whole.bags.n_instances >= seconds / 3
+    for window in (1.0, 3.0, 10.0, 60.0):
+        cut = featurize_audio([path], AudioSettings(window=window))
+        order = np.lexsort([cut.locations["low"], cut.locations["start"]])
+        same = np.lexsort([whole.locations["low"], whole.locations["start"]])
+        assert np.array_equal(cut.bags.instances[order], whole.bags.instances[same])
+        middle = (cut.locations["start"] + cut.locations["end"]) / 2
+        starts = np.array([float(str(name).partition("@")[2] or 0) for name in cut.bag_names])
+        assert np.all(np.abs(starts[cut.bags.bag_index] + window / 2 - middle) <= window / 2 + 1e-3)
+
+
+def test_stretches_cover_a_recording_once():
+    for seconds in (0.5, 59.9, 60.0, 119.0, 120.0, 3600.7):
+        spans = stretches(seconds)
+        assert spans[0][0] == 0.0
+        assert spans[-1][1] == seconds
+        assert all(a[1] == b[0] for a, b in pairwise(spans))
+        assert all(60.0 <= last - first < 120.0 for first, last in spans) or seconds < 60
+
+
+def test_pictures_show_what_annotation_hears(tmp_path):
+    """The stages of a piece are its part of the stretch, with the threshold of the whole."""
+    sound = np.concatenate([tone_over_noise(seconds=10, start=2, end=2.5, seed=i) for i in range(3)])
+    path = write(tmp_path / "long.wav", sound)
+    settings = AudioSettings()
+    find = partial(find_syllables, settings=settings)
+    whole = hear(path, audio_info(path), (0.0, 30.0), find).stages
+    _, piece = hear_piece(path, audio_info(path), 10.0, 10.0, find)
+    assert piece.decibels == whole.decibels
+    assert piece.labels.max() == 1
+    assert abs(piece.picture.edges[0]) < 0.05
+    inside = (whole.picture.times >= 10) & (whole.picture.times < 20)
+    assert np.array_equal(piece.picture.intensity, whole.picture.intensity[:, inside])
 
 
 def test_names_of_pieces_differ_in_files_of_days():

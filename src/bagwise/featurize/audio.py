@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from bagwise.bags import BagDataset
 from bagwise.exceptions import InputError
-from bagwise.featurize.audio_file import EXTENSIONS, audio_info, read_blocks
+from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info
 from bagwise.featurize.files import FileBags
+from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outline_region, time_ticks
 from bagwise.featurize.segmentation import Stages, foreground, segment
@@ -35,7 +36,7 @@ class AudioSettings(Settings):
     Attributes
     ----------
     window : float
-        Seconds that are looked at in one piece; a longer recording is cut into pieces of this length.
+        Seconds of a piece; a longer recording is cut into pieces of this length. What is found does not depend on it.
     bags : {"window", "file"}
         A bag is a piece, or a whole file.
     frame, overlap : float
@@ -115,29 +116,29 @@ def piece_name(name: str, start: float) -> str:
 
 
 def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
-    """The syllables of one recording; only one piece of it is in memory at a time.
+    """The syllables of one recording; only a stretch of it is in memory at a time.
 
     A recording of one piece is a bag called `name`; the pieces of a longer one are called ``name@start``, the start
-    in seconds, unless the whole file is one bag.
+    in seconds, unless the whole file is one bag. A syllable belongs to the piece that holds its middle.
     """
     info = audio_info(path)
     features: list[np.ndarray] = []
     boxes: list[np.ndarray] = []
-    starts: list[float] = []
     heard = False
-    for start, samples in read_blocks(path, settings.window):
-        starts.append(start)
-        heard = heard or bool(np.any(samples))
-        stages = find_syllables(samples, info.rate, settings)
-        found, places = syllable_features(stages.picture, stages.labels)
-        features.append(found)
-        boxes.append(np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4))
-        boxes[-1][:, :2] += start
+    for span in stretches(info.seconds):
+        part = hear(path, info, span, partial(find_syllables, settings=settings))
+        heard = heard or not part.is_silent
+        found, places = syllable_features(part.stages.picture, part.stages.labels)
+        box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
+        box[:, :2] += part.begin
+        middle = box[:, :2].mean(axis=1)
+        own = (middle < part.last) & ((middle >= part.first) | (part.first == 0.0))
+        own |= (part.last == info.seconds) & (middle >= part.last)
+        features.append(found[own])
+        boxes.append(box[own])
     box = np.clip(np.concatenate(boxes), 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
-    sizes = [len(found) for found in features]
-    names = [name] if len(starts) == 1 else [piece_name(name, start) for start in starts]
-    if settings.bags == "file":
-        names, sizes = [name], [sum(sizes)]
+    names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
+    box = box[order]
     problems = []
     if not heard:
         problems.append("every sample is zero: the recorder wrote nothing.")
@@ -146,19 +147,32 @@ def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags
     return FileBags(
         bag_names=names,
         sizes=sizes,
-        features=np.concatenate(features),
+        features=np.concatenate(features)[order],
         locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
         info={"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels},
         problems=problems,
     )
 
 
+def _pieces(
+    name: str, middle: np.ndarray, info: AudioInfo, settings: AudioSettings
+) -> tuple[list[str], list[int], np.ndarray]:
+    """Names and sizes of the bags, and the order of the syllables, bag after bag."""
+    if settings.bags == "file":
+        return [name], [len(middle)], np.arange(len(middle))
+    length = max(1, round(settings.window * info.rate)) / info.rate
+    n_pieces = max(1, -(-info.n_samples // max(1, round(settings.window * info.rate))))
+    piece = np.clip((middle // length).astype(np.int64), 0, n_pieces - 1)
+    names = [name] if n_pieces == 1 else [piece_name(name, i * length) for i in range(n_pieces)]
+    return names, np.bincount(piece, minlength=n_pieces).tolist(), np.argsort(piece, kind="stable")
+
+
 def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
     """The spectrogram of the piece that begins at `start`, with the syllables in it."""
-    rate = audio_info(path).rate
-    _, samples = next(read_blocks(path, settings.window, start))
-    seconds = len(samples) / rate
-    picture = find_syllables(samples, rate, settings).picture
+    info = audio_info(path)
+    seconds = min(settings.window, info.seconds - start)
+    find = partial(find_syllables, settings=settings)
+    picture = hear_piece(path, info, start, settings.window, find)[1].picture
     first, last, low, high = picture.edges
 
     def across(second: float) -> float:
@@ -197,8 +211,9 @@ def draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float,
     yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
     if start >= info.seconds:
         raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
-    for begin, samples in islice(read_blocks(path, settings.window, start), pieces):
-        stages = find_syllables(samples, info.rate, settings)
+    find = partial(find_syllables, settings=settings)
+    for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
+        _, stages = hear_piece(path, info, begin, settings.window, find)
         target = folder / f"{piece_name(path.stem, begin)}.stages.png"
         draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
         yield f"from {begin:g} s: {int(stages.labels.max(initial=0))} regions, threshold {stages.decibels:.1f} dB"

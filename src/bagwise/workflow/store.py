@@ -23,7 +23,7 @@ from bagwise.featurize.files import FileBags
 from bagwise.io.files import atomic_write, is_storable, read_archive, write_archive
 from bagwise.workflow.manifest import FEATURES
 
-LAYOUT = 2  # of an entry; entries of another layout are not taken
+LAYOUT = 3  # of an entry; entries of another layout are not taken
 
 
 def fingerprint(value: Any) -> str:
