@@ -32,6 +32,7 @@ BENCHMARKS = {
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
     "application": "benchmarks.application",
+    "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",
     "peers": "benchmarks.peers",
 }
