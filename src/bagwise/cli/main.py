@@ -17,12 +17,14 @@ from bagwise.cli.info import info
 from bagwise.cli.inspect import inspect
 from bagwise.cli.predict import annotate_table, predict
 from bagwise.cli.reproduce import reproduce
+from bagwise.cli.review import review
 
 COMMANDS = (
     demo,
     annotate,
     correct,
     refit,
+    review,
     inspect,
     fit,
     predict,

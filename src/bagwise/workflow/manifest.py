@@ -19,6 +19,11 @@ FEATURES = ".features"  # the bags of each file
 HIDDEN = (STATE, FEATURES)
 UNFINISHED, WRITING, FINISHED = "unfinished", "writing", "finished"
 
+
+class BusyError(InputError):
+    """A run that another process has open."""
+
+
 _locks: dict[Path, list[Any]] = {}  # open runs of this process: descriptor of the lock, number of holders
 
 
@@ -171,7 +176,7 @@ def lock_run(out: Path) -> Path:
         raise InputError(f"The folder {out} for the results cannot be made ({error}); choose another.") from error
     descriptor = _try_lock(out / STATE)
     if descriptor is None:
-        raise InputError(
+        raise BusyError(
             f"The run in {out} is open in another process (a review, a refit, another Python); close it there first."
         )
     _locks[key] = [descriptor, 1]
@@ -187,6 +192,11 @@ def unlock_run(key: Path) -> None:
     if holder[1] == 0:
         del _locks[key]
         os.close(holder[0])
+
+
+def lock_descriptors(key: Path) -> tuple[int, ...]:
+    """The lock of a run as a descriptor, which a process that is started may inherit; then it holds the lock too."""
+    return (_locks[key][0],) if key in _locks else ()
 
 
 def _try_lock(folder: Path) -> int | None:

@@ -38,6 +38,7 @@ from bagwise.workflow.manifest import (
     STATE,
     WRITING,
     finish_run,
+    lock_descriptors,
     lock_run,
     open_manifest,
     unlock_run,
@@ -135,7 +136,7 @@ class Run:
             run = cls(path, manifest, reopen_material(path, medium, settings, read_told(path)), lock)
             if media is not None:
                 run.manifest["media"] = str(Path(media).resolve())
-            if manifest["status"] == WRITING:
+            if manifest["status"] == WRITING and not lent:
                 run.write()
         except BaseException:
             unlock_run(lock)
@@ -152,7 +153,13 @@ class Run:
         self._check_open()
         media = self.manifest.get("media")
         self.manifest = open_manifest(self.path) | ({} if media is None else {"media": media})
+        self._version = None  # another fit may bear the number of one that was taken back
         self._forget()
+
+    @property
+    def lock_descriptors(self) -> tuple[int, ...]:
+        """What a process to which the run is lent must inherit: nobody else opens the run then while that one lives."""
+        return () if self._lock is None else lock_descriptors(self._lock)
 
     def close(self) -> None:
         """Let other processes have the run."""
@@ -279,15 +286,16 @@ class Run:
 
     # -- corrections --------------------------------------------------------------------------------------------------
 
-    def correct(self, corrections: Iterable[Any], *, by: str = "") -> None:
+    def correct(self, corrections: Iterable[Any], *, absent: Iterable[tuple[str, str]] = (), by: str = "") -> None:
         """Say what instances really are; on disk (``corrections.csv``) when this returns.
 
         Parameters
         ----------
         corrections : list of (bag, instance, label)
             The label may be one that the bag does not list, or that is new to the run; "" says that the instance is
-            noise; the label that was found confirms it. (bag, None, label) says that the bag carries the label; see
-            `reject` for one that it does not.
+            noise; the label that was found confirms it. (bag, None, label) says that the bag carries the label.
+        absent : list of (bag, label)
+            Labels that bags do not carry, as `reject` says of one.
         by : str
             Who says so.
 
@@ -308,16 +316,19 @@ class Run:
             before = found.classes[code] if code >= 0 else ""
             action = log.CONFIRMED if label == before else log.LABEL if label else log.NOISE
             entries.append(Correction(bag, instance, label, action, before, by))
-        self._append(entries)
+        self._append([*entries, *(self._absent(bag, label, by) for bag, label in absent)])
 
     def reject(self, bag: str, label: str, *, by: str = "") -> None:
         """Say that a bag does not carry a label; instances that a person named so are unknown again."""
+        self.correct([], absent=[(bag, label)], by=by)
+
+    def _absent(self, bag: str, label: str, by: str) -> Correction:
         bag, _, label = check_correction((bag, None, label), self._sizes)
         listed = self.told().dataset.label_sets[self._number[bag]]
         if listed is None or label not in listed:
             has = f"it lists {some_of(sorted(listed))}" if listed else "it lists no label"
             raise InputError(f"The bag {bag!r} does not list {label!r}; {has}. Nothing was taken away.")
-        self._append([Correction(bag, None, label, log.ABSENT, before=label, by=by)])
+        return Correction(bag, None, label, log.ABSENT, before=label, by=by)
 
     def compare(self, path: str | Path, format: str | None = None) -> tuple[list[tuple[str, int, str]], list[Problem]]:
         """What somebody put right elsewhere: corrections for `correct`, and marks that fit no instance.
@@ -332,10 +343,11 @@ class Run:
         annotations = self.result().annotations
         return compare_marks(annotations, read_marks(path, annotations, format))
 
-    def undo(self) -> list[dict[str, Any]]:
+    def undo(self, *, write: bool = True) -> list[dict[str, Any]]:
         """Take back the last call of `correct` or `reject` that counts, and give what it said.
 
-        Where a refit knew it, the model and the annotations from before that refit are there again.
+        Where a refit knew it, the model and the annotations from before that refit are there again. `write` says
+        whether what is written for people follows at once; if not, the next `write` or `open` does it.
         """
         self._check_open()
         taken = self._log.undo()
@@ -347,7 +359,10 @@ class Run:
         if len(versions) < len(self.manifest["versions"]):
             self._commit(versions)
         if not calls.issuperset(self.manifest["written"]):  # what is written for people knows it
-            self.write()
+            if write:
+                self.write()
+            else:
+                self._commit(versions)
         return [asdict(correction) for correction in taken]
 
     def _append(self, entries: Sequence[Correction]) -> None:
@@ -388,8 +403,9 @@ class Run:
     # -- fitting again ------------------------------------------------------------------------------------------------
 
     def refit(
-        self, callback: Callback | None = None, *, progress: Progress | None = None, page: bool | None = None
-    ) -> Refit:
+        self, callback: Callback | None = None, *, progress: Progress | None = None, page: bool | None = None,
+        write: bool = True,
+    ) -> Refit:  # fmt: skip
         """Learn again with all corrections, from the last weights on, and write everything anew.
 
         Corrections enter as known instances and corrected label sets. The model before is kept: `undo` goes back to it.
@@ -402,11 +418,14 @@ class Run:
             Called with what is done, how much and of how much.
         page : bool or None
             Whether the page is written; None as when the run was made.
+        write : bool
+            Whether what is for people is written at once; if not, the next `write` or `open` does it.
         """
         self._check_open()
         calls, before = calls_of(self._corrections()[0]), self._current()
         if calls == before.calls:
-            self.write(progress=progress, page=page)
+            if write:
+                self.write(progress=progress, page=page)
             return Refit(self.version, 0, self.problems)
         told = self.told()
         model = load(version_folder(self.path, self.version) / MODEL_FILE)
@@ -414,7 +433,8 @@ class Run:
         found = find_labels(model, told)
         number = max(version["number"] for version in self.manifest["versions"]) + 1
         self.add_version(model, Version(number, calls, found, problems))
-        self.write(progress=progress, page=page)
+        if write:
+            self.write(progress=progress, page=page)
         changed = _names(before.found) != _names(found)
         return Refit(number, int(np.sum(changed)), self.problems)
 

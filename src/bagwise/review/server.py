@@ -1,0 +1,278 @@
+"""The server of the review page: starlette's requests and answers, uvicorn's loop, start and end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bagwise.exceptions import BagwiseError, InputError, in_words
+from bagwise.review import api
+from bagwise.review.errors import MissingError, RequestError
+from bagwise.review.guard import HEADERS, LARGEST_BODY, Asked, Guard, PasswordNeededError, too_large
+from bagwise.review.review import Review
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise ImportError(
+        f"The review page needs starlette and uvicorn, and {error}; pip install 'bagwise[review]'."
+    ) from error
+
+STATIC = Path(__file__).parent / "static"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+}
+KEPT = "private, max-age=600"  # media: the same address gives the same picture
+
+Scope = dict[str, Any]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Answers
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    """JSON: the page makes text of it and never markup."""
+    content = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    return Response(content, status, {"cache-control": "no-store"}, "application/json")
+
+
+def refuse(error: BaseException) -> Response:
+    """Why there is no answer, in words; what nobody expected is told on the terminal, not in the browser."""
+    if isinstance(error, RequestError):
+        response = answer({"error": str(error)}, error.status)
+        if isinstance(error, PasswordNeededError):
+            response.headers["www-authenticate"] = 'Basic realm="bagwise review", charset="UTF-8"'
+        return response
+    if isinstance(error, (BagwiseError, ImportError, OSError)):
+        return answer({"error": in_words(error)}, 400)
+    traceback.print_exception(error)
+    words = f"Something is wrong in bagwise itself ({type(error).__name__}); the terminal shows what. Nothing was lost."
+    return answer({"error": words}, 500)
+
+
+def made(content: api.Made, wanted: str | None) -> Response:
+    """Bytes, or the part of them that was asked for."""
+    headers = {"cache-control": KEPT, "accept-ranges": "bytes"}
+    size = len(content.content)
+    part = parse_range(wanted, size)
+    if part is None:
+        return Response(content.content, 200, headers, content.kind)
+    first, last = part
+    if first > last:
+        return Response(b"", 416, headers | {"content-range": f"bytes */{size}"}, content.kind)
+    headers["content-range"] = f"bytes {first}-{last}/{size}"
+    return Response(content.content[first : last + 1], 206, headers, content.kind)
+
+
+def parse_range(wanted: str | None, size: int) -> tuple[int, int] | None:
+    """First and last byte of a header such as ``bytes=0-99``; None for all, an empty part where there is none."""
+    if wanted is None or not wanted.startswith("bytes=") or "," in wanted:
+        return None
+    first, dash, last = wanted.removeprefix("bytes=").strip().partition("-")
+    if not dash or not all(
+        text == "" or (text.isascii() and text.isdigit() and len(text) < 18) for text in (first, last)
+    ):
+        return None
+    if first == "":
+        return (max(0, size - int(last)), size - 1) if last not in ("", "0") else (1, 0)
+    if int(first) >= size:
+        return 1, 0
+    return int(first), min(int(last), size - 1) if last else size - 1
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The application
+
+
+def make_app(review: Review, guard: Guard) -> Any:
+    """The application: the guard, then the addresses."""
+    routes = [
+        Route("/", _page),
+        Route("/static/{name}", _static),
+        *(Route(path, _getter(review, handler), methods=["GET"]) for path, handler in api.GET.items()),
+        *(Route(path, _poster(review, handler), methods=["POST"]) for path, handler in api.POST.items()),
+    ]
+    app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+    return Guarded(app, guard)
+
+
+def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        query = api.Query(dict(request.query_params))
+        value = await run_in_threadpool(handler, review, query)
+        if isinstance(value, api.Made):
+            return made(value, request.headers.get("range"))
+        return await run_in_threadpool(answer, value)
+
+    return endpoint
+
+
+def _poster(review: Review, handler: Callable[[Review, dict[str, Any]], Any]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > LARGEST_BODY:
+                raise too_large()
+        value = await run_in_threadpool(handler, review, api.parse_body(bytes(body) or b"{}"))
+        return answer(value, 202 if request.url.path == "/api/refit" else 200)
+
+    return endpoint
+
+
+async def _page(request: Request) -> Response:
+    return _file("index.html")
+
+
+async def _static(request: Request) -> Response:
+    return _file(request.path_params["name"])
+
+
+def _file(name: str) -> Response:
+    """A file of the page; names are looked up in the list of what is there."""
+    found = {path.name: path for path in STATIC.iterdir() if path.suffix in KINDS}
+    if name not in found:
+        raise MissingError(f"The page has no file {name[:80]!r}.")
+    path = found[name]
+    return Response(path.read_bytes(), 200, {"cache-control": "no-cache"}, KINDS[path.suffix])
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    path = request.url.path[:80]
+    if getattr(error, "status_code", 404) == 405:
+        return answer({"error": f"{path} is not answered to {request.method}."}, 405)
+    return answer({"error": f"There is nothing at {path!r}."}, 404)
+
+
+class Guarded:
+    """Lets the guard see each request first, and puts the headers that protect on each answer."""
+
+    def __init__(self, app: Any, guard: Guard):
+        self.app = app
+        self.guard = guard
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+
+        began = False
+
+        async def protected(message: dict[str, Any]) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                own = {name.encode(): value.encode() for name, value in HEADERS.items()}
+                message["headers"] = [*message["headers"], *own.items()]
+            await send(message)
+
+        try:
+            cookie = self.guard.admit(asked(scope))
+            if cookie is not None:
+                response: Any = Response(b"", 303, {"location": "/", "set-cookie": cookie, "cache-control": "no-store"})
+            else:
+                response = self.app
+            await response(scope, receive, protected)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            if began:
+                raise
+            await _told(scope, error)(scope, receive, protected)
+
+
+def _told(scope: Scope, error: Exception) -> Response:
+    """The refusal; where a person would see it, as plain text."""
+    response = refuse(error)
+    if scope["path"] == "/" and isinstance(error, RequestError):
+        headers = {name: value for name, value in response.headers.items() if name == "www-authenticate"}
+        return Response(f"{error}\n", error.status, headers, "text/plain; charset=utf-8")
+    return response
+
+
+def asked(scope: Scope) -> Asked:
+    """What the guard looks at; a header that comes twice is joined, so that no second one slips by."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        headers[key] = f"{headers[key]}{';' if key == 'cookie' else ','}{text}" if key in headers else text
+    client = scope["client"][0] if scope.get("client") else ""
+    return Asked(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers, client)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Start and end
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens; connections wait in it until the server is there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(256)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise InputError(
+            f"The port {port} of {host} cannot be used ({getattr(error, 'strerror', None) or error}); another program "
+            "may have it. Choose another with --port, or leave --port out."
+        ) from error
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Ends quietly on the signals that ask it to."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        kinds = [signal.SIGINT, signal.SIGTERM]
+        before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+
+def serve(review: Review, listener: socket.socket, guard: Guard, ready: Callable[[], None] = lambda: None) -> None:
+    """Answer until a signal asks to end.
+
+    Parameters
+    ----------
+    review : Review
+    listener : socket that listens
+    guard : Guard
+    ready : called when requests are answered
+    """
+    config = uvicorn.Config(
+        make_app(review, guard), http="h11", ws="none", lifespan="off", log_level="error", access_log=False,
+        server_header=False, timeout_graceful_shutdown=3, timeout_keep_alive=30, h11_max_incomplete_event_size=65536,
+    )  # fmt: skip
+    server = _Server(config)
+    ready()
+    server.run(sockets=[listener])
