@@ -1,4 +1,5 @@
 // The queue: rows are made as they come into view, so ten thousand cost what thirty do.
+import { get } from "./api.js";
 import { chip, sureness, tick } from "./chip.js";
 import { button, h, replace, select } from "./dom.js";
 import { clearFilters, goTo, hasFilters, keyOf, load, nameOf, on, place, setQuery, store } from "./store.js";
@@ -33,12 +34,15 @@ function fillRow(element, i) {
     element,
     chip(row.label),
     row.checked ? tick() : sureness(row),
-    h("span", { class: "where", title: `${row.file ?? row.bag} ${row.place ?? ""}` }, h("span", { class: "file" }, row.file ?? row.bag), h("span", { class: "spot" }, row.place ?? "")),
+    h("span", { class: "where", title: whereOf(row) }, h("span", { class: "file" }, fileOf(row)), h("span", { class: "spot" }, row.place ?? "")),
     row.was !== undefined && row.was !== null && h("span", { class: "was" }, T.was(nameOf(row.was))),
   );
 }
 
-export const describe = (row) => T.rowSays(nameOf(row.label), percent(row.probability), `${row.file ?? row.bag} ${row.place ?? ""}`, row.checked);
+// All bags of a table come from one file, which says nothing.
+export const fileOf = (row) => (store.run.medium === "table" ? "" : (row.file ?? row.bag));
+export const whereOf = (row) => `${fileOf(row)} ${row.place ?? ""}`.trim();
+export const describe = (row) => T.rowSays(nameOf(row.label), percent(row.probability), whereOf(row), row.checked);
 
 function draw() {
   const first = Math.max(0, Math.floor(list.scrollTop / HEIGHT) - SPARE);
@@ -103,11 +107,25 @@ function drawFilters() {
     select(T.orders, query.order, (order) => setQuery({ order }), { "aria-label": T.order, id: "order" }),
     select(T.checkedChoices, query.checked, (checked) => setQuery({ checked }), { "aria-label": T.checked, id: "checked" }),
     select(labels, query.label, (label) => setQuery({ label }), { "aria-label": T.label, id: "label" }),
-    h("input", { type: "search", placeholder: T.anyFile, "aria-label": T.file, id: "file", value: query.file, on: { change: (event) => setQuery({ file: event.target.value.trim() }) } }),
-    h("span", { class: "range" }, share("least", T.least), h("span", {}, T.to), share("most", T.most), h("span", {}, "%")),
-    hasFilters() && button(T.noFilters, { class: "link", on: () => clearFilters() }),
+    store.run?.medium !== "table" && fileField(query.file),
+    h("span", { class: "range" }, h("span", {}, T.probability), share("least", T.least), h("span", {}, T.to), share("most", T.most), h("span", {}, "%"), h("span", { class: "spring" }), hasFilters() && button(T.noFilters, { class: "link", on: () => clearFilters() })),
     query.sample && h("p", { class: "note" }, T.sample(query.sample), button(T.leaveSample, { class: "link", on: () => setQuery({ sample: "" }) })),
   );
+}
+
+// Names come as one types, since there may be very many.
+function fileField(value) {
+  const names = h("datalist", { id: "file-names" });
+  const suggest = async (event) => {
+    try {
+      const { files } = await get("/api/files", { search: event.target.value.trim(), limit: 30 });
+      replace(names, files.map(({ file }) => h("option", { value: file })));
+    } catch {
+      replace(names); // a name can still be typed
+    }
+  };
+  const take = (event) => setQuery({ file: event.target.value.trim() });
+  return [h("input", { type: "search", placeholder: T.anyFile, "aria-label": T.file, id: "file", list: "file-names", autocomplete: "off", value, on: { focus: suggest, input: suggest, change: take } }), names];
 }
 
 let labelled = "";

@@ -5,7 +5,7 @@ import { happened, openHappened } from "./happened.js";
 import { list, queue, reveal } from "./list.js";
 import { closeOne, one, oneKey, openOne } from "./one.js";
 import { drawShell, showKeys } from "./shell.js";
-import { emit, load, on, readAddress, show, start, store, undo, viewAfter, writeAddress } from "./store.js";
+import { clearFilters, emit, load, on, readAddress, show, start, store, undo, viewAfter, writeAddress } from "./store.js";
 import { T } from "./texts.js";
 import { openWall, wall, wallKey } from "./wall.js";
 
@@ -84,7 +84,8 @@ async function begin() {
     emit("query");
     emit("run");
     emit("view");
-    await load();
+    // an address from before may ask for a label or a file that is no more
+    await load().catch(() => clearFilters());
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
     replace(main, h("p", { class: "empty bad", role: "alert" }, T.noStart(error.message)));

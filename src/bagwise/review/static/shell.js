@@ -81,7 +81,7 @@ function drawLearn(refit) {
   if (now === learnState) return;
   learnState = now;
   if (refit.state !== "running") {
-    replace(learn, button(T.learn, { icon: "learn", class: "main", id: "learn", hint: T.learnHint, on: startLearning }));
+    replace(learn, button(T.learn, { icon: "learn", id: "learn", hint: T.learnHint, on: startLearning }));
     return;
   }
   const share = refit.fraction ?? 0;
@@ -143,8 +143,8 @@ function askExport() {
   const go = async (confirmed_only) => {
     replace(out, h("p", { class: "note" }, T.loading));
     try {
-      const { files } = await post("/api/export", { confirmed_only });
-      replace(out, h("p", { class: "note" }, T.exported), h("ul", { class: "written" }, files.map((file) => h("li", {}, file))));
+      const { files, problems = [] } = await post("/api/export", { confirmed_only });
+      replace(out, problems.map((problem) => h("p", { class: "bad" }, String(problem))), h("p", { class: "note" }, T.exported), h("ul", { class: "written" }, files.map((file) => h("li", {}, file))));
     } catch (error) {
       replace(out, h("p", { class: "bad" }, error.message));
     }

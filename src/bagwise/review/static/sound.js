@@ -181,7 +181,7 @@ export function soundStage() {
   function drawBar() {
     replace(
       bar,
-      button(playing ? T.stop : T.play, { icon: playing ? "stop" : "play", key: "Space", class: "main", id: "play", on: () => (playing ? stop() : play(false)) }),
+      button(playing ? T.stop : T.play, { icon: playing ? "stop" : "play", key: "Space", id: "play", on: () => (playing ? stop() : play(false)) }),
       button(T.loop, { icon: "loop", key: "R", "aria-pressed": String(hearing.loop), on: () => set({ loop: !hearing.loop }, T.loop) }),
       button(T.band, { icon: "band", key: "B", hint: T.bandHint, "aria-pressed": String(hearing.band), on: () => set({ band: !hearing.band }, T.band) }),
       h(

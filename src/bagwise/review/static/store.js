@@ -123,10 +123,17 @@ export function move(step) {
   return true;
 }
 
-export function setQuery(change) {
+export async function setQuery(change) {
+  const before = { ...store.query };
   Object.assign(store.query, change);
   emit("query");
-  return load();
+  try {
+    await load();
+  } catch (error) {
+    Object.assign(store.query, before); // a file that is none of the run, for one
+    emit("query");
+    emit("failed", error, "read");
+  }
 }
 
 export const clearFilters = () => setQuery({ ...NO_FILTERS });

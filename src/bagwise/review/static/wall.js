@@ -2,6 +2,7 @@
 import { address, get } from "./api.js";
 import { square } from "./chip.js";
 import { button, h, icon, replace, say, select, toast } from "./dom.js";
+import { whereOf } from "./list.js";
 import { featureRows } from "./plain.js";
 import { answer, clearFilters, emit, goTo, intern, keyOf, nameOf, on, show, store, writeAddress } from "./store.js";
 import { number, percent, T } from "./texts.js";
@@ -65,7 +66,7 @@ function drawTop() {
     ),
     h("div", { class: "line" },
       button(T.wallConfirm(rest), { icon: "check", key: "Enter", class: "main", id: "wall-confirm", disabled: !rest, on: confirmRest }),
-      h("span", { class: wrong.size ? "count-wrong" : "quiet", id: "wall-wrong" }, T.wallMarked(wrong.size)),
+      h("span", { class: wrong.size ? "count-wrong" : "quiet", id: "wall-wrong" }, wrong.size ? T.wallMarked(wrong.size) : T.wallHint),
       wrong.size > 0 && h("label", { class: "pick" }, T.wallMarkedAs, select(others, "", (value) => value && giveWrong(value.slice(1)), { id: "wall-give" })),
       wrong.size > 0 && button(T.wallOpen, { class: "link", on: openWrong }),
     ),
@@ -89,6 +90,7 @@ function drawEmpty() {
 function draw() {
   drawTop();
   if (!rows.length) return drawEmpty();
+  grid.classList.toggle("stretched", store.run.medium !== "image"); // seconds may be stretched, pictures not
   replace(grid, rows.map(tile));
   mark();
 }
@@ -99,7 +101,7 @@ function tile(row, i) {
     "div",
     { class: "tile", role: "option", id: `tile-${i}`, style: { "--colour": `${getColour(row)}` }, on: { click: () => ((at = i), toggle(key)) } },
     h("div", { class: "look" }),
-    h("div", { class: "line" }, h("span", { class: "figure" }, row.checked ? icon("check") : percent(row.probability)), h("span", { class: "spot", title: `${row.file ?? row.bag} ${row.place ?? ""}` }, `${row.file ?? row.bag} ${row.place ?? ""}`)),
+    h("div", { class: "line" }, h("span", { class: "figure" }, row.checked ? icon("check") : percent(row.probability)), h("span", { class: "spot", title: whereOf(row) }, whereOf(row))),
     h("span", { class: "stamp", "aria-hidden": "true" }, icon("cross"), T.wrong),
   );
   look(element.firstChild, row);
@@ -139,7 +141,7 @@ function mark() {
     element.classList.toggle("here", i === at);
     element.classList.toggle("bad", isWrong);
     element.setAttribute("aria-selected", String(isWrong));
-    element.setAttribute("aria-label", `${T.rowSays(nameOf(row.label), percent(row.probability), `${row.file ?? row.bag} ${row.place ?? ""}`, row.checked)}, ${isWrong ? T.wrong : T.right}`);
+    element.setAttribute("aria-label", `${T.rowSays(nameOf(row.label), percent(row.probability), whereOf(row), row.checked)}, ${isWrong ? T.wrong : T.right}`);
   });
   grid.setAttribute("aria-activedescendant", `tile-${at}`);
   grid.children[at]?.scrollIntoView({ block: "nearest" });
