@@ -54,7 +54,12 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
         try:
             serve(under_review, listener, guard, ready)
         finally:
-            under_review.close()
+            if not under_review.close():
+                click.echo(
+                    f"The files for people in {run} are older than what was learned; they are written when the run is "
+                    f"opened next (bagwise refit {run} does it now).",
+                    err=True,
+                )
     finally:
         opened.close()
 

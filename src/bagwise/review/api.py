@@ -10,7 +10,7 @@ from typing import Any
 
 from bagwise.review.errors import RequestError
 from bagwise.review.review import MOST_ROWS, Review
-from bagwise.review.snapshot import Choice
+from bagwise.review.snapshot import DRAWN, Choice
 
 LARGEST_PICTURE = 4000  # points that a picture may be asked for
 PNG, WAV = "image/png", "audio/wav"
@@ -103,20 +103,34 @@ def get_run(review: Review, query: Query) -> dict[str, Any]:
 
 
 def get_instances(review: Review, query: Query) -> dict[str, Any]:
+    sample = query.maybe("sample")
     choice = Choice(
-        order=query.maybe("order") or "useful",
+        order=query.maybe("order") or ("useful" if sample is None else DRAWN),
         label=query.maybe("label"),
         bag=query.maybe("bag"),
         file=query.maybe("file"),
         least=query.number("least"),
         most=query.number("most"),
         checked=query.choice("checked", {"yes": True, "no": False}),
+        rows=None if sample is None else review.sample_rows(sample),
     )
     return review.instances(choice, query.whole("limit", 100, 0, MOST_ROWS), query.whole("offset", 0))
 
 
 def get_show(review: Review, query: Query) -> dict[str, Any]:
     return review.show(query.text("bag"), query.whole("instance", None), query.number("from"), query.number("to"))
+
+
+def get_files(review: Review, query: Query) -> dict[str, Any]:
+    return review.files(query.maybe("search") or "", query.whole("limit", 100, 0, MOST_ROWS), query.whole("offset", 0))
+
+
+def get_refit(review: Review, query: Query) -> dict[str, Any]:
+    return review.refit_state()
+
+
+def get_happened(review: Review, query: Query) -> dict[str, Any]:
+    return review.happened()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -129,6 +143,22 @@ def post_corrections(review: Review, body: dict[str, Any]) -> dict[str, Any]:
 
 def post_undo(review: Review, body: dict[str, Any]) -> dict[str, Any]:
     return review.undo()
+
+
+def post_refit(review: Review, body: dict[str, Any]) -> dict[str, Any]:
+    return review.start_refit()
+
+
+def post_cancel(review: Review, body: dict[str, Any]) -> dict[str, Any]:
+    return review.cancel_refit()
+
+
+def post_sample(review: Review, body: dict[str, Any]) -> dict[str, Any]:
+    return review.draw_sample(body.get("label"), body.get("n", 100), body.get("seed"))
+
+
+def post_export(review: Review, body: dict[str, Any]) -> dict[str, Any]:
+    return review.export(body.get("confirmed_only", False))
 
 
 def post_by(review: Review, body: dict[str, Any]) -> dict[str, Any]:
@@ -177,6 +207,9 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
     "/api/run": get_run,
     "/api/instances": get_instances,
     "/api/show": get_show,
+    "/api/files": get_files,
+    "/api/refit": get_refit,
+    "/api/happened": get_happened,
     "/media/spectrogram": get_spectrogram,
     "/media/clip": get_clip,
     "/media/thumb": get_thumb,
@@ -185,5 +218,9 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
 POST: dict[str, Callable[[Review, dict[str, Any]], Any]] = {
     "/api/corrections": post_corrections,
     "/api/undo": post_undo,
+    "/api/refit": post_refit,
+    "/api/refit/cancel": post_cancel,
+    "/api/sample": post_sample,
+    "/api/export": post_export,
     "/api/by": post_by,
 }

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bagwise.exceptions import InputError
+from bagwise.io.annotations import formats_of
 from bagwise.io.files import atomic_write
 from bagwise.report.summary import class_colours
-from bagwise.review.errors import MissingError, RequestError
+from bagwise.review.errors import ConflictError, MissingError, RequestError
+from bagwise.review.export import FOLDER, with_reviewers, write_export
 from bagwise.review.media import MediaStore
+from bagwise.review.refit import REFIT, WRITE, Learner
+from bagwise.review.samples import MOST_SAMPLES, draw_sample, read_samples, sample_rows, sample_share, write_samples
 from bagwise.review.show import show_instance
 from bagwise.review.snapshot import Choice, Places, Snapshot, label_names
+from bagwise.review.statistics import agreement_curve, first_answers, label_shares
+from bagwise.review.strips import list_files
 from bagwise.workflow import Run
 from bagwise.workflow.corrections import ABSENT, CONFIRMED, PRESENT
-from bagwise.workflow.manifest import STATE
+from bagwise.workflow.manifest import STATE, WRITING, open_manifest
 from bagwise.workflow.version import read_version
 
 REVIEWER = "reviewer.json"
 MOST_ROWS = 10_000  # of one answer
+MOST_CHANGES = 1000  # that are listed after a refit
 LONGEST_NAME = 200  # of a reviewer
+RUNNING, FAILED = "running", "failed"
+IDLE: dict[str, Any] = {"state": "idle", "fraction": 0.0, "changed": 0, "error": None, "writing": False}
+SETTLE = 3.0  # seconds after an undo before what is written for people follows: people undo several things in a row
+PATIENCE = 5.0  # seconds for that at the end
 
 
 class Review:
@@ -51,6 +63,12 @@ class Review:
         self.places = Places(run.material.dataset, run.medium, [file["file"] for file in run.material.files])
         self.media = MediaStore(run)
         self.by = _read_reviewer(run.path)
+        self._samples = read_samples(run.path)
+        self._export_lock = threading.Lock()
+        self._learner = Learner(run, self._hear)
+        self._refit: dict[str, Any] = dict(IDLE)
+        self._later: threading.Timer | None = None
+        self._learner.start()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -72,10 +90,6 @@ class Review:
             if self._summary is None or self._summary[0] != now.revision:
                 self._summary = now.revision, self._summarize(now)
             return self._summary[1] | {"by": self.by, "refit": self.refit_state()}
-
-    def refit_state(self) -> dict[str, Any]:
-        """How far the learning is."""
-        return {"state": "idle", "fraction": 0.0, "changed": 0, "version": self.run.version, "error": None}
 
     def _summarize(self, now: Snapshot) -> dict[str, Any]:
         medium, run = self.run.medium, self.run
@@ -111,6 +125,41 @@ class Review:
         chosen = now.choose(choice)
         rows = now.rows(chosen[offset : offset + min(limit, MOST_ROWS)])
         return {"total": len(chosen), "revision": now.revision, "instances": rows}
+
+    def sample_rows(self, number: str) -> np.ndarray:
+        """Rows of the instances of a sample, as they were drawn."""
+        for sample in self._samples:
+            if sample.id == number:
+                return sample_rows(sample, self.snapshot())
+        raise MissingError(f"There is no sample {number[:40]!r}.")
+
+    def files(self, search: str = "", limit: int = 100, offset: int = 0) -> dict[str, Any]:
+        """A page of the files with all their instances."""
+        return list_files(self.snapshot(), self.run.material.files, search, limit, offset)
+
+    def happened(self) -> dict[str, Any]:
+        """What the last refit changed, how often people agreed, and how often labels are right."""
+        now = self.snapshot()
+        with self._lock:
+            answers, samples = first_answers(self.run.corrections()), list(self._samples)
+        changed = np.zeros(0, dtype=np.int64)
+        if now.before is not None and now.after is not None:
+            changed = np.flatnonzero(now.before != now.after)
+            changed = changed[np.argsort(now.found.checked[changed], kind="stable")]  # first what followed by itself
+        rows = now.rows(changed[:MOST_CHANGES])
+        return {
+            "revision": now.revision,
+            "version": now.version,
+            "total": len(changed),
+            "changes": [
+                {key: row[key] for key in ("bag", "instance", "place", "probability", "checked")}
+                | {"before": now.before[i], "after": now.after[i]}  # type: ignore[index]
+                for row, i in zip(rows, changed.tolist(), strict=False)
+            ],
+            "agreement": agreement_curve(answers),
+            "labels": label_shares(answers, now.labels),
+            "samples": [sample_share(sample, now) for sample in samples],
+        }
 
     def show(self, bag: str, instance: int, start: float | None = None, end: float | None = None) -> dict[str, Any]:
         """What to show around an instance."""
@@ -154,11 +203,44 @@ class Review:
             return {"revision": self.revision, "corrections": len(kept), "agreed": agreed}
 
     def undo(self) -> dict[str, Any]:
-        """Take back what was said last."""
+        """Take back what was said last; what is written for people follows a little later."""
         with self._lock:
+            if self._refit["state"] == RUNNING:
+                raise ConflictError("The model is learning; wait until it is done, or cancel it, and undo then.")
+            self._stop_writing()
             taken = self.run.undo(write=False)
             self._changed()
+            if self.run.manifest["status"] == WRITING:
+                self._write_later()
             return {"taken": taken, "revision": self.revision}
+
+    def draw_sample(self, label: Any = None, n: Any = 100, seed: Any = None) -> dict[str, Any]:
+        """Draw a random sample and keep it."""
+        now = self.snapshot()
+        with self._lock:
+            if len(self._samples) >= MOST_SAMPLES:
+                raise RequestError(f"There are {MOST_SAMPLES} samples already.")
+            max_noise = self.run.manifest["options"]["max_noise"]
+            sample = draw_sample(now, label, n, seed, max_noise, len(self._samples) + 1)
+            write_samples(self.run.path, [*self._samples, sample])
+            self._samples.append(sample)
+            self._changed()
+        return {"id": sample.id, "n": len(sample.instances)}
+
+    def export(self, confirmed_only: Any = False) -> dict[str, Any]:
+        """Write all formats, with who looked at what, to the folder ``export`` of the run."""
+        if not isinstance(confirmed_only, bool):
+            raise RequestError('"confirmed_only" must be true or false.')
+        with self._lock:
+            annotations = with_reviewers(self.run.result().annotations, self.run.corrections())
+        path = self.run.path
+        with self._export_lock:
+            outputs, problems = write_export(annotations, path / FOLDER, formats_of(self.run.medium), confirmed_only)
+        return {
+            "folder": FOLDER,
+            "files": [output.relative_to(path).as_posix() for output in outputs],
+            "problems": [message for _, message in problems],
+        }
 
     def name_reviewer(self, by: str) -> dict[str, Any]:
         """Keep the name of who says so."""
@@ -173,12 +255,99 @@ class Review:
         self.revision += 1
         self._snapshot = None
 
+    # -- learning again -----------------------------------------------------------------------------------------------
+
+    def refit_state(self) -> dict[str, Any]:
+        """How far the learning is; "changed" and "version" are those of the last refit that ended well."""
+        with self._lock:
+            return self._refit | {"version": self.run.version}
+
+    def start_refit(self) -> dict[str, Any]:
+        """Begin to learn from all corrections; corrections made meanwhile are kept for the next time."""
+        with self._lock:
+            if self._refit["state"] == RUNNING:
+                raise ConflictError("The model is learning already; wait until it is done, or cancel it.")
+            self._stop_writing()
+            self._refit = IDLE | {"state": RUNNING, "changed": self._refit["changed"]}
+            self._learner.ask(REFIT)
+            return self.refit_state()
+
+    def cancel_refit(self) -> dict[str, Any]:
+        """Stop learning; the model stays as it was."""
+        with self._lock:
+            if self._refit["state"] == RUNNING:
+                self._learner.stop()
+                self._refit = dict(IDLE)
+                self._taken_over()  # it may have ended just before it was stopped
+                self._learner.start()
+            return self.refit_state()
+
+    def _hear(self, report: dict[str, Any], is_current: Callable[[], bool]) -> None:
+        """A report of the process that learns."""
+        with self._lock:
+            if not is_current():
+                return
+            refit = self._refit
+            if "fraction" in report:
+                self._refit = refit | {"fraction": report["fraction"]}
+            elif "done" in report:
+                self._refit = IDLE | {"fraction": 1.0, "changed": report["changed"], "writing": True}
+                self._taken_over()
+            elif "written" in report:
+                self._refit = refit | {"writing": False}
+                self.run.reload()
+            elif refit["state"] == RUNNING or refit["writing"]:
+                words = report.get("failed") or (
+                    f"The process that learns ended before it was done (code {report.get('ended')}); nothing that you "
+                    "said is lost. Try again."
+                )
+                self._refit = IDLE | {"state": FAILED, "error": words}
+                self._taken_over()
+
+    def _taken_over(self) -> None:
+        self.run.reload()
+        self._before = None
+        self._changed()
+
+    def _stop_writing(self) -> None:
+        """Keep the other process from writing what is about to be outdated."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if self._refit["writing"]:
+            self._learner.stop()
+            self._learner.start()
+            self._refit = self._refit | {"writing": False}
+            self.run.reload()
+
+    def _write_later(self) -> None:
+        self._later = threading.Timer(SETTLE, self._write)
+        self._later.daemon = True
+        self._later.start()
+
+    def _write(self) -> None:
+        with self._lock:
+            if self._later is not None and self._refit["state"] != RUNNING:
+                self._later = None
+                self._refit = self._refit | {"writing": True}
+                self._learner.ask(WRITE)
+
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Let others have the run."""
+    def close(self) -> bool:
+        """Let others have the run; gives whether what is written for people is as new as the run."""
+        deadline = time.monotonic() + PATIENCE
         with self._lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._write()
+        while self.refit_state()["writing"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with self._lock:
+            self._learner.stop()
+            is_written = open_manifest(self.run.path)["status"] != WRITING
             self.run.close()
+            return is_written
 
 
 def _split(corrections: Any) -> tuple[list[tuple[str, int | None, str]], list[tuple[str, str]]]:
@@ -216,6 +385,3 @@ def _read_reviewer(path: Path) -> str:
         return _check_name(json.loads((path / STATE / REVIEWER).read_text(encoding="utf-8"))["by"])
     except (OSError, ValueError, KeyError, TypeError, InputError):  # nobody was asked, or the file was damaged
         return ""
-
-
-__all__ = ["MissingError", "Review"]

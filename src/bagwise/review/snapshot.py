@@ -15,6 +15,7 @@ from bagwise.review.errors import MissingError, RequestError
 from bagwise.workflow.find import INDUCTIVE, TRANSDUCTIVE, Found
 
 ORDERS = ("useful", "least-sure", "file", "label", "time")
+DRAWN = "drawn"  # the order of a sample
 UNSHOWN = ("polygon", "area", "file")  # places that are no part of a row, or stand in it already
 
 
@@ -173,8 +174,9 @@ class Snapshot:
 
     def choose(self, choice: Choice) -> np.ndarray:
         """Rows that fit, in order."""
-        rows, found = self.order(choice.order), self.found
-        kept = np.ones(len(rows), dtype=bool)
+        found = self.found
+        rows = self.order(choice.order) if choice.rows is None or choice.order != DRAWN else choice.rows
+        kept = np.ones(len(found.label), dtype=bool)
         if choice.label is not None:
             if choice.label and choice.label not in self.labels:
                 raise MissingError(f"The run has no label {choice.label[:80]!r}.")
@@ -192,7 +194,7 @@ class Snapshot:
             if choice.most is not None:
                 kept &= found.probability <= choice.most
         if choice.rows is not None:
-            inside = np.zeros(len(rows), dtype=bool)
+            inside = np.zeros(len(found.label), dtype=bool)
             inside[choice.rows] = True
             kept &= inside
         return rows[kept[rows]]

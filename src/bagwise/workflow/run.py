@@ -34,6 +34,7 @@ from bagwise.workflow.find import Found, find_labels, finding_rows, with_said
 from bagwise.workflow.fit import fit_told
 from bagwise.workflow.learner import RECIPE, settings_of
 from bagwise.workflow.manifest import (
+    FINISHED,
     NAME,
     STATE,
     WRITING,
@@ -525,6 +526,7 @@ class Run:
             "problems": [{"name": name, "message": message} for name, message in result.problems],
             "unexplained": [{"bag": name, "labels": labels} for name, labels in result.unexplained],
             "outputs": [path.relative_to(self.path).as_posix() for path in outputs],
+            "status": FINISHED,
         }
         finish_run(self.path, self.manifest)
         return replace(result, outputs=[*outputs, self.path / NAME])

@@ -58,6 +58,8 @@ class Annotations(Generic[MediumT_co]):
         Where the files are.
     max_noise : float
         Instances more probably noise than this stand in the long table only.
+    extra : tuple of str
+        Further columns of the rows that the long table has, such as ``checked`` and ``by`` after a review.
     """
 
     medium: MediumT_co
@@ -67,13 +69,14 @@ class Annotations(Generic[MediumT_co]):
     about: dict[str, Any] = field(default_factory=dict)
     folder: Path = field(default_factory=Path)
     max_noise: float = 1.0
+    extra: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """The headings of the long table: file and place, or what the table brought, then the findings."""
-        extra = ("checked", *FINDINGS)
-        brought = dict.fromkeys(key for row in self.rows[:1] for key in row if key not in extra)
-        return [*(("file", *self.medium.places) if self.medium.places else brought), *FINDINGS]
+        own = ("checked", *FINDINGS, *self.extra)
+        brought = dict.fromkeys(key for row in self.rows[:1] for key in row if key not in own)
+        return [*(("file", *self.medium.places) if self.medium.places else brought), *FINDINGS, *self.extra]
 
     def is_shown(self, row: Mapping[str, Any]) -> bool:
         """Whether an instance has a label and is not noise, so that it stands in every format."""

@@ -25,9 +25,9 @@ from bagwise.io.tables import write_csv
 from bagwise.io.text import check_readable, defuse, undefuse
 
 
-def write_long_csv(annotations: Annotations, folder: Path) -> list[Path]:
-    """``annotations.csv``."""
-    path = open_folder(folder, "annotations.csv")
+def write_long_csv(annotations: Annotations, folder: Path, name: str = "annotations.csv") -> list[Path]:
+    """``annotations.csv``, or a file of that name."""
+    path = open_folder(folder, name)
     headings = annotations.columns
     rows = [{key: "" if row[key] is None else row[key] for key in headings} for row in annotations.rows]
     write_csv(rows, path, headings)
@@ -43,6 +43,8 @@ def write_long_parquet(annotations: Annotations, folder: Path) -> list[Path]:
         "noise": arrow.float64(), "mode": arrow.string(), "bag": arrow.string(), "instance": arrow.int64(),
         **dict.fromkeys(annotations.medium.places, arrow.int64() if annotations.medium.whole else arrow.float64()),
     }  # fmt: skip
+    if annotations.extra:  # a table may have columns of these names itself
+        kinds |= {"checked": arrow.bool_(), "by": arrow.string()}
     columns = {}
     for key in annotations.columns:
         values = [row[key] for row in annotations.rows]
