@@ -464,8 +464,8 @@ document.addEventListener('keydown', () => {
   const place = Number(document.querySelector('.row.here').id.slice(4));
   const look = () => {
     const row = document.getElementById('row-' + place);
-    const next = document.getElementById('row-' + (place + 1));
-    if (row?.classList.contains('done') && next?.classList.contains('here')) {
+    const here = Number(document.querySelector('.row.here').id.slice(4));
+    if (row?.classList.contains('done') && here > place) {
       requestAnimationFrame(() => setTimeout(() => window.times.push(performance.now() - pressed)));
     } else requestAnimationFrame(look);
   };

@@ -57,11 +57,13 @@ export function button(text, { icon: name, key, hint, on, ...rest } = {}) {
 export const iconButton = (name, label, on, rest = {}) =>
   h("button", { type: "button", class: "button bare", title: label, "aria-label": label, on: { click: on }, ...rest }, icon(name));
 
+// Choices as pairs of value and text, or as an object where no value can look like a number (objects sort these first).
 export function select(choices, value, on, rest = {}) {
+  const pairs = Array.isArray(choices) ? choices : Object.entries(choices);
   const box = h(
     "select",
     { ...rest, on: { change: () => on(box.value) } },
-    Object.entries(choices).map(([name, text]) => h("option", { value: name }, text)),
+    pairs.map(([name, text]) => h("option", { value: name }, text)),
   );
   box.value = value;
   return box;

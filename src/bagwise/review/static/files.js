@@ -17,6 +17,7 @@ export const files = h("section", { class: "files-view", "aria-label": T.views.f
 let total = 0;
 let held = 0;
 let asked = 0;
+let waiting = []; // pairs of file and bag that are not drawn yet
 
 async function fetchFiles(fresh) {
   const mine = ++asked;
@@ -25,38 +26,44 @@ async function fetchFiles(fresh) {
     const reply = await get("/api/files", { search: store.search, offset: fresh ? 0 : held, limit: Math.min(limit, 500) });
     if (mine !== asked) return;
     total = reply.total;
-    const elements = reply.files.flatMap(fileElements);
-    if (fresh) replace(strips, elements);
-    else strips.append(...elements);
     held = (fresh ? 0 : held) + reply.files.length;
+    const many = fresh ? Math.max(AT_ONCE, strips.childElementCount) : AT_ONCE;
+    if (fresh) strips.replaceChildren();
+    waiting = (fresh ? [] : waiting).concat(reply.files.flatMap((file) => file.bags.map((bag) => [file, bag])));
+    drawSome(many);
   } catch (error) {
     emit("failed", error, "read");
   }
-  found.textContent = T.filesFound(total);
+  found.textContent = store.run.medium === "table" ? T.bagsFound(store.run.counts.bags) : T.filesFound(total);
   if (!total) replace(strips, h("p", { class: "empty" }, T.noFiles));
-  replace(more, held < total && button(T.moreFiles, { on: () => fetchFiles(false) }));
 }
 
-function fileElements(file) {
-  return file.bags.map((bag) => {
-    const isWhole = String(bag.bag) === String(file.file);
-    const labels = h("div", { class: "labels", role: "group", "aria-label": T.bagLabels(bag.bag) });
-    drawLabels(labels, bag);
-    return h(
-      "article",
-      { class: "strip" },
-      h("header", {}, h("h3", { title: bag.bag }, isWhole ? file.file : bag.bag), h("span", { class: "quiet" }, T.instancesOf(bag.instances.length))),
-      strip(file, bag),
-      labels,
-    );
-  });
+// A table is one file of very many bags.
+function drawSome(n = AT_ONCE) {
+  strips.append(...waiting.splice(0, n).map(([file, bag]) => bagElement(file, bag)));
+  replace(more, (waiting.length > 0 || held < total) && button(T.moreFiles, { on: showMore }));
+}
+
+const showMore = () => (waiting.length ? drawSome() : fetchFiles(false));
+
+function bagElement(file, bag) {
+  const labels = h("div", { class: "labels", role: "group", "aria-label": T.bagLabels(bag.bag) });
+  drawLabels(labels, bag);
+  const name = store.run.medium === "table" ? T.bag(bag.bag) : bag.bag;
+  return h(
+    "article",
+    { class: "strip" },
+    h("header", {}, h("h3", { title: name }, name), h("span", { class: "quiet" }, T.instancesOf(bag.instances.length))),
+    strip(file, bag),
+    labels,
+  );
 }
 
 function strip(file, bag) {
   const timed = bag.instances.length > 0 && typeof bag.instances[0][1] === "number" && typeof bag.instances[0][2] === "number";
   const starts = bag.instances.map((cells) => cells[1] ?? 0);
   const ends = bag.instances.map((cells) => cells[2] ?? 0);
-  const n = Math.max(1, bag.instances.length);
+  const n = Math.max(14, bag.instances.length); // few of them need not fill the line
   const first = file.seconds && file.bags.length === 1 ? 0 : Math.min(...starts, Infinity);
   const last = file.seconds && file.bags.length === 1 ? file.seconds : Math.max(...ends, -Infinity);
   const highs = bag.instances.map((cells) => cells[4]).filter((value) => typeof value === "number");
@@ -75,7 +82,7 @@ function strip(file, bag) {
       ),
     );
   });
-  return h("button", { type: "button", class: "strip-room", "aria-label": `${bag.bag}, ${T.instancesOf(bag.instances.length)}`, on: { click: (event) => event.target.tagName !== "rect" && bag.instances.length && openInstance({ bag: bag.bag, instance: bag.instances[0][0], file: file.file }) } }, box);
+  return h("button", { type: "button", class: highs.length ? "strip-room" : "strip-room thin", "aria-label": `${bag.bag}, ${T.instancesOf(bag.instances.length)}`, on: { click: (event) => event.target.tagName !== "rect" && bag.instances.length && openInstance({ bag: bag.bag, instance: bag.instances[0][0], file: file.file }) } }, box);
 }
 
 async function openInstance({ bag, instance, file }) {
@@ -92,7 +99,7 @@ function drawLabels(host, bag) {
     host,
     bag.labels === null && h("span", { class: "quiet" }, T.unlabelled),
     listed.map((name) => h("span", { class: "chip removable" }, square(name), h("span", { class: "name" }, name), iconButton("cross", T.takeAway(name), () => change(host, bag, name, "absent")))),
-    others.length > 0 && select({ "": `+ ${T.addLabel}`, ...Object.fromEntries(others.map((name) => [`=${name}`, name])) }, "", (value) => value && change(host, bag, value.slice(1), "present"), { class: "add", "aria-label": T.addLabel }),
+    others.length > 0 && select([["", `+ ${T.addLabel}`], ...others.map((name) => [`=${name}`, name])], "", (value) => value && change(host, bag, value.slice(1), "present"), { class: "add", "aria-label": T.addLabel }),
   );
 }
 
@@ -124,7 +131,7 @@ box.addEventListener("input", () => {
     fetchFiles(true);
   }, 180);
 });
-new IntersectionObserver((seen) => seen.some(({ isIntersecting }) => isIntersecting) && held > 0 && held < total && fetchFiles(false)).observe(more);
+new IntersectionObserver((seen) => seen.some(({ isIntersecting }) => isIntersecting) && more.childElementCount > 0 && showMore()).observe(more);
 
 export function openFiles() {
   box.value = store.search;

@@ -50,7 +50,7 @@ function drawChanges(all) {
   replace(
     changes,
     h("h2", {}, T.lastFit(store.run.version)),
-    h("p", { class: "note" }, store.run.version ? (all.length ? T.changesWords : T.noChanges) : T.lastFitNone),
+    h("p", { class: "note" }, store.run.version ? (all.length ? T.changesWords(all.length) : T.noChanges) : T.lastFitNone),
     h(
       "ul",
       { class: "flows" },
@@ -89,7 +89,7 @@ async function open(change) {
 // -- the curve of agreement --------------------------------------------------------------------------------------------
 
 function drawCurve(points) {
-  const [W, H, L, B] = [560, 190, 40, 26];
+  const [W, H, L, B] = [Math.max(280, (curve.clientWidth || 600) - 36), 190, 46, 26];
   const last = points.at(-1);
   const most = Math.max(last?.[0] ?? 1, 2);
   const x = (n) => L + ((n - 1) / (most - 1)) * (W - L - 10);
@@ -103,7 +103,7 @@ function drawCurve(points) {
         "svg",
         { class: "chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": T.agreementSays(last[0], last[1]) },
         [0, 0.25, 0.5, 0.75, 1].map((share) => [s("line", { class: "grid", x1: L, x2: W - 10, y1: y(share), y2: y(share) }), s("text", { x: L - 6, y: y(share) + 4, "text-anchor": "end" }, percent(share))]),
-        ticks(1, most, 6).filter(Number.isInteger).map((n) => s("text", { x: x(n), y: H - 8, "text-anchor": "middle" }, number(n))),
+        ticks(1, most, 6).filter((n) => Number.isInteger(n) && x(n) < W - 80).map((n) => s("text", { x: x(n), y: H - 8, "text-anchor": "middle" }, number(n))),
         s("text", { class: "unit", x: W - 10, y: H - 8, "text-anchor": "end" }, T.agreementAxis),
         s("polyline", { class: "curve", points: points.map(([n, share]) => `${x(n).toFixed(1)},${y(share).toFixed(1)}`).join(" ") }),
         s("circle", { class: "dot", cx: x(last[0]), cy: y(last[1]), r: 4 }),
@@ -144,7 +144,7 @@ function drawShares(labels) {
 
 function drawSamples(all) {
   let label = "";
-  const names = { "": T.drawAll, ...Object.fromEntries(store.run.labels.map(({ name }) => [name, name])) };
+  const names = [["", T.drawAll], ...store.run.labels.map(({ name }) => [name, name])];
   const size = h("input", { type: "number", min: 1, max: 10000, value: "100", id: "sample-size", "aria-label": T.drawSize });
   const draw = async (event) => {
     event.preventDefault();
@@ -168,13 +168,13 @@ function drawSamples(all) {
 
 function sampleElement(sample) {
   const isDone = sample.answered >= sample.n;
-  const words = sample.answered > 0 ? T.quote(sample.label, sample.share, sample.low, sample.high, sample.answered) : T.sampleOf(sample.label);
+  const words = isDone ? T.quote(sample.label, sample.share, sample.low, sample.high, sample.answered) : T.soFar(figures(sample));
   return h(
     "li",
     {},
     h("div", { class: "line" }, sample.label ? chip(sample.label) : h("span", {}, T.drawAll), h("span", { class: "spring" }), h("span", { class: "quiet" }, T.progress(sample.answered, sample.n)), button(isDone ? T.done : T.goOn, { class: isDone ? "link" : "", on: () => answerSample(sample.id) })),
     sample.answered > 0 && interval(sample, sample.label ? colourOf(sample.label) : "var(--accent)"),
-    sample.answered > 0 && h("p", { class: "quote" }, words),
+    sample.answered > 0 && h("p", { class: isDone ? "quote" : "note" }, words),
   );
 }
 

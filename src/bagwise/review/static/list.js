@@ -34,14 +34,15 @@ function fillRow(element, i) {
     element,
     chip(row.label),
     row.checked ? tick() : sureness(row),
-    h("span", { class: "where", title: whereOf(row) }, h("span", { class: "file" }, fileOf(row)), h("span", { class: "spot" }, row.place ?? "")),
+    h("span", { class: "where", title: whereOf(row) }, h("span", { class: "file" }, fileOf(row)), h("span", { class: "spot" }, placeOf(row))),
     row.was !== undefined && row.was !== null && h("span", { class: "was" }, T.was(nameOf(row.was))),
   );
 }
 
 // All bags of a table come from one file, which says nothing.
-export const fileOf = (row) => (store.run.medium === "table" ? "" : (row.file ?? row.bag));
-export const whereOf = (row) => `${fileOf(row)} ${row.place ?? ""}`.trim();
+export const fileOf = (row) => (store.run.medium === "table" ? T.bag(row.bag) : (row.file ?? row.bag));
+export const placeOf = (row) => (store.run.medium === "table" ? T.instance(row.instance) : row.place || T.instance(row.instance));
+export const whereOf = (row) => `${fileOf(row)}, ${placeOf(row)}`;
 export const describe = (row) => T.rowSays(nameOf(row.label), percent(row.probability), whereOf(row), row.checked);
 
 function draw() {
@@ -94,8 +95,8 @@ function drawFoot() {
 
 function drawFilters() {
   const { query } = store;
-  const labels = { "": T.anyLabel, ...Object.fromEntries((store.run?.labels ?? []).map(({ name, instances }) => [name, `${name} (${number(instances)})`])) };
-  if (query.label && !(query.label in labels)) labels[query.label] = query.label;
+  const labels = [["", T.anyLabel], ...(store.run?.labels ?? []).map(({ name, instances }) => [name, `${name} (${number(instances)})`])];
+  if (!labels.some(([name]) => name === query.label)) labels.push([query.label, query.label]);
   const share = (name, words) =>
     h("input", {
       type: "number", min: 0, max: 100, step: 1, inputmode: "numeric", placeholder: name === "least" ? "0" : "100",

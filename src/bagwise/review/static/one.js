@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { chip, square, sureness } from "./chip.js";
 import { button, h, icon, iconButton, replace, say } from "./dom.js";
-import { describe, fileOf } from "./list.js";
+import { describe, fileOf, placeOf } from "./list.js";
 import { pictureStage } from "./pictures.js";
 import { featureStage, seriesStage, textStage } from "./plain.js";
 import { soundStage } from "./sound.js";
@@ -104,7 +104,7 @@ function drawFacts() {
       h("span", { class: "quiet" }, details.join(" · ")),
       row.was !== undefined && row.was !== null && h("span", { class: "was" }, T.was(nameOf(row.was))),
     ),
-    h("div", { class: "from" }, h("span", { class: "file", title: fileOf(row) }, fileOf(row)), h("span", { class: "quiet" }, row.place || T.instance(row.instance))),
+    h("div", { class: "from" }, h("span", { class: "file", title: fileOf(row) }, fileOf(row)), h("span", { class: "quiet" }, placeOf(row))),
     h("div", { class: "steps" }, iconButton("back", T.previous, () => move(-1)), iconButton("on", T.next, () => move(1))),
   );
 }

@@ -24,9 +24,10 @@ export function textStage() {
       page,
       shown.passages.map((passage) => {
         const now = said(passage);
-        if (!now) return h("span", { class: "between" }, passage.text);
+        const [, before, text] = /^(\s*)([^]*)$/.exec(passage.text);
+        if (!now || !text) return h("span", { class: "between" }, passage.text);
         const isMine = keyOf(passage) === mine;
-        return h(
+        const element = h(
           "span",
           {
             class: `passage${isMine ? " mine" : ""}${now.checked ? " checked" : ""}`, title: nameOf(now.label),
@@ -34,8 +35,9 @@ export function textStage() {
             "aria-current": isMine ? "true" : null, on: { click: () => goTo(keyOf(passage)) },
           },
           h("span", { class: "tag" }, nameOf(now.label), now.checked ? " ✓" : ""),
-          passage.text,
+          text,
         );
+        return [before, element]; // its name stands before its first word
       }),
     );
     if (scroll) page.querySelector(".mine")?.scrollIntoView({ block: "center" });

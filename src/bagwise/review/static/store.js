@@ -270,7 +270,7 @@ async function pulse() {
   emit("run");
   if (first) return;
   try {
-    if (learned) await load();
+    if (learned) await load({ keep: !current()?.checked }); // what was answered is no place to go on from
     else if (moved || unknown) await refresh();
     if (moved || learned || unknown) emit("revised");
   } catch (error) {

@@ -82,6 +82,7 @@ export const T = {
     `${label}, ${probability ? `${probability}, ` : ""}${place}${checked ? ", checked" : ""}`,
 
   // one instance
+  bag: (name) => `bag ${name}`,
   instance: (i) => `instance ${i}`,
   confirm: "Confirm",
   confirmHint: "It is what it says",
@@ -152,6 +153,7 @@ export const T = {
   // files
   search: "Search files",
   filesFound: (n) => count(n, "file", "files"),
+  bagsFound: (n) => count(n, "bag", "bags"),
   bagLabels: (bag) => `Labels of ${bag}`,
   addLabel: "Add a label",
   takeAway: (label) => `Take ${label} away`,
@@ -159,14 +161,14 @@ export const T = {
   added: (label, bag) => `${label} added to ${bag}.`,
   taken: (label, bag) => `${label} taken away from ${bag}.`,
   noFiles: "No file fits this search.",
-  moreFiles: "More files",
+  moreFiles: "More",
   instancesOf: (n) => count(n, "instance", "instances"),
 
   // what happened
   lastFit: (version) => (version ? `After learning again (${version})` : "The model has not learned again yet"),
   lastFitNone: "Put some instances right, then let it learn again: what changes because of that is listed here.",
   noChanges: "No label changed.",
-  changesWords: "These bear another label than before. Each was settled by what you said of others; look at a few to see whether it went the right way.",
+  changesWords: (n) => `${count(n, "instance bears", "instances bear")} another label than before. Each was settled by what you said of others; look at a few to see whether it went the right way.`,
   flow: (before, after) => `${before} became ${after}`,
   agreement: "How often you agreed with the model",
   agreementWords: "Share of your last 50 answers that confirmed what the model said. It rises when learning helps, but an order that shows the doubtful first keeps it low.",
@@ -187,11 +189,11 @@ export const T = {
   drawFrom: "From",
   drawAll: "all labels",
   drawn: (n) => `A sample of ${number(n)} was drawn.`,
-  sampleOf: (label) => label || "all labels",
   goOn: "Go on",
   done: "Done",
   quote: (label, share, low, high, n) =>
     `${label || "The labels"}: right in ${Math.round(100 * share)} % (${Math.round(100 * low)} to ${Math.round(100 * high)}) of the cases, from a random sample of ${number(n)}.`,
+  soFar: (figures) => `So far ${figures}; answer all of it before you quote it.`,
   progress: (answered, n) => `${number(answered)} of ${number(n)} answered`,
   place: "Where",
   change: "Change",

@@ -53,9 +53,9 @@ function busiest() {
 
 function drawTop() {
   const { label, order, all } = store.wall;
-  const names = Object.fromEntries(store.run.labels.map(({ name, instances, checked }) => [name, `${name} (${number(instances - checked)})`]));
+  const names = store.run.labels.map(({ name, instances, checked }) => [name, `${name} (${number(instances - checked)})`]);
   const rest = rows.length - wrong.size;
-  const others = { "": T.wallChoose, ...Object.fromEntries(store.run.labels.filter(({ name }) => name !== label).map(({ name }) => [`=${name}`, name])), "=": T.noise };
+  const others = [["", T.wallChoose], ...store.run.labels.filter(({ name }) => name !== label).map(({ name }) => [`=${name}`, name]), ["=", T.noise]];
   replace(
     top,
     h("div", { class: "line" }, square(label), select(names, label, (value) => choose({ label: value }), { "aria-label": T.wallOf, id: "wall-label" }),
