@@ -30,6 +30,7 @@ BENCHMARKS = {
     "io-speed": "benchmarks.io_speed",
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",
+    "review-load": "benchmarks.review_load",
     "peers": "benchmarks.peers",
 }
 

@@ -25,7 +25,8 @@ from bagwise.review.snapshot import Choice, Places, Snapshot, label_names
 from bagwise.review.statistics import agreement_curve, first_answers, label_shares
 from bagwise.review.strips import list_files
 from bagwise.workflow import Run
-from bagwise.workflow.corrections import ABSENT, CONFIRMED, PRESENT
+from bagwise.workflow.corrections import ABSENT, PRESENT
+from bagwise.workflow.find import Found
 from bagwise.workflow.manifest import STATE, WRITING, open_manifest
 from bagwise.workflow.version import read_version
 
@@ -78,8 +79,8 @@ class Review:
             if self._snapshot is None or self._snapshot.revision != self.revision:
                 run, (before, after) = self.run, self._last_refit()
                 self._snapshot = Snapshot(
-                    self.revision, run.version, self.places, run.found(), run.labels, run.told().dataset.label_sets,
-                    before, after, self._rank, len(run.corrections()),
+                    self.revision, run.version, self.places, run.found(), run.labels, run.told().dataset,
+                    before, after, self._rank, run.n_corrections,
                 )  # fmt: skip
             return self._snapshot
 
@@ -195,12 +196,17 @@ class Review:
         given, absent = _split(corrections)
         name = self.by if by is None else _check_name(by)
         with self._lock:
+            before = self.run.found()
             self.run.correct(given, absent=absent, by=name)
             self._changed()
-            kept = self.run.corrections()
-            last = kept[-len(given) - len(absent) :]
-            agreed = sum(correction["action"] == CONFIRMED for correction in last)
-            return {"revision": self.revision, "corrections": len(kept), "agreed": agreed}
+            agreed = sum(self._is_found(before, *one) for one in given)
+            return {"revision": self.revision, "corrections": self.run.n_corrections, "agreed": agreed}
+
+    def _is_found(self, found: Found, bag: str, instance: int | None, label: str) -> bool:
+        if instance is None:
+            return False
+        code = found.label[self.places.row(bag, instance)]
+        return label == (str(found.classes[code]) if code >= 0 else "")
 
     def undo(self) -> dict[str, Any]:
         """Take back what was said last; what is written for people follows a little later."""

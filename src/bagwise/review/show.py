@@ -43,7 +43,7 @@ def _candidates(now: Snapshot, row: int) -> dict[str, Any]:
     """The labels that are likely, first the one that was found, then those that the bag lists."""
     found = now.found
     names = [now.names[row], str(found.classes[found.runner_up[row]]) if found.runner_up[row] >= 0 else ""]
-    names += sorted(map(str, now.label_sets[now.places.bag_of[row]] or ()))
+    names += now.listed(int(now.places.bag_of[row])) or []
     probability = None if found.probability is None else plain(found.probability[row])
     return {
         "candidates": [

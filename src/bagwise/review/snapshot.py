@@ -106,8 +106,8 @@ class Snapshot:
     found : Found
     labels : list of str
         All labels of the run, sorted.
-    label_sets : list of sets
-        Of each bag; None where nobody labelled it.
+    told : BagDataset
+        The label sets of the bags as they count now.
     before : (m,) array of object or None
         The labels before the last refit.
     after : (m,) array of object or None
@@ -121,12 +121,19 @@ class Snapshot:
     places: Places
     found: Found
     labels: list[str]
-    label_sets: list[set[Any] | None]
+    told: BagDataset
     before: np.ndarray | None
     after: np.ndarray | None
     ranking: Callable[[], np.ndarray]
     n_corrections: int
     _orders: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def listed(self, bag: int) -> list[str] | None:
+        """The labels of a bag, sorted; None where nobody labelled it."""
+        if not self.told.labelled[bag]:
+            return None
+        assert self.told.Y is not None
+        return sorted(str(self.told.class_names[c]) for c in np.flatnonzero(self.told.Y[bag]))
 
     @cached_property
     def names(self) -> np.ndarray:

@@ -45,10 +45,6 @@ def _bags(now: Snapshot, file: int) -> list[dict[str, Any]]:
     for bag, *cells in zip(places.bag_of[rows].tolist(), *columns, strict=True):
         by_bag.setdefault(bag, []).append(cells)
     return [
-        {"bag": places.bag_names[bag], "labels": _sorted(now.label_sets[bag]), "instances": instances}
+        {"bag": places.bag_names[bag], "labels": now.listed(bag), "instances": instances}
         for bag, instances in by_bag.items()
     ]
-
-
-def _sorted(labels: set[Any] | None) -> list[str] | None:
-    return None if labels is None else sorted(map(str, labels))

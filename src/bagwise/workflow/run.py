@@ -226,6 +226,11 @@ class Run:
         """What people said and nobody took back: one dict each, see `bagwise.workflow.corrections.Correction`."""
         return [asdict(correction) for correction in self._corrections()[0]]
 
+    @property
+    def n_corrections(self) -> int:
+        """How many things people said and nobody took back."""
+        return len(self._corrections()[0])
+
     def found(self) -> Found:
         """The findings as columns, with what was corrected since the last refit."""
         if self._found is None:

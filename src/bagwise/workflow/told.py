@@ -101,8 +101,8 @@ def put_together(
     classes = sort_classes({*set().union(*said.values()), *(name for name in names if name is not None)}).tolist()
     column = {name: c for c, name in enumerate(classes)}
     Y = np.zeros((len(dataset), len(classes)), dtype=np.uint8)
-    for bag, labels in said.items():
-        Y[bag, [column[label] for label in labels]] = 1
+    listing = [bag for bag, labels in said.items() for _ in labels]
+    Y[listing, [column[label] for labels in said.values() for label in labels]] = 1  # at once: a page waits for it
     codes = np.array([-1 if name is None else column[name] for name in names], dtype=np.int64)
     labelled = np.zeros(len(dataset), dtype=bool)
     labelled[list(said)] = True
