@@ -85,7 +85,26 @@ class Page:
             if found:
                 return found
             time.sleep(0.03)
-        raise AssertionError(f"waited in vain for {told or script}; the page says {self.js('return document.body.innerText')[:800]!r}")
+        raise AssertionError(f"Waited in vain for {told or script}; the page says {self.text('body')[:800]!r}.")
+
+    def text(self, name):
+        return self.js("return document.querySelector(arguments[0])?.innerText", name)
+
+    def wait_progress(self, n):
+        """Wait until the server counts n checked instances."""
+        self.wait("return document.querySelector('#progress').textContent.startsWith(arguments[0] + ' of')", str(n))
+
+    def wait_label(self, place, label, told=None):
+        """Wait until a row of the list bears a label."""
+        script = "return document.querySelector('#row-' + arguments[0] + ' .name').textContent === arguments[1]"
+        self.wait(script, place, label, told=told)
+
+    def choose(self, name, value):
+        """Choose in a field as a person does."""
+        self.js(
+            "const box = document.querySelector(arguments[0]); box.value = arguments[1];"
+            "box.dispatchEvent(new Event('change'))", name, value,
+        )  # fmt: skip
 
     def press(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
@@ -97,7 +116,9 @@ class Page:
             "headers": {"Content-Type": "application/json", "X-Bagwise": "1"},
         }  # fmt: skip
         return self.driver.execute_async_script(
-            "const [path, options, done] = arguments; fetch(path, options).then((r) => r.json()).then(done)", path, options
+            "const [path, options, done] = arguments; fetch(path, options).then((r) => r.json()).then(done)",
+            path,
+            options,
         )
 
     def here(self):
@@ -222,7 +243,7 @@ def test_answers_by_keys_are_on_disk_and_undone(page_of, sounds):
     page.press("x")
     page.press("/", labels[2][:4], Keys.ENTER)
     page.press("n", "Neuling", Keys.ENTER)
-    page.wait("return document.querySelector('#row-4 .name').textContent === 'Neuling'")
+    page.wait_label(4, "Neuling")
     until = time.monotonic() + PATIENCE
     while len(page.corrections()) < 5 and time.monotonic() < until:
         time.sleep(0.05)
@@ -242,7 +263,7 @@ def test_answers_by_keys_are_on_disk_and_undone(page_of, sounds):
     page.wait("return !document.querySelector('#row-1').classList.contains('done')")
     assert page.here()[0] == second[0]
     assert page.js("return document.querySelector('#row-0').classList.contains('done')")
-    page.wait("return document.querySelector('#progress').textContent.startsWith('1 of')")
+    page.wait_progress(1)
     assert page.errors() == []
 
 
@@ -274,14 +295,14 @@ def test_wall_confirms_all_but_the_marked(page_of, sounds):
     assert page.js("return document.querySelectorAll('.tile.bad').length") == 2
     page.js("document.querySelector('#wall').focus()")
     page.press(Keys.ENTER)
-    page.wait("return document.querySelector('#progress').textContent.startsWith(arguments[0] + ' of')", str(n - 2))
+    page.wait_progress(n - 2)
     assert page.corrections() == [(label, "confirmed")] * (n - 2)
     page.wait("return document.querySelectorAll('.tile.bad').length === 2", told="the marked ones to stay")
     page.press("x")  # these two are noise
-    page.wait("return document.querySelector('#progress').textContent.startsWith(arguments[0] + ' of')", str(n))
+    page.wait_progress(n)
     assert page.corrections()[-2:] == [("", "noise")] * 2
     page.press("u")  # both at once
-    page.wait("return document.querySelector('#progress').textContent.startsWith(arguments[0] + ' of')", str(n - 2))
+    page.wait_progress(n - 2)
     assert page.errors() == []
 
 
@@ -305,37 +326,38 @@ def test_learns_again_and_labels_change(page_of, table):
     assert int(shown) >= 1
     assert page.js("return document.querySelectorAll('.chart .curve').length") == 1
     page.goes_to("Queue")
-    page.wait("return document.querySelector('.row .was')", told="what a row was before") if any(
-        "was" in row for row in page.api("/api/instances?limit=30")["instances"]
-    ) else None
+    page.choose("#order", "file")
+    place = next(i for i, row in enumerate(after) if "was" in row and not row["checked"])
+    page.wait("return document.querySelector('.foot').textContent.includes('1 of')")
+    page.js("document.querySelector('#list').scrollTop = 46 * arguments[0]", place)
+    was = page.wait("return document.querySelector('#row-' + arguments[0] + ' .was')?.textContent", place)
+    assert was == f"was {after[place]['was']}"
+    page.wait_label(place, after[place]["label"])
     assert page.errors() == []
 
 
 def test_learning_can_be_cancelled(page_of, table):
     page = page_of(table)
     page.press(Keys.ENTER)
-    page.wait("return document.querySelector('#progress').textContent.startsWith('1 of')")
+    page.wait_progress(1)
     page.js("document.querySelector('#learn').click()")
     page.wait("return document.querySelector('#cancel') || document.querySelector('.toast')")
     page.js("document.querySelector('#cancel')?.click()")
     page.wait("return document.querySelector('#learn')", told="the button to come back")
     page.press(Keys.ENTER)
-    page.wait("return document.querySelector('#progress').textContent.startsWith('2 of')")
+    page.wait_progress(2)
 
 
 def test_reload_finds_all_as_it_was(page_of, sounds):
     page = page_of(sounds)
     label = page.api("/api/run")["labels"][1]["name"]
     for name, value in (("order", "least-sure"), ("label", label)):
-        page.js(
-            "const box = document.getElementById(arguments[0]); box.value = arguments[1];"
-            "box.dispatchEvent(new Event('change'))", name, value,
-        )  # fmt: skip
+        page.choose(f"#{name}", value)
         page.wait("return location.hash.includes(arguments[0])", name)
     page.wait("return [...document.querySelectorAll('.row .name')].every((e) => e.textContent === arguments[0])", label)
     page.js("document.querySelector('#list').focus()")
     page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
-    page.wait("return document.querySelector('#progress').textContent.startsWith('1 of')")
+    page.wait_progress(1)
     before = page.here()
     page.goes_to("One instance")
     page.driver.refresh()
@@ -355,25 +377,26 @@ def test_two_tabs_stay_in_step(page_of, sounds):
     page.open(address)
     second = page.driver.current_window_handle
     page.driver.switch_to.window(first)
+    before = page.here()[0]
     page.press("n", "Seen by both", Keys.ENTER)
-    page.wait("return document.querySelector('#row-0 .name').textContent === 'Seen by both'")
+    page.wait_label(0, "Seen by both")
     page.driver.switch_to.window(second)
-    page.wait("return document.querySelector('#row-0 .name').textContent === 'Seen by both'", told="the other tab's answer")
+    page.wait_label(0, "Seen by both", told="the other tab's answer")
     page.press("u")
-    page.wait("return document.querySelector('#row-0 .name').textContent !== 'Seen by both'")
+    page.wait_label(0, before)
     page.driver.switch_to.window(first)
-    page.wait("return document.querySelector('#row-0 .name').textContent !== 'Seen by both'", told="what the other tab took back")
+    page.wait_label(0, before, told="what the other tab took back")
 
 
 def test_labels_of_files_are_added_and_taken_away(page_of, sounds):
     page = page_of(sounds)
     page.goes_to("Files")
     page.wait("return document.querySelectorAll('.strip').length === 8")
-    labels = "return [...document.querySelectorAll('.strip .labels')[0].querySelectorAll('.name')].map((e) => e.textContent)"
-    before = page.js(labels)
-    page.js(
-        "const box = document.querySelector('.strip .add'); box.selectedIndex = 1; box.dispatchEvent(new Event('change'))"
+    labels = (
+        "return [...document.querySelectorAll('.strip .labels')[0].querySelectorAll('.name')].map((e) => e.textContent)"
     )
+    before = page.js(labels)
+    page.choose(".strip .add", page.js("return document.querySelector('.strip .add').options[1].value"))
     page.wait("return [...document.querySelectorAll('.toast')].length")
     after = page.js(labels)
     assert len(after) == len(before) + 1
@@ -383,7 +406,10 @@ def test_labels_of_files_are_added_and_taken_away(page_of, sounds):
     assert [action for _, action in page.corrections()] == ["present", "absent"]
     page.js("document.activeElement.blur()")
     page.press("u", "u")
-    page.wait("return [...document.querySelectorAll('.strip .labels')[0].querySelectorAll('.name')].length === arguments[0]", len(before))
+    page.wait(
+        "return [...document.querySelectorAll('.strip .labels')[0].querySelectorAll('.name')].length === arguments[0]",
+        len(before),
+    )
     page.js("document.querySelector('.instances rect').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
     page.wait("return document.querySelector('#list')?.isConnected && location.hash.startsWith('#queue')")
     assert page.errors() == []
@@ -397,7 +423,7 @@ def test_a_sample_gives_a_figure_to_quote(page_of, table):
     page.wait("return document.querySelectorAll('.row').length === 5", told="the five of the sample")
     for i in range(1, 6):
         page.press(Keys.ENTER)
-        page.wait("return document.querySelector('#progress').textContent.startsWith(arguments[0] + ' of')", str(i))
+        page.wait_progress(i)
     page.goes_to("What happened")
     quote = page.wait("return document.querySelector('.quote')?.textContent")
     assert quote == "The labels: right in 100 % (57 to 100) of the cases, from a random sample of 5."  # Wilson, 5 of 5
@@ -411,7 +437,9 @@ def test_names_never_become_markup(page_of, tmp_path):
     for file in (name, "b.wav"):
         tone = np.sin(2 * np.pi * 2000 * np.arange(32000) / 16000) * (np.arange(32000) % 8000 < 2500)
         soundfile.write(folder / file, 0.5 * tone + 0.001 * rng.normal(size=32000), 16000)
-    (tmp_path / "labels.csv").write_text(f"file,label\n{name},{HOSTILE}\nb.wav,{HOSTILE}\nb.wav,plain\n", encoding="utf-8")
+    (tmp_path / "labels.csv").write_text(
+        f"file,label\n{name},{HOSTILE}\nb.wav,{HOSTILE}\nb.wav,plain\n", encoding="utf-8"
+    )
     Run.create(folder, tmp_path / "made", labels=tmp_path / "labels.csv", page=False, jobs=1).close()
     page = page_of(tmp_path / "made")
     for view in ("Queue", "Many at once", "Files", "What happened", "One instance"):
@@ -446,9 +474,7 @@ def test_dark_and_light(page_of, table):
         seen.add(page.js(ground))
     assert len(seen) == 2
     page.js("document.querySelector('#theme').click()")
-    page.js(
-        "const box = document.querySelector('#theme-choice'); box.value = 'light'; box.dispatchEvent(new Event('change'))"
-    )
+    page.choose("#theme-choice", "light")
     assert page.js(ground) in seen
     page.driver.refresh()
     page.wait("return document.documentElement.dataset.ready")
@@ -493,7 +519,7 @@ def test_ten_thousand_instances(page_of, tmp_path, record_property, capsys):
         page.press(keys[i % len(keys)])
     page.wait("return window.times.length === 200")
     times = page.js("return window.times")
-    page.wait("return document.querySelector('#progress').textContent.startsWith('200 of')")
+    page.wait_progress(200)
     assert len(page.corrections()) == 200
     figures = {"first paint, ms": round(paint), "key to answer, median ms": round(float(np.median(times)), 1)}
     figures["key to answer, 95 % ms"] = round(float(np.quantile(times, 0.95)), 1)

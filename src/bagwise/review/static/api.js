@@ -22,7 +22,9 @@ async function ask(path, options) {
     said = null;
   }
   if (!reply.ok) {
-    const words = said?.error ?? (reply.status === 401 || reply.status === 403 ? T.notAllowed : `${reply.status} ${reply.statusText}`);
+    const words =
+      said?.error ??
+      (reply.status === 401 || reply.status === 403 ? T.notAllowed : `${reply.status} ${reply.statusText}`);
     throw new Refused(words, reply.status);
   }
   return said;

@@ -33,14 +33,19 @@ const PATHS = {
   on: "M6 3l5 5-5 5",
   sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6M8 1v1.500M8 13.500V15M1 8h1.500M13.500 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
   out: "M8 10V2M5 4.500 8 1.500l3 3M2.500 9v5h11V9",
-  person: "M8 2a2.800 2.800 0 1 0 0 5.600A2.800 2.800 0 0 0 8 2M2.500 14c.5-3 2.700-4.500 5.500-4.500s5 1.500 5.500 4.500",
+  person:
+    "M8 2a2.800 2.800 0 1 0 0 5.600A2.800 2.800 0 0 0 8 2M2.500 14c.5-3 2.700-4.500 5.500-4.500s5 1.500 5.500 4.500",
   search: "M7 2.500a4.500 4.500 0 1 0 0 9 4.500 4.500 0 0 0 0-9M10.500 10.500 14 14",
   learn: "M13.500 8a5.500 5.500 0 1 1-1.600-3.900M13.500 1.500v3h-3",
   dice: "M3 3h10v10H3zM5.800 5.800h.01M10.200 10.200h.01M8 8h.01M10.200 5.800h.01M5.800 10.200h.01",
 };
 
 export const icon = (name) =>
-  s("svg", { class: `icon ${name}`, viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" }, s("path", { d: PATHS[name] }));
+  s(
+    "svg",
+    { class: `icon ${name}`, viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" },
+    s("path", { d: PATHS[name] }),
+  );
 
 export function button(text, { icon: name, key, hint, on, ...rest } = {}) {
   const { class: kind = "", ...others } = rest;
@@ -55,7 +60,11 @@ export function button(text, { icon: name, key, hint, on, ...rest } = {}) {
 
 // A button of which only the picture is seen.
 export const iconButton = (name, label, on, rest = {}) =>
-  h("button", { type: "button", class: "button bare", title: label, "aria-label": label, on: { click: on }, ...rest }, icon(name));
+  h(
+    "button",
+    { type: "button", class: "button bare", title: label, "aria-label": label, on: { click: on }, ...rest },
+    icon(name),
+  );
 
 // Choices as pairs of value and text, or as an object where no value can look like a number (objects sort these first).
 export function select(choices, value, on, rest = {}) {
@@ -78,7 +87,12 @@ export function dialog(title, close, content, { on } = {}) {
   const box = h(
     "dialog",
     { class: "dialog", "aria-label": title },
-    h("header", {}, h("h2", {}, title), iconButton("cross", close, () => box.close())),
+    h(
+      "header",
+      {},
+      h("h2", {}, title),
+      iconButton("cross", close, () => box.close()),
+    ),
     content,
   );
   box.addEventListener("close", () => {

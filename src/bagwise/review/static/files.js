@@ -12,7 +12,13 @@ const box = h("input", { type: "search", id: "search", placeholder: T.search, "a
 const found = h("span", { class: "quiet", role: "status" });
 const strips = h("div", { class: "strips" });
 const more = h("div", { class: "more" });
-export const files = h("section", { class: "files-view", "aria-label": T.views.files }, h("div", { class: "files-head" }, box, found), strips, more);
+export const files = h(
+  "section",
+  { class: "files-view", "aria-label": T.views.files },
+  h("div", { class: "files-head" }, box, found),
+  strips,
+  more,
+);
 
 let total = 0;
 let held = 0;
@@ -23,7 +29,11 @@ async function fetchFiles(fresh) {
   const mine = ++asked;
   const limit = fresh ? Math.max(AT_ONCE, held) : AT_ONCE;
   try {
-    const reply = await get("/api/files", { search: store.search, offset: fresh ? 0 : held, limit: Math.min(limit, 500) });
+    const reply = await get("/api/files", {
+      search: store.search,
+      offset: fresh ? 0 : held,
+      limit: Math.min(limit, 500),
+    });
     if (mine !== asked) return;
     total = reply.total;
     held = (fresh ? 0 : held) + reply.files.length;
@@ -60,7 +70,8 @@ function bagElement(file, bag) {
 }
 
 function strip(file, bag) {
-  const timed = bag.instances.length > 0 && typeof bag.instances[0][1] === "number" && typeof bag.instances[0][2] === "number";
+  const timed =
+    bag.instances.length > 0 && typeof bag.instances[0][1] === "number" && typeof bag.instances[0][2] === "number";
   const starts = bag.instances.map((cells) => cells[1] ?? 0);
   const ends = bag.instances.map((cells) => cells[2] ?? 0);
   const n = Math.max(14, bag.instances.length); // few of them need not fill the line
@@ -68,27 +79,69 @@ function strip(file, bag) {
   const last = file.seconds && file.bags.length === 1 ? file.seconds : Math.max(...ends, -Infinity);
   const highs = bag.instances.map((cells) => cells[4]).filter((value) => typeof value === "number");
   const highest = Math.max(...highs, 1);
-  const box = s("svg", { class: "instances", viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const box = s("svg", {
+    class: "instances",
+    viewBox: "0 0 1000 100",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  });
   bag.instances.forEach(([number, start, end, low, high, label, probability, checked], i) => {
     const name = store.run.labels[label]?.name ?? "";
-    const [left, right] = timed && last > first ? [(1000 * (start - first)) / (last - first), (1000 * (end - first)) / (last - first)] : [(1000 * i) / n, (1000 * (i + 0.92)) / n];
+    const [left, right] =
+      timed && last > first
+        ? [(1000 * (start - first)) / (last - first), (1000 * (end - first)) / (last - first)]
+        : [(1000 * i) / n, (1000 * (i + 0.92)) / n];
     const banded = typeof low === "number" && typeof high === "number";
     const [up, down] = banded ? [94 - (88 * high) / highest, 94 - (88 * low) / highest] : [10, 90];
     box.append(
       s(
         "rect",
-        { class: checked ? "checked" : "", x: left, y: up, width: Math.max(2.5, right - left), height: Math.max(8, down - up), style: { fill: store.run.labels[label]?.colour ?? "var(--noise)", opacity: String(0.35 + 0.65 * (probability ?? 1)) }, on: { click: () => openInstance({ bag: bag.bag, instance: number, file: file.file }) } },
+        {
+          class: checked ? "checked" : "",
+          x: left,
+          y: up,
+          width: Math.max(2.5, right - left),
+          height: Math.max(8, down - up),
+          style: {
+            fill: store.run.labels[label]?.colour ?? "var(--noise)",
+            opacity: String(0.35 + 0.65 * (probability ?? 1)),
+          },
+          on: { click: () => openInstance({ bag: bag.bag, instance: number, file: file.file }) },
+        },
         s("title", {}, name || T.noise),
       ),
     );
   });
-  return h("button", { type: "button", class: highs.length ? "strip-room" : "strip-room thin", "aria-label": `${bag.bag}, ${T.instancesOf(bag.instances.length)}`, on: { click: (event) => event.target.tagName !== "rect" && bag.instances.length && openInstance({ bag: bag.bag, instance: bag.instances[0][0], file: file.file }) } }, box);
+  return h(
+    "button",
+    {
+      type: "button",
+      class: highs.length ? "strip-room" : "strip-room thin",
+      "aria-label": `${bag.bag}, ${T.instancesOf(bag.instances.length)}`,
+      on: {
+        click: (event) =>
+          event.target.tagName !== "rect" &&
+          bag.instances.length &&
+          openInstance({ bag: bag.bag, instance: bag.instances[0][0], file: file.file }),
+      },
+    },
+    box,
+  );
 }
 
 async function openInstance({ bag, instance, file }) {
   await goToAny({ bag, instance });
   const isTable = store.run.medium === "table";
-  setQuery({ label: "", checked: "", least: "", most: "", sample: "", order: "file", file: isTable ? "" : file, bag: isTable ? String(bag) : "" });
+  setQuery({
+    label: "",
+    checked: "",
+    least: "",
+    most: "",
+    sample: "",
+    order: "file",
+    file: isTable ? "" : file,
+    bag: isTable ? String(bag) : "",
+  });
   show("queue");
 }
 
@@ -98,8 +151,22 @@ function drawLabels(host, bag) {
   replace(
     host,
     bag.labels === null && h("span", { class: "quiet" }, T.unlabelled),
-    listed.map((name) => h("span", { class: "chip removable" }, square(name), h("span", { class: "name" }, name), iconButton("cross", T.takeAway(name), () => change(host, bag, name, "absent")))),
-    others.length > 0 && select([["", `+ ${T.addLabel}`], ...others.map((name) => [`=${name}`, name])], "", (value) => value && change(host, bag, value.slice(1), "present"), { class: "add", "aria-label": T.addLabel }),
+    listed.map((name) =>
+      h(
+        "span",
+        { class: "chip removable" },
+        square(name),
+        h("span", { class: "name" }, name),
+        iconButton("cross", T.takeAway(name), () => change(host, bag, name, "absent")),
+      ),
+    ),
+    others.length > 0 &&
+      select(
+        [["", `+ ${T.addLabel}`], ...others.map((name) => [`=${name}`, name])],
+        "",
+        (value) => value && change(host, bag, value.slice(1), "present"),
+        { class: "add", "aria-label": T.addLabel },
+      ),
   );
 }
 
@@ -131,7 +198,9 @@ box.addEventListener("input", () => {
     fetchFiles(true);
   }, 180);
 });
-new IntersectionObserver((seen) => seen.some(({ isIntersecting }) => isIntersecting) && more.childElementCount > 0 && showMore()).observe(more);
+new IntersectionObserver(
+  (seen) => seen.some(({ isIntersecting }) => isIntersecting) && more.childElementCount > 0 && showMore(),
+).observe(more);
 
 export function openFiles() {
   box.value = store.search;

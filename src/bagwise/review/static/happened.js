@@ -13,7 +13,12 @@ const changes = h("section", { class: "card changes" });
 const curve = h("section", { class: "card" });
 const shares = h("section", { class: "card" });
 const samples = h("section", { class: "card" });
-export const happened = h("section", { class: "happened-view", "aria-label": T.views.happened }, h("div", { class: "column" }, changes), h("div", { class: "column" }, curve, samples, shares));
+export const happened = h(
+  "section",
+  { class: "happened-view", "aria-label": T.views.happened },
+  h("div", { class: "column" }, changes),
+  h("div", { class: "column" }, curve, samples, shares),
+);
 
 let asked = 0;
 
@@ -33,7 +38,7 @@ async function fetchAll() {
   if (!samples.contains(document.activeElement)) drawSamples(told.samples);
 }
 
-// -- changes -----------------------------------------------------------------------------------------------------------
+// -- changes --------------------------------------------------------------------------------------------------------
 
 let chosen = null; // the flow whose instances are listed
 
@@ -50,7 +55,11 @@ function drawChanges(all) {
   replace(
     changes,
     h("h2", {}, T.lastFit(store.run.version)),
-    h("p", { class: "note" }, store.run.version ? (all.length ? T.changesWords(all.length) : T.noChanges) : T.lastFitNone),
+    h(
+      "p",
+      { class: "note" },
+      store.run.version ? (all.length ? T.changesWords(all.length) : T.noChanges) : T.lastFitNone,
+    ),
     h(
       "ul",
       { class: "flows" },
@@ -61,9 +70,27 @@ function drawChanges(all) {
           {},
           h(
             "button",
-            { type: "button", class: "flow", "aria-pressed": String(chosen === key), "aria-label": `${T.flow(nameOf(before), nameOf(after))}: ${those.length}`, on: { click: () => ((chosen = chosen === key ? null : key), drawChanges(all)) } },
-            chip(before), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), chip(after),
-            h("span", { class: "track" }, h("span", { class: "bar", style: { width: `${(100 * those.length) / most}%`, background: after ? colourOf(after) : "var(--noise)" } })),
+            {
+              type: "button",
+              class: "flow",
+              "aria-pressed": String(chosen === key),
+              "aria-label": `${T.flow(nameOf(before), nameOf(after))}: ${those.length}`,
+              on: { click: () => ((chosen = chosen === key ? null : key), drawChanges(all)) },
+            },
+            chip(before),
+            h("span", { class: "arrow", "aria-hidden": "true" }, "→"),
+            chip(after),
+            h(
+              "span",
+              { class: "track" },
+              h("span", {
+                class: "bar",
+                style: {
+                  width: `${(100 * those.length) / most}%`,
+                  background: after ? colourOf(after) : "var(--noise)",
+                },
+              }),
+            ),
             h("span", { class: "figure" }, number(those.length)),
           ),
         );
@@ -73,9 +100,23 @@ function drawChanges(all) {
       h(
         "ul",
         { class: "changed" },
-        listed.slice(0, MOST_CHANGES).map((change) =>
-          h("li", {}, h("button", { type: "button", class: "row-button", on: { click: () => open(change) } }, square(change.before), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), square(change.after), h("span", { class: "name" }, nameOf(change.after)), h("span", { class: "quiet spot" }, `${change.file ?? change.bag} ${change.place ?? ""}`))),
-        ),
+        listed
+          .slice(0, MOST_CHANGES)
+          .map((change) =>
+            h(
+              "li",
+              {},
+              h(
+                "button",
+                { type: "button", class: "row-button", on: { click: () => open(change) } },
+                square(change.before),
+                h("span", { class: "arrow", "aria-hidden": "true" }, "→"),
+                square(change.after),
+                h("span", { class: "name" }, nameOf(change.after)),
+                h("span", { class: "quiet spot" }, `${change.file ?? change.bag} ${change.place ?? ""}`),
+              ),
+            ),
+          ),
       ),
   );
 }
@@ -86,7 +127,7 @@ async function open(change) {
   show("queue");
 }
 
-// -- the curve of agreement --------------------------------------------------------------------------------------------
+// -- the curve of agreement -----------------------------------------------------------------------------------------
 
 function drawCurve(points) {
   const [W, H, L, B] = [Math.max(280, (curve.clientWidth || 600) - 36), 190, 46, 26];
@@ -102,17 +143,34 @@ function drawCurve(points) {
       s(
         "svg",
         { class: "chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": T.agreementSays(last[0], last[1]) },
-        [0, 0.25, 0.5, 0.75, 1].map((share) => [s("line", { class: "grid", x1: L, x2: W - 10, y1: y(share), y2: y(share) }), s("text", { x: L - 6, y: y(share) + 4, "text-anchor": "end" }, percent(share))]),
-        ticks(1, most, 6).filter((n) => Number.isInteger(n) && x(n) < W - 80).map((n) => s("text", { x: x(n), y: H - 8, "text-anchor": "middle" }, number(n))),
+        [0, 0.25, 0.5, 0.75, 1].map((share) => [
+          s("line", { class: "grid", x1: L, x2: W - 10, y1: y(share), y2: y(share) }),
+          s("text", { x: L - 6, y: y(share) + 4, "text-anchor": "end" }, percent(share)),
+        ]),
+        ticks(1, most, 6)
+          .filter((n) => Number.isInteger(n) && x(n) < W - 80)
+          .map((n) => s("text", { x: x(n), y: H - 8, "text-anchor": "middle" }, number(n))),
         s("text", { class: "unit", x: W - 10, y: H - 8, "text-anchor": "end" }, T.agreementAxis),
-        s("polyline", { class: "curve", points: points.map(([n, share]) => `${x(n).toFixed(1)},${y(share).toFixed(1)}`).join(" ") }),
+        s("polyline", {
+          class: "curve",
+          points: points.map(([n, share]) => `${x(n).toFixed(1)},${y(share).toFixed(1)}`).join(" "),
+        }),
         s("circle", { class: "dot", cx: x(last[0]), cy: y(last[1]), r: 4 }),
-        s("text", { class: "last", x: Math.min(x(last[0]), W - 14), y: y(last[1]) > 30 ? y(last[1]) - 10 : y(last[1]) + 20, "text-anchor": "end" }, percent(last[1])),
+        s(
+          "text",
+          {
+            class: "last",
+            x: Math.min(x(last[0]), W - 14),
+            y: y(last[1]) > 30 ? y(last[1]) - 10 : y(last[1]) + 20,
+            "text-anchor": "end",
+          },
+          percent(last[1]),
+        ),
       ),
   );
 }
 
-// -- shares confirmed --------------------------------------------------------------------------------------------------
+// -- shares confirmed -----------------------------------------------------------------------------------------------
 
 function interval({ share, low, high }, colour) {
   return h(
@@ -134,18 +192,48 @@ function drawShares(labels) {
       h(
         "table",
         {},
-        h("thead", {}, h("tr", {}, [T.label, T.answered, T.confirmed].map((text, i) => h("th", { scope: "col", class: i ? "n" : "" }, text)), h("th", { scope: "col", colspan: 2 }, T.interval))),
-        h("tbody", {}, answered.map((row) => h("tr", {}, h("th", { scope: "row" }, chip(row.label)), h("td", { class: "n" }, number(row.answered)), h("td", { class: "n" }, number(row.confirmed)), h("td", { class: "wide" }, interval(row, row.label ? colourOf(row.label) : "var(--noise)")), h("td", { class: "n" }, figures(row))))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            [T.label, T.answered, T.confirmed].map((text, i) => h("th", { scope: "col", class: i ? "n" : "" }, text)),
+            h("th", { scope: "col", colspan: 2 }, T.interval),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          answered.map((row) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, chip(row.label)),
+              h("td", { class: "n" }, number(row.answered)),
+              h("td", { class: "n" }, number(row.confirmed)),
+              h("td", { class: "wide" }, interval(row, row.label ? colourOf(row.label) : "var(--noise)")),
+              h("td", { class: "n" }, figures(row)),
+            ),
+          ),
+        ),
       ),
   );
 }
 
-// -- samples -----------------------------------------------------------------------------------------------------------
+// -- samples --------------------------------------------------------------------------------------------------------
 
 function drawSamples(all) {
   let label = "";
   const names = [["", T.drawAll], ...store.run.labels.map(({ name }) => [name, name])];
-  const size = h("input", { type: "number", min: 1, max: 10000, value: "100", id: "sample-size", "aria-label": T.drawSize });
+  const size = h("input", {
+    type: "number",
+    min: 1,
+    max: 10000,
+    value: "100",
+    id: "sample-size",
+    "aria-label": T.drawSize,
+  });
   const draw = async (event) => {
     event.preventDefault();
     try {
@@ -161,18 +249,38 @@ function drawSamples(all) {
     samples,
     h("h2", {}, T.samples),
     h("p", { class: "note" }, T.samplesWords),
-    h("form", { class: "line", on: { submit: draw } }, h("label", { class: "pick" }, T.drawSize, size), h("label", { class: "pick" }, T.drawFrom, select(names, "", (value) => (label = value), { id: "sample-label" })), h("button", { type: "submit", class: "button", id: "draw" }, h("span", { class: "words" }, T.draw))),
+    h(
+      "form",
+      { class: "line", on: { submit: draw } },
+      h("label", { class: "pick" }, T.drawSize, size),
+      h(
+        "label",
+        { class: "pick" },
+        T.drawFrom,
+        select(names, "", (value) => (label = value), { id: "sample-label" }),
+      ),
+      h("button", { type: "submit", class: "button", id: "draw" }, h("span", { class: "words" }, T.draw)),
+    ),
     all.length > 0 && h("ul", { class: "samples" }, all.map(sampleElement)),
   );
 }
 
 function sampleElement(sample) {
   const isDone = sample.answered >= sample.n;
-  const words = isDone ? T.quote(sample.label, sample.share, sample.low, sample.high, sample.answered) : T.soFar(figures(sample));
+  const words = isDone
+    ? T.quote(sample.label, sample.share, sample.low, sample.high, sample.answered)
+    : T.soFar(figures(sample));
   return h(
     "li",
     {},
-    h("div", { class: "line" }, sample.label ? chip(sample.label) : h("span", {}, T.drawAll), h("span", { class: "spring" }), h("span", { class: "quiet" }, T.progress(sample.answered, sample.n)), button(isDone ? T.done : T.goOn, { class: isDone ? "link" : "", on: () => answerSample(sample.id) })),
+    h(
+      "div",
+      { class: "line" },
+      sample.label ? chip(sample.label) : h("span", {}, T.drawAll),
+      h("span", { class: "spring" }),
+      h("span", { class: "quiet" }, T.progress(sample.answered, sample.n)),
+      button(isDone ? T.done : T.goOn, { class: isDone ? "link" : "", on: () => answerSample(sample.id) }),
+    ),
     sample.answered > 0 && interval(sample, sample.label ? colourOf(sample.label) : "var(--accent)"),
     sample.answered > 0 && h("p", { class: isDone ? "quote" : "note" }, words),
   );

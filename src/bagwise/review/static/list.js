@@ -10,14 +10,24 @@ const SPARE = 8; // rows beyond what is seen
 
 const drawn = new Map(); // place to element
 const room = h("div", { class: "rows" });
-export const list = h("div", { class: "list", id: "list", role: "listbox", tabindex: 0, "aria-label": T.list, on: { scroll: draw } }, room);
+export const list = h(
+  "div",
+  { class: "list", id: "list", role: "listbox", tabindex: 0, "aria-label": T.list, on: { scroll: draw } },
+  room,
+);
 const foot = h("div", { class: "foot" });
 const head = h("div", { class: "filters" });
 export const queue = h("section", { class: "queue", "aria-label": T.views.queue }, head, list, foot);
 
 function rowElement(i) {
   const row = store.rows[i];
-  const element = h("div", { class: "row", role: "option", id: `row-${i}`, style: { transform: `translateY(${i * HEIGHT}px)` }, on: { click: () => (goTo(keyOf(row)), list.focus({ preventScroll: true })) } });
+  const element = h("div", {
+    class: "row",
+    role: "option",
+    id: `row-${i}`,
+    style: { transform: `translateY(${i * HEIGHT}px)` },
+    on: { click: () => (goTo(keyOf(row)), list.focus({ preventScroll: true })) },
+  });
   return fillRow(element, i);
 }
 
@@ -34,14 +44,20 @@ function fillRow(element, i) {
     element,
     chip(row.label),
     row.checked ? tick() : sureness(row),
-    h("span", { class: "where", title: whereOf(row) }, h("span", { class: "file" }, fileOf(row)), h("span", { class: "spot" }, placeOf(row))),
+    h(
+      "span",
+      { class: "where", title: whereOf(row) },
+      h("span", { class: "file" }, fileOf(row)),
+      h("span", { class: "spot" }, placeOf(row)),
+    ),
     row.was !== undefined && row.was !== null && h("span", { class: "was" }, T.was(nameOf(row.was))),
   );
 }
 
 // All bags of a table come from one file, which says nothing.
 export const fileOf = (row) => (store.run.medium === "table" ? T.bag(row.bag) : (row.file ?? row.bag));
-export const placeOf = (row) => (store.run.medium === "table" ? T.instance(row.instance) : row.place || T.instance(row.instance));
+export const placeOf = (row) =>
+  store.run.medium === "table" ? T.instance(row.instance) : row.place || T.instance(row.instance);
 export const whereOf = (row) => `${fileOf(row)}, ${placeOf(row)}`;
 export const describe = (row) => T.rowSays(nameOf(row.label), percent(row.probability), whereOf(row), row.checked);
 
@@ -95,22 +111,56 @@ function drawFoot() {
 
 function drawFilters() {
   const { query } = store;
-  const labels = [["", T.anyLabel], ...(store.run?.labels ?? []).map(({ name, instances }) => [name, `${name} (${number(instances)})`])];
+  const labels = [
+    ["", T.anyLabel],
+    ...(store.run?.labels ?? []).map(({ name, instances }) => [name, `${name} (${number(instances)})`]),
+  ];
   if (!labels.some(([name]) => name === query.label)) labels.push([query.label, query.label]);
   const share = (name, words) =>
     h("input", {
-      type: "number", min: 0, max: 100, step: 1, inputmode: "numeric", placeholder: name === "least" ? "0" : "100",
-      "aria-label": `${T.probability} ${words}`, value: query[name] === "" ? "" : String(Math.round(100 * query[name])),
-      on: { change: (event) => setQuery({ [name]: event.target.value === "" ? "" : String(Math.max(0, Math.min(100, Number(event.target.value))) / 100) }) },
+      type: "number",
+      min: 0,
+      max: 100,
+      step: 1,
+      inputmode: "numeric",
+      placeholder: name === "least" ? "0" : "100",
+      "aria-label": `${T.probability} ${words}`,
+      value: query[name] === "" ? "" : String(Math.round(100 * query[name])),
+      on: {
+        change: (event) =>
+          setQuery({
+            [name]:
+              event.target.value === "" ? "" : String(Math.max(0, Math.min(100, Number(event.target.value))) / 100),
+          }),
+      },
     });
   replace(
     head,
     select(T.orders, query.order, (order) => setQuery({ order }), { "aria-label": T.order, id: "order" }),
-    select(T.checkedChoices, query.checked, (checked) => setQuery({ checked }), { "aria-label": T.checked, id: "checked" }),
+    select(T.checkedChoices, query.checked, (checked) => setQuery({ checked }), {
+      "aria-label": T.checked,
+      id: "checked",
+    }),
     select(labels, query.label, (label) => setQuery({ label }), { "aria-label": T.label, id: "label" }),
     store.run?.medium !== "table" && fileField(query.file),
-    h("span", { class: "range" }, h("span", {}, T.probability), share("least", T.least), h("span", {}, T.to), share("most", T.most), h("span", {}, "%"), h("span", { class: "spring" }), hasFilters() && button(T.noFilters, { class: "link", on: () => clearFilters() })),
-    query.sample && h("p", { class: "note" }, T.sample(query.sample), button(T.leaveSample, { class: "link", on: () => setQuery({ sample: "" }) })),
+    h(
+      "span",
+      { class: "range" },
+      h("span", {}, T.probability),
+      share("least", T.least),
+      h("span", {}, T.to),
+      share("most", T.most),
+      h("span", {}, "%"),
+      h("span", { class: "spring" }),
+      hasFilters() && button(T.noFilters, { class: "link", on: () => clearFilters() }),
+    ),
+    query.sample &&
+      h(
+        "p",
+        { class: "note" },
+        T.sample(query.sample),
+        button(T.leaveSample, { class: "link", on: () => setQuery({ sample: "" }) }),
+      ),
   );
 }
 
@@ -120,13 +170,28 @@ function fileField(value) {
   const suggest = async (event) => {
     try {
       const { files } = await get("/api/files", { search: event.target.value.trim(), limit: 30 });
-      replace(names, files.map(({ file }) => h("option", { value: file })));
+      replace(
+        names,
+        files.map(({ file }) => h("option", { value: file })),
+      );
     } catch {
       replace(names); // a name can still be typed
     }
   };
   const take = (event) => setQuery({ file: event.target.value.trim() });
-  return [h("input", { type: "search", placeholder: T.anyFile, "aria-label": T.file, id: "file", list: "file-names", autocomplete: "off", value, on: { focus: suggest, input: suggest, change: take } }), names];
+  return [
+    h("input", {
+      type: "search",
+      placeholder: T.anyFile,
+      "aria-label": T.file,
+      id: "file",
+      list: "file-names",
+      autocomplete: "off",
+      value,
+      on: { focus: suggest, input: suggest, change: take },
+    }),
+    names,
+  ];
 }
 
 let labelled = "";

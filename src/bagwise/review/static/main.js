@@ -5,7 +5,19 @@ import { happened, openHappened } from "./happened.js";
 import { list, queue, reveal } from "./list.js";
 import { closeOne, one, oneKey, openOne } from "./one.js";
 import { drawShell, showKeys } from "./shell.js";
-import { clearFilters, emit, load, on, readAddress, show, start, store, undo, viewAfter, writeAddress } from "./store.js";
+import {
+  clearFilters,
+  emit,
+  load,
+  on,
+  readAddress,
+  show,
+  start,
+  store,
+  undo,
+  viewAfter,
+  writeAddress,
+} from "./store.js";
 import { T } from "./texts.js";
 import { openWall, wall, wallKey } from "./wall.js";
 

@@ -14,11 +14,28 @@ const KEPT = 40; // answers of the server about what to show
 
 const facts = h("header", { class: "facts" });
 const place_ = h("div", { class: "place-for-stage" });
-const finder = h("input", { type: "text", id: "finder", role: "combobox", autocomplete: "off", spellcheck: "false", "aria-expanded": "true", "aria-controls": "palette", "aria-label": T.typeAheadLabel, placeholder: T.typeAhead, maxlength: 200 });
+const finder = h("input", {
+  type: "text",
+  id: "finder",
+  role: "combobox",
+  autocomplete: "off",
+  spellcheck: "false",
+  "aria-expanded": "true",
+  "aria-controls": "palette",
+  "aria-label": T.typeAheadLabel,
+  placeholder: T.typeAhead,
+  maxlength: 200,
+});
 const palette = h("div", { class: "palette", id: "palette", role: "listbox", "aria-label": T.palette });
 const hint = h("p", { class: "note hint", hidden: true });
 const answers = h("div", { class: "answers" });
-export const one = h("section", { class: "one", "aria-label": T.views.one }, facts, place_, h("div", { class: "say-what" }, answers, h("div", { class: "find" }, finder, hint), palette));
+export const one = h(
+  "section",
+  { class: "one", "aria-label": T.views.one },
+  facts,
+  place_,
+  h("div", { class: "say-what" }, answers, h("div", { class: "find" }, finder, hint), palette),
+);
 
 let stage = null;
 let kind = null;
@@ -27,7 +44,7 @@ let listed = new Set(); // labels that the bag lists, and what was found
 let picked = 0; // place in the labels that fit what was typed
 const kept = new Map();
 
-// -- what is shown -----------------------------------------------------------------------------------------------------
+// -- what is shown --------------------------------------------------------------------------------------------------
 
 function fetchShow(row) {
   const key = keyOf(row);
@@ -62,7 +79,9 @@ async function showRow() {
     shown = { kind: "none", why: error.message, features: {} };
   }
   if (mine !== showing) return;
-  marks = (shown.boxes ?? shown.regions ?? shown.spans ?? shown.passages ?? []).filter((mark) => mark.instance !== null && mark.instance !== undefined);
+  marks = (shown.boxes ?? shown.regions ?? shown.spans ?? shown.passages ?? []).filter(
+    (mark) => mark.instance !== null && mark.instance !== undefined,
+  );
   listed = new Set((shown.candidates ?? []).map(({ label }) => label));
   drawPalette();
   useStage(STAGES[shown.kind] ? shown.kind : "none").update(shown, row);
@@ -81,7 +100,7 @@ function ahead() {
   );
 }
 
-// -- what is said ------------------------------------------------------------------------------------------------------
+// -- what is said ---------------------------------------------------------------------------------------------------
 
 function drawFacts() {
   const row = current();
@@ -104,8 +123,18 @@ function drawFacts() {
       h("span", { class: "quiet" }, details.join(" · ")),
       row.was !== undefined && row.was !== null && h("span", { class: "was" }, T.was(nameOf(row.was))),
     ),
-    h("div", { class: "from" }, h("span", { class: "file", title: fileOf(row) }, fileOf(row)), h("span", { class: "quiet" }, placeOf(row))),
-    h("div", { class: "steps" }, iconButton("back", T.previous, () => move(-1)), iconButton("on", T.next, () => move(1))),
+    h(
+      "div",
+      { class: "from" },
+      h("span", { class: "file", title: fileOf(row) }, fileOf(row)),
+      h("span", { class: "quiet" }, placeOf(row)),
+    ),
+    h(
+      "div",
+      { class: "steps" },
+      iconButton("back", T.previous, () => move(-1)),
+      iconButton("on", T.next, () => move(1)),
+    ),
   );
 }
 
@@ -124,7 +153,7 @@ function drawPalette() {
   const names = fitting();
   picked = Math.min(picked, Math.max(0, names.length - 1));
   const all = store.run.labels;
-  
+
   replace(
     palette,
     names.map((name, i) => {
@@ -133,8 +162,14 @@ function drawPalette() {
       return h(
         "button",
         {
-          type: "button", class: `choice${isOn ? " on" : ""}${typed && i === picked ? " picked" : ""}`, role: "option", id: `choice-${i}`, tabindex: -1,
-          "aria-selected": String(typed ? i === picked : isOn), title: name, on: { click: () => (give(name), leaveFinder()) },
+          type: "button",
+          class: `choice${isOn ? " on" : ""}${typed && i === picked ? " picked" : ""}`,
+          role: "option",
+          id: `choice-${i}`,
+          tabindex: -1,
+          "aria-selected": String(typed ? i === picked : isOn),
+          title: name,
+          on: { click: () => (give(name), leaveFinder()) },
         },
         h("kbd", { "aria-hidden": "true" }, number < 9 ? String(number + 1) : number === 9 ? "0" : ""),
         square(name),
@@ -171,7 +206,7 @@ function give(label) {
 
 const confirm = () => current() && give(current().label);
 
-// -- finding a label by its letters ------------------------------------------------------------------------------------
+// -- finding a label by its letters ---------------------------------------------------------------------------------
 
 function leaveFinder() {
   finder.value = "";
@@ -224,7 +259,7 @@ finder.addEventListener("keydown", (event) => {
   event.stopPropagation();
 });
 
-// -- neighbours, keys --------------------------------------------------------------------------------------------------
+// -- neighbours, keys -----------------------------------------------------------------------------------------------
 
 async function neighbour(step) {
   const row = current();

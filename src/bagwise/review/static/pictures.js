@@ -28,7 +28,8 @@ export function pictureStage() {
     const regions = [...shown.regions].sort((a, b) => (keyOf(a) === mine) - (keyOf(b) === mine));
     replace(
       drawing,
-      shown.picture && s("image", { href: shown.picture, width: shown.width, height: shown.height, preserveAspectRatio: "none" }),
+      shown.picture &&
+        s("image", { href: shown.picture, width: shown.width, height: shown.height, preserveAspectRatio: "none" }),
       regions.map((region) => regionElement(region, keyOf(region) === mine, scale)),
       regions.map((region) => nameElement(region, keyOf(region) === mine, scale)),
     );
@@ -47,7 +48,12 @@ export function pictureStage() {
       { class: `region${isMine ? " mine" : ""}`, on: { click: () => goTo(keyOf(region)) } },
       s("title", {}, nameOf(now.label)),
       isMine && s("polygon", { class: "halo", points, "stroke-width": 6 / scale }),
-      s("polygon", { class: "edge", points, "stroke-width": (isMine ? 3 : 1.5) / scale, style: { stroke: colour, fill: colour } }),
+      s("polygon", {
+        class: "edge",
+        points,
+        "stroke-width": (isMine ? 3 : 1.5) / scale,
+        style: { stroke: colour, fill: colour },
+      }),
     );
   }
 
@@ -59,7 +65,18 @@ export function pictureStage() {
     const name = `${nameOf(now.label)}${now.checked ? " ✓" : ""}`;
     const size = 13 / scale;
     if (!isMine && Math.max(...xs) - Math.min(...xs) < 0.5 * size * name.length) return null;
-    return s("text", { class: `name${isMine ? " mine" : ""}`, x: middle[0], y: middle[1] + size / 3, "font-size": size, "stroke-width": 3.5 / scale, "text-anchor": "middle" }, name);
+    return s(
+      "text",
+      {
+        class: `name${isMine ? " mine" : ""}`,
+        x: middle[0],
+        y: middle[1] + size / 3,
+        "font-size": size,
+        "stroke-width": 3.5 / scale,
+        "text-anchor": "middle",
+      },
+      name,
+    );
   }
 
   function fit() {
@@ -82,10 +99,14 @@ export function pictureStage() {
     const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(drawing.getScreenCTM().inverse());
     return [point.x, point.y];
   }
-  stage.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    zoom(Math.exp(event.deltaY / 500), spot(event));
-  }, { passive: false });
+  stage.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      zoom(Math.exp(event.deltaY / 500), spot(event));
+    },
+    { passive: false },
+  );
   stage.addEventListener("pointerdown", (down) => {
     let last = down;
     const dragged = (event) => {

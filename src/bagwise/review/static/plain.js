@@ -30,9 +30,11 @@ export function textStage() {
         const element = h(
           "span",
           {
-            class: `passage${isMine ? " mine" : ""}${now.checked ? " checked" : ""}`, title: nameOf(now.label),
+            class: `passage${isMine ? " mine" : ""}${now.checked ? " checked" : ""}`,
+            title: nameOf(now.label),
             style: { "--colour": now.label ? colourOf(now.label) : "var(--noise)" },
-            "aria-current": isMine ? "true" : null, on: { click: () => goTo(keyOf(passage)) },
+            "aria-current": isMine ? "true" : null,
+            on: { click: () => goTo(keyOf(passage)) },
           },
           h("span", { class: "tag" }, nameOf(now.label), now.checked ? " ✓" : ""),
           text,
@@ -85,7 +87,12 @@ export function seriesStage() {
     replace(
       drawing,
       s("clipPath", { id: "series-room" }, s("rect", { x: LEFT, y: 0, width: wide(), height: tall() })),
-      s("g", { "clip-path": "url(#series-room)" }, spans.map((span) => spanElement(span, keyOf(span) === mine)), shown.lines.map((line, i) => curve(line, i, lane))),
+      s(
+        "g",
+        { "clip-path": "url(#series-room)" },
+        spans.map((span) => spanElement(span, keyOf(span) === mine)),
+        shown.lines.map((line, i) => curve(line, i, lane)),
+      ),
       shown.lines.map((_, i) => [
         i > 0 && s("line", { class: "lane", x1: LEFT, x2: LEFT + wide(), y1: i * lane, y2: i * lane }),
         s("text", { class: "channel", x: 4, y: i * lane + 16 }, shown.channels[i] ?? ""),
@@ -104,7 +111,9 @@ export function seriesStage() {
     const points = [];
     values.forEach((value, k) => {
       if (value === null) return;
-      points.push(`${x(shown.times[k]).toFixed(1)},${(top + lane * (0.92 - (0.84 * (value - low)) / (high - low || 1))).toFixed(1)}`);
+      points.push(
+        `${x(shown.times[k]).toFixed(1)},${(top + lane * (0.92 - (0.84 * (value - low)) / (high - low || 1))).toFixed(1)}`,
+      );
     });
     return s("polyline", { class: "curve", points: points.join(" ") });
   }
@@ -119,8 +128,17 @@ export function seriesStage() {
       "g",
       { class: `box${isMine ? " mine" : ""}`, on: { click: () => goTo(keyOf(span)) } },
       s("title", {}, name),
-      s("rect", { class: "edge", x: left, y: isMine ? 1 : 3, width, height: tall() - (isMine ? 2 : 6), rx: 3, style: { stroke: colour, fill: colour } }),
-      (isMine || width > 7 * name.length) && s("text", { class: "name", x: Math.max(LEFT + 4, left + 5), y: tall() - 8 }, name),
+      s("rect", {
+        class: "edge",
+        x: left,
+        y: isMine ? 1 : 3,
+        width,
+        height: tall() - (isMine ? 2 : 6),
+        rx: 3,
+        style: { stroke: colour, fill: colour },
+      }),
+      (isMine || width > 7 * name.length) &&
+        s("text", { class: "name", x: Math.max(LEFT + 4, left + 5), y: tall() - 8 }, name),
     );
   }
 
@@ -150,11 +168,15 @@ export function seriesStage() {
     look(at - (at - view.from) * factor, at + (view.to - at) * factor);
   }
   const pan = (share) => look(view.from + share * (view.to - view.from), view.to + share * (view.to - view.from));
-  stage.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    if (event.shiftKey) pan(event.deltaY / 800);
-    else zoom(Math.exp(event.deltaY / 500), view.from + ((event.offsetX - LEFT) / wide()) * (view.to - view.from));
-  }, { passive: false });
+  stage.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      if (event.shiftKey) pan(event.deltaY / 800);
+      else zoom(Math.exp(event.deltaY / 500), view.from + ((event.offsetX - LEFT) / wide()) * (view.to - view.from));
+    },
+    { passive: false },
+  );
   const sized = new ResizeObserver(() => draw());
   sized.observe(stage);
   return {
@@ -184,8 +206,17 @@ export function seriesStage() {
 export function featureStage() {
   const why = h("p", { class: "note why" });
   const body = h("tbody");
-  const head = h("thead", {}, h("tr", {}, h("th", { scope: "col" }, T.feature), h("th", { scope: "col", class: "n" }, T.value), h("th")));
-  const stage = h("div", { class: "stage features", tabindex: 0, role: "region", "aria-label": T.features }, why, h("table", {}, head, body));
+  const head = h(
+    "thead",
+    {},
+    h("tr", {}, h("th", { scope: "col" }, T.feature), h("th", { scope: "col", class: "n" }, T.value), h("th")),
+  );
+  const stage = h(
+    "div",
+    { class: "stage features", tabindex: 0, role: "region", "aria-label": T.features },
+    why,
+    h("table", {}, head, body),
+  );
   return {
     element: h("div", { class: "shown" }, stage),
     update(show) {
@@ -207,9 +238,14 @@ export function featureRows(features, most = 400) {
   return features.slice(0, most).map(([name, value]) => {
     const share = (Number(value) || 0) / greatest;
     const bar = h("span", { class: share < 0 ? "below" : "above", style: { width: `${50 * Math.abs(share)}%` } });
-    return h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "n" }, shorten(value)), h("td", { class: "both" }, bar));
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, name),
+      h("td", { class: "n" }, shorten(value)),
+      h("td", { class: "both" }, bar),
+    );
   });
 }
 
 const shorten = (value) => (typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value ?? ""));
-

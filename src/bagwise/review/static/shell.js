@@ -42,11 +42,26 @@ export function drawShell() {
 function drawRun() {
   const { run } = store;
   document.title = T.title(run.name);
-  replace(name, h("span", { class: "brand" }, "bagwise"), h("span", { class: "run", title: run.title ?? run.name }, run.name));
+  replace(
+    name,
+    h("span", { class: "brand" }, "bagwise"),
+    h("span", { class: "run", title: run.title ?? run.name }, run.name),
+  );
   const { checked, instances } = run.counts;
   replace(
     progress,
-    h("div", { class: "track", role: "progressbar", "aria-label": T.checkedShare(checked, instances), "aria-valuemin": 0, "aria-valuemax": instances, "aria-valuenow": checked }, h("span", { class: "bar", style: { width: `${(100 * checked) / Math.max(1, instances)}%` } })),
+    h(
+      "div",
+      {
+        class: "track",
+        role: "progressbar",
+        "aria-label": T.checkedShare(checked, instances),
+        "aria-valuemin": 0,
+        "aria-valuemax": instances,
+        "aria-valuenow": checked,
+      },
+      h("span", { class: "bar", style: { width: `${(100 * checked) / Math.max(1, instances)}%` } }),
+    ),
     h("span", { class: "figure", id: "progress" }, T.checkedOf(checked, instances)),
   );
   drawLearn(run.refit ?? { state: "idle" });
@@ -56,22 +71,43 @@ function drawViews() {
   replace(
     views,
     Object.entries(T.views).map(([view, text]) =>
-      h("a", { href: addressOf(view), "aria-current": view === store.view ? "page" : null, on: { click: (event) => (event.preventDefault(), show(view)) } }, text),
+      h(
+        "a",
+        {
+          href: addressOf(view),
+          "aria-current": view === store.view ? "page" : null,
+          on: { click: (event) => (event.preventDefault(), show(view)) },
+        },
+        text,
+      ),
     ),
   );
 }
 
 let problems = "";
 function drawProblems() {
-  const now = (store.run.problems ?? []).map((problem) => (typeof problem === "string" ? problem : (problem.message ?? String(problem))));
+  const now = (store.run.problems ?? []).map((problem) =>
+    typeof problem === "string" ? problem : (problem.message ?? String(problem)),
+  );
   if (problems === JSON.stringify(now)) return;
   problems = JSON.stringify(now);
   document.getElementById("problems")?.remove();
   if (!now.length) return;
-  notices.append(h("details", { class: "notice", id: "problems" }, h("summary", {}, T.problems(now.length)), h("ul", {}, now.slice(0, 100).map((words) => h("li", {}, words)))));
+  notices.append(
+    h(
+      "details",
+      { class: "notice", id: "problems" },
+      h("summary", {}, T.problems(now.length)),
+      h(
+        "ul",
+        {},
+        now.slice(0, 100).map((words) => h("li", {}, words)),
+      ),
+    ),
+  );
 }
 
-// -- learning again ----------------------------------------------------------------------------------------------------
+// -- learning again -------------------------------------------------------------------------------------------------
 
 let learnState = "";
 let watching = false;
@@ -87,7 +123,19 @@ function drawLearn(refit) {
   const share = refit.fraction ?? 0;
   replace(
     learn,
-    h("div", { class: "learning", role: "progressbar", "aria-label": T.learning(share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share) }, h("span", { class: "bar", style: { width: percent(Math.max(share, 0.04)).replace(" ", "") } }), h("span", { class: "figure" }, T.learning(share))),
+    h(
+      "div",
+      {
+        class: "learning",
+        role: "progressbar",
+        "aria-label": T.learning(share),
+        "aria-valuemin": 0,
+        "aria-valuemax": 100,
+        "aria-valuenow": Math.round(100 * share),
+      },
+      h("span", { class: "bar", style: { width: percent(Math.max(share, 0.04)).replace(" ", "") } }),
+      h("span", { class: "figure" }, T.learning(share)),
+    ),
     button(T.cancel, { id: "cancel", on: cancelLearning }),
   );
   watch();
@@ -136,7 +184,7 @@ async function watch() {
   }
 }
 
-// -- the small windows -------------------------------------------------------------------------------------------------
+// -- the small windows ----------------------------------------------------------------------------------------------
 
 function askExport() {
   const out = h("div", { class: "out", role: "status" });
@@ -144,17 +192,49 @@ function askExport() {
     replace(out, h("p", { class: "note" }, T.loading));
     try {
       const { files, problems = [] } = await post("/api/export", { confirmed_only });
-      replace(out, problems.map((problem) => h("p", { class: "bad" }, String(problem))), h("p", { class: "note" }, T.exported), h("ul", { class: "written" }, files.map((file) => h("li", {}, file))));
+      replace(
+        out,
+        problems.map((problem) => h("p", { class: "bad" }, String(problem))),
+        h("p", { class: "note" }, T.exported),
+        h(
+          "ul",
+          { class: "written" },
+          files.map((file) => h("li", {}, file)),
+        ),
+      );
     } catch (error) {
       replace(out, h("p", { class: "bad" }, error.message));
     }
   };
-  dialog(T.exportTitle, T.close, h("div", {}, h("p", { class: "note" }, T.exportWords), h("div", { class: "line" }, button(T.exportAll, { class: "main", id: "export-all", on: () => go(false) }), button(T.exportConfirmed, { id: "export-confirmed", on: () => go(true) })), out));
+  dialog(
+    T.exportTitle,
+    T.close,
+    h(
+      "div",
+      {},
+      h("p", { class: "note" }, T.exportWords),
+      h(
+        "div",
+        { class: "line" },
+        button(T.exportAll, { class: "main", id: "export-all", on: () => go(false) }),
+        button(T.exportConfirmed, { id: "export-confirmed", on: () => go(true) }),
+      ),
+      out,
+    ),
+  );
 }
 
 function askWho(now) {
   if (document.getElementById("ask-who")) return;
-  const field = h("input", { type: "text", id: "by", autocomplete: "name", maxlength: 100, value: store.run.by ?? "", placeholder: T.who, "aria-label": T.who });
+  const field = h("input", {
+    type: "text",
+    id: "by",
+    autocomplete: "name",
+    maxlength: 100,
+    value: store.run.by ?? "",
+    placeholder: T.who,
+    "aria-label": T.who,
+  });
   const close = () => {
     remember("bagwise-asked", "yes");
     strip.remove();
@@ -171,7 +251,15 @@ function askWho(now) {
       toast(error.message, { kind: "bad" });
     }
   };
-  const strip = h("form", { class: "notice who", id: "ask-who", on: { submit: save } }, h("label", { for: "by" }, T.who), field, h("button", { type: "submit", class: "button main" }, h("span", { class: "words" }, T.whoSave)), button(T.whoSkip, { class: "link", on: close }), h("span", { class: "quiet" }, T.whoWords));
+  const strip = h(
+    "form",
+    { class: "notice who", id: "ask-who", on: { submit: save } },
+    h("label", { for: "by" }, T.who),
+    field,
+    h("button", { type: "submit", class: "button main" }, h("span", { class: "words" }, T.whoSave)),
+    button(T.whoSkip, { class: "link", on: close }),
+    h("span", { class: "quiet" }, T.whoWords),
+  );
   notices.prepend(strip);
   if (now) field.focus();
 }
@@ -183,7 +271,11 @@ function askTheme() {
     else document.documentElement.dataset.theme = value;
     remember("bagwise-theme", value);
   };
-  dialog(T.theme, T.close, h("div", { class: "line" }, select(T.themes, chosen, choose, { "aria-label": T.theme, id: "theme-choice" })));
+  dialog(
+    T.theme,
+    T.close,
+    h("div", { class: "line" }, select(T.themes, chosen, choose, { "aria-label": T.theme, id: "theme-choice" })),
+  );
 }
 
 export function showKeys() {
@@ -191,7 +283,29 @@ export function showKeys() {
   dialog(
     T.keys,
     T.close,
-    h("div", { class: "keys", id: "key-list" }, T.keyList.map(([title, keys]) => h("section", {}, h("h3", {}, title), h("dl", {}, keys.map(([names, words]) => [h("dt", {}, names.map((key) => (key === "…" ? "…" : h("kbd", {}, key)))), h("dd", {}, words)]))))),
+    h(
+      "div",
+      { class: "keys", id: "key-list" },
+      T.keyList.map(([title, keys]) =>
+        h(
+          "section",
+          {},
+          h("h3", {}, title),
+          h(
+            "dl",
+            {},
+            keys.map(([names, words]) => [
+              h(
+                "dt",
+                {},
+                names.map((key) => (key === "…" ? "…" : h("kbd", {}, key))),
+              ),
+              h("dd", {}, words),
+            ]),
+          ),
+        ),
+      ),
+    ),
   );
 }
 
@@ -224,11 +338,17 @@ on("away", (error) => {
   offline?.remove();
   offline = null;
   if (error) {
-    offline = h("div", { class: "notice bad", role: "alert" }, error.status === 403 || error.status === 401 ? T.notAllowed : T.away);
+    offline = h(
+      "div",
+      { class: "notice bad", role: "alert" },
+      error.status === 403 || error.status === 401 ? T.notAllowed : T.away,
+    );
     notices.prepend(offline);
   } else toast(T.back, { kind: "good" });
 });
-on("failed", (error, what) => toast(what === "read" || what === "undo" ? error.message : T.failed(error.message), { kind: "bad", seconds: 12 }));
+on("failed", (error, what) =>
+  toast(what === "read" || what === "undo" ? error.message : T.failed(error.message), { kind: "bad", seconds: 12 }),
+);
 on("undone", (taken) => {
   toast(taken.length ? T.undone(taken.length) : T.nothingToUndo, { seconds: 3 });
   say(taken.length ? T.undone(taken.length) : T.nothingToUndo);

@@ -17,7 +17,8 @@ export function ticks(from, to, n) {
   const size = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((k) => k * size).find((k) => k >= raw) ?? raw;
   const found = [];
-  for (let i = Math.ceil(from / step); i * step <= to + 1e-9 * step; i++) found.push(Number((i * step).toPrecision(10)));
+  for (let i = Math.ceil(from / step); i * step <= to + 1e-9 * step; i++)
+    found.push(Number((i * step).toPrecision(10)));
   return found;
 }
 
@@ -59,13 +60,21 @@ export function soundStage() {
       s("text", { class: "unit", x: 2, y: tall + 16 }, T.kilohertz),
       ...ticks(view.from, view.to, w / 90).map((t) => [
         s("line", { class: "tickmark", x1: x(t), x2: x(t), y1: tall, y2: tall + 4 }),
-        s("text", { x: x(t), y: tall + 16, "text-anchor": x(t) > LEFT + w - 20 ? "end" : "middle" }, `${t} ${T.seconds}`),
+        s(
+          "text",
+          { x: x(t), y: tall + 16, "text-anchor": x(t) > LEFT + w - 20 ? "end" : "middle" },
+          `${t} ${T.seconds}`,
+        ),
       ]),
     ];
     const mine = row && keyOf(row);
     const boxes = shown.boxes.filter((box) => box.end >= view.from && box.start <= view.to);
     boxes.sort((a, b) => (keyOf(a) === mine) - (keyOf(b) === mine)); // the one in question on top
-    replace(overlay, axes.flat(), boxes.map((box) => boxElement(box, keyOf(box) === mine)));
+    replace(
+      overlay,
+      axes.flat(),
+      boxes.map((box) => boxElement(box, keyOf(box) === mine)),
+    );
   }
 
   function boxElement(box, isMine) {
@@ -82,8 +91,25 @@ export function soundStage() {
       { class: `box${isMine ? " mine" : ""}${now.checked ? " checked" : ""}`, on: { click: () => goTo(keyOf(box)) } },
       s("title", {}, name),
       isMine && s("rect", { class: "halo", x: left - 1, y: top - 1, width: wide + 2, height: tall + 2, rx: 3 }),
-      s("rect", { class: "edge", x: left, y: top, width: wide, height: tall, rx: 2, style: { stroke: colour, fill: colour } }),
-      (isMine || wide > 6.2 * name.length) && s("text", { class: "name", x: Math.min(left, LEFT + width() - 7 * name.length), y: top > 16 ? top - 5 : Math.min(top + tall + 13, height() - 3) }, name),
+      s("rect", {
+        class: "edge",
+        x: left,
+        y: top,
+        width: wide,
+        height: tall,
+        rx: 2,
+        style: { stroke: colour, fill: colour },
+      }),
+      (isMine || wide > 6.2 * name.length) &&
+        s(
+          "text",
+          {
+            class: "name",
+            x: Math.min(left, LEFT + width() - 7 * name.length),
+            y: top > 16 ? top - 5 : Math.min(top + tall + 13, height() - 3),
+          },
+          name,
+        ),
     );
   }
 
@@ -92,7 +118,12 @@ export function soundStage() {
     const mine = ++asked;
     const wanted = { ...view };
     const wide = Math.min(2400, Math.ceil((width() * Math.min(2, devicePixelRatio)) / 200) * 200);
-    const source = changed(shown.picture, { from: wanted.from, to: wanted.to, width: wide, height: 2 * Math.ceil(height() / 100) * 50 });
+    const source = changed(shown.picture, {
+      from: wanted.from,
+      to: wanted.to,
+      width: wide,
+      height: 2 * Math.ceil(height() / 100) * 50,
+    });
     const next = new Image();
     next.onload = () => {
       if (mine !== asked) return;
@@ -126,7 +157,8 @@ export function soundStage() {
   }
 
   function zoom(factor, at = null) {
-    const middle = at ?? (row.start >= view.from && row.end <= view.to ? (row.start + row.end) / 2 : (view.from + view.to) / 2);
+    const middle =
+      at ?? (row.start >= view.from && row.end <= view.to ? (row.start + row.end) / 2 : (view.from + view.to) / 2);
     const share = (middle - view.from) / (view.to - view.from);
     const length = Math.min(shown.seconds, (view.to - view.from) * factor);
     look(middle - share * length, middle + (1 - share) * length);
@@ -138,7 +170,11 @@ export function soundStage() {
   function play(only) {
     const from = only ? Math.max(0, row.start - 0.02) : view.from;
     const to = only ? row.end + 0.02 : view.to;
-    const query = { from: from.toFixed(4), to: Math.min(to, shown.seconds).toFixed(4), slow: hearing.slow > 1 ? hearing.slow : null };
+    const query = {
+      from: from.toFixed(4),
+      to: Math.min(to, shown.seconds).toFixed(4),
+      slow: hearing.slow > 1 ? hearing.slow : null,
+    };
     query.low = hearing.band ? row.low : null;
     query.high = hearing.band ? row.high : null;
     audio.src = changed(shown.clip ?? address("/media/clip", { file: shown.file }), query);
@@ -181,13 +217,36 @@ export function soundStage() {
   function drawBar() {
     replace(
       bar,
-      button(playing ? T.stop : T.play, { icon: playing ? "stop" : "play", key: "Space", id: "play", on: () => (playing ? stop() : play(false)) }),
-      button(T.loop, { icon: "loop", key: "R", "aria-pressed": String(hearing.loop), on: () => set({ loop: !hearing.loop }, T.loop) }),
-      button(T.band, { icon: "band", key: "B", hint: T.bandHint, "aria-pressed": String(hearing.band), on: () => set({ band: !hearing.band }, T.band) }),
+      button(playing ? T.stop : T.play, {
+        icon: playing ? "stop" : "play",
+        key: "Space",
+        id: "play",
+        on: () => (playing ? stop() : play(false)),
+      }),
+      button(T.loop, {
+        icon: "loop",
+        key: "R",
+        "aria-pressed": String(hearing.loop),
+        on: () => set({ loop: !hearing.loop }, T.loop),
+      }),
+      button(T.band, {
+        icon: "band",
+        key: "B",
+        hint: T.bandHint,
+        "aria-pressed": String(hearing.band),
+        on: () => set({ band: !hearing.band }, T.band),
+      }),
       h(
         "span",
         { class: "group", role: "group", "aria-label": T.speed },
-        SLOW.map((slow) => button(T.speeds[slow], { hint: T.speedSays[slow], "aria-label": T.speedSays[slow], "aria-pressed": String(hearing.slow === slow), on: () => set({ slow }, T.speedSays[slow]) })),
+        SLOW.map((slow) =>
+          button(T.speeds[slow], {
+            hint: T.speedSays[slow],
+            "aria-label": T.speedSays[slow],
+            "aria-pressed": String(hearing.slow === slow),
+            on: () => set({ slow }, T.speedSays[slow]),
+          }),
+        ),
         h("kbd", { "aria-hidden": "true" }, "S"),
       ),
       h("span", { class: "spring" }),
@@ -198,13 +257,17 @@ export function soundStage() {
   }
 
   // -- the mouse --
-  stage.addEventListener("wheel", (event) => {
-    if (!shown) return;
-    event.preventDefault();
-    const at = view.from + ((event.offsetX - LEFT) / width()) * (view.to - view.from);
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / 800);
-    else zoom(Math.exp(event.deltaY / 500), at);
-  }, { passive: false });
+  stage.addEventListener(
+    "wheel",
+    (event) => {
+      if (!shown) return;
+      event.preventDefault();
+      const at = view.from + ((event.offsetX - LEFT) / width()) * (view.to - view.from);
+      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / 800);
+      else zoom(Math.exp(event.deltaY / 500), at);
+    },
+    { passive: false },
+  );
   stage.addEventListener("pointerdown", (down) => {
     if (down.button !== 0 || !shown) return;
     const held = { ...view };

@@ -59,7 +59,7 @@ export function intern(fresh) {
   return old;
 }
 
-// -- the queue ---------------------------------------------------------------------------------------------------------
+// -- the queue ------------------------------------------------------------------------------------------------------
 
 function setRows(rows, total) {
   store.rows = rows;
@@ -139,7 +139,7 @@ export async function setQuery(change) {
 export const clearFilters = () => setQuery({ ...NO_FILTERS });
 export const hasFilters = () => Object.keys(NO_FILTERS).some((name) => store.query[name] !== "");
 
-// -- answers -----------------------------------------------------------------------------------------------------------
+// -- answers --------------------------------------------------------------------------------------------------------
 
 const SAID = ["label", "probability", "noise", "checked", "was"];
 const stateOf = (row) => Object.fromEntries(SAID.map((name) => [name, row[name]]));
@@ -151,7 +151,12 @@ function putBack(entry) {
 
 function apply(entry) {
   for (const row of entry.rows) {
-    Object.assign(row, { label: entry.label, probability: entry.label ? 1 : 0, noise: entry.label ? 0 : 1, checked: true });
+    Object.assign(row, {
+      label: entry.label,
+      probability: entry.label ? 1 : 0,
+      noise: entry.label ? 0 : 1,
+      checked: true,
+    });
     row.mine = true;
   }
   emit("changed", entry.rows);
@@ -170,7 +175,8 @@ function send(job) {
 
 function took(reply) {
   // other changes came in between: the next heartbeat brings them
-  if (typeof reply.revision === "number" && (revision === null || reply.revision <= revision + 1)) revision = reply.revision;
+  if (typeof reply.revision === "number" && (revision === null || reply.revision <= revision + 1))
+    revision = reply.revision;
 }
 
 // Say what instances are: at once on the page, then on disk; put back if that fails.
@@ -201,13 +207,13 @@ function addLabel(name) {
 }
 
 export function answerBag(bag, label, action) {
-  return send(() => post("/api/corrections", { corrections: [{ bag, instance: null, label, action }], by: store.run.by })).then(
-    (reply) => {
-      done.push({ rows: [], before: [], label });
-      took(reply);
-      beat();
-    },
-  );
+  return send(() =>
+    post("/api/corrections", { corrections: [{ bag, instance: null, label, action }], by: store.run.by }),
+  ).then((reply) => {
+    done.push({ rows: [], before: [], label });
+    took(reply);
+    beat();
+  });
 }
 
 export async function undo() {
@@ -233,7 +239,7 @@ export async function undo() {
   }
 }
 
-// -- staying in step ---------------------------------------------------------------------------------------------------
+// -- staying in step ------------------------------------------------------------------------------------------------
 
 let beating = null;
 
@@ -270,7 +276,8 @@ async function pulse() {
   emit("run");
   if (first) return;
   try {
-    if (learned) await load({ keep: !current()?.checked }); // what was answered is no place to go on from
+    if (learned)
+      await load({ keep: !current()?.checked }); // what was answered is no place to go on from
     else if (moved || unknown) await refresh();
     if (moved || learned || unknown) emit("revised");
   } catch (error) {
@@ -290,7 +297,7 @@ export async function start() {
   document.addEventListener("visibilitychange", () => document.hidden || beat());
 }
 
-// -- the address -------------------------------------------------------------------------------------------------------
+// -- the address ----------------------------------------------------------------------------------------------------
 
 const VIEWS = ["queue", "one", "wall", "files", "happened"];
 
@@ -298,7 +305,8 @@ export function readAddress() {
   const [view, text = ""] = location.hash.slice(1).split(/\?(.*)/s);
   const given = new URLSearchParams(text);
   store.view = VIEWS.includes(view) ? view : "queue";
-  for (const name of Object.keys(store.query)) store.query[name] = given.get(name) ?? (name === "order" ? "useful" : "");
+  for (const name of Object.keys(store.query))
+    store.query[name] = given.get(name) ?? (name === "order" ? "useful" : "");
   if (!(store.query.order in T.orders)) store.query.order = "useful";
   store.at = given.get("at") ?? store.at;
   store.wall = { label: given.get("wall") ?? "", order: given.get("sure") ?? "unsure", all: given.get("all") ?? "" };
@@ -307,7 +315,8 @@ export function readAddress() {
 
 export function addressOf(view = store.view) {
   const parts = new URLSearchParams();
-  for (const [name, value] of Object.entries(store.query)) if (value !== "" && value !== "useful") parts.set(name, value);
+  for (const [name, value] of Object.entries(store.query))
+    if (value !== "" && value !== "useful") parts.set(name, value);
   if (store.at !== null) parts.set("at", store.at);
   if (store.wall.label) parts.set("wall", store.wall.label);
   if (store.wall.order !== "unsure") parts.set("sure", store.wall.order);

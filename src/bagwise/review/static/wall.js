@@ -10,7 +10,14 @@ import { number, percent, T } from "./texts.js";
 const MOST = 60;
 
 const top = h("div", { class: "wall-head" });
-const grid = h("div", { class: "wall", id: "wall", role: "listbox", "aria-multiselectable": "true", "aria-label": T.wall, tabindex: 0 });
+const grid = h("div", {
+  class: "wall",
+  id: "wall",
+  role: "listbox",
+  "aria-multiselectable": "true",
+  "aria-label": T.wall,
+  tabindex: 0,
+});
 const audio = h("audio", { preload: "none" });
 export const wall = h("section", { class: "wall-view", "aria-label": T.views.wall }, top, grid, audio);
 
@@ -29,14 +36,18 @@ async function fill() {
   const query = { label, order: "least-sure", checked: all ? "" : "no" };
   try {
     let found = await get("/api/instances", { ...query, limit: MOST });
-    if (order === "sure" && found.total > MOST) found = await get("/api/instances", { ...query, limit: MOST, offset: found.total - MOST });
+    if (order === "sure" && found.total > MOST)
+      found = await get("/api/instances", { ...query, limit: MOST, offset: found.total - MOST });
     if (mine !== asked) return;
     const before = rows[at] && keyOf(rows[at]);
     total = found.total;
     rows = found.instances.map(intern);
     if (order === "sure") rows.reverse();
     wrong = new Set(rows.map(keyOf).filter((key) => wrong.has(key)));
-    at = Math.max(0, rows.findIndex((row) => keyOf(row) === before));
+    at = Math.max(
+      0,
+      rows.findIndex((row) => keyOf(row) === before),
+    );
   } catch (error) {
     if (mine !== asked) return;
     rows = [];
@@ -53,21 +64,60 @@ function busiest() {
 
 function drawTop() {
   const { label, order, all } = store.wall;
-  const names = store.run.labels.map(({ name, instances, checked }) => [name, `${name} (${number(instances - checked)})`]);
+  const names = store.run.labels.map(({ name, instances, checked }) => [
+    name,
+    `${name} (${number(instances - checked)})`,
+  ]);
   const rest = rows.length - wrong.size;
-  const others = [["", T.wallChoose], ...store.run.labels.filter(({ name }) => name !== label).map(({ name }) => [`=${name}`, name]), ["=", T.noise]];
+  const others = [
+    ["", T.wallChoose],
+    ...store.run.labels.filter(({ name }) => name !== label).map(({ name }) => [`=${name}`, name]),
+    ["=", T.noise],
+  ];
   replace(
     top,
-    h("div", { class: "line" }, square(label), select(names, label, (value) => choose({ label: value }), { "aria-label": T.wallOf, id: "wall-label" }),
+    h(
+      "div",
+      { class: "line" },
+      square(label),
+      select(names, label, (value) => choose({ label: value }), { "aria-label": T.wallOf, id: "wall-label" }),
       select(T.wallOrders, order, (value) => choose({ order: value }), { "aria-label": T.wallOrder }),
-      h("label", { class: "tickbox" }, h("input", { type: "checkbox", checked: Boolean(all), on: { change: (event) => choose({ all: event.target.checked ? "yes" : "" }) } }), T.wallChecked),
+      h(
+        "label",
+        { class: "tickbox" },
+        h("input", {
+          type: "checkbox",
+          checked: Boolean(all),
+          on: { change: (event) => choose({ all: event.target.checked ? "yes" : "" }) },
+        }),
+        T.wallChecked,
+      ),
       h("span", { class: "spring" }),
       h("span", { class: "quiet" }, T.wallMore(rows.length, total)),
     ),
-    h("div", { class: "line" },
-      button(T.wallConfirm(rest), { icon: "check", key: "Enter", class: "main", id: "wall-confirm", disabled: !rest, on: confirmRest }),
-      h("span", { class: wrong.size ? "count-wrong" : "quiet", id: "wall-wrong" }, wrong.size ? T.wallMarked(wrong.size) : T.wallHint),
-      wrong.size > 0 && h("label", { class: "pick" }, T.wallMarkedAs, select(others, "", (value) => value && giveWrong(value.slice(1)), { id: "wall-give" })),
+    h(
+      "div",
+      { class: "line" },
+      button(T.wallConfirm(rest), {
+        icon: "check",
+        key: "Enter",
+        class: "main",
+        id: "wall-confirm",
+        disabled: !rest,
+        on: confirmRest,
+      }),
+      h(
+        "span",
+        { class: wrong.size ? "count-wrong" : "quiet", id: "wall-wrong" },
+        wrong.size ? T.wallMarked(wrong.size) : T.wallHint,
+      ),
+      wrong.size > 0 &&
+        h(
+          "label",
+          { class: "pick" },
+          T.wallMarkedAs,
+          select(others, "", (value) => value && giveWrong(value.slice(1)), { id: "wall-give" }),
+        ),
       wrong.size > 0 && button(T.wallOpen, { class: "link", on: openWrong }),
     ),
   );
@@ -99,9 +149,20 @@ function tile(row, i) {
   const key = keyOf(row);
   const element = h(
     "div",
-    { class: "tile", role: "option", id: `tile-${i}`, style: { "--colour": `${getColour(row)}` }, on: { click: () => ((at = i), toggle(key)) } },
+    {
+      class: "tile",
+      role: "option",
+      id: `tile-${i}`,
+      style: { "--colour": `${getColour(row)}` },
+      on: { click: () => ((at = i), toggle(key)) },
+    },
     h("div", { class: "look" }),
-    h("div", { class: "line" }, h("span", { class: "figure" }, row.checked ? icon("check") : percent(row.probability)), h("span", { class: "spot", title: whereOf(row) }, whereOf(row))),
+    h(
+      "div",
+      { class: "line" },
+      h("span", { class: "figure" }, row.checked ? icon("check") : percent(row.probability)),
+      h("span", { class: "spot", title: whereOf(row) }, whereOf(row)),
+    ),
     h("span", { class: "stamp", "aria-hidden": "true" }, icon("cross"), T.wrong),
   );
   look(element.firstChild, row);
@@ -113,7 +174,12 @@ const getColour = (row) => store.run.labels.find(({ name }) => name === row.labe
 // A picture where the medium has one; else a few words or the features.
 function look(host, row) {
   if (store.run.kinds.picture) {
-    const image = h("img", { alt: "", loading: "lazy", decoding: "async", src: address("/media/thumb", { bag: row.bag, instance: row.instance, size: 240 }) });
+    const image = h("img", {
+      alt: "",
+      loading: "lazy",
+      decoding: "async",
+      src: address("/media/thumb", { bag: row.bag, instance: row.instance, size: 240 }),
+    });
     image.addEventListener("error", () => replace(host, h("span", { class: "quiet" }, row.place ?? "")));
     host.append(image);
     return;
@@ -124,9 +190,24 @@ function look(host, row) {
     get("/api/show", { bag: row.bag, instance: row.instance }).then(
       (shown) => {
         if (shown.kind === "text") {
-          const { start, end } = shown.spans.find((span) => keyOf(span) === keyOf(row)) ?? { start: shown.from, end: shown.from };
-          host.append(h("p", { class: "words" }, [...shown.text].slice(start - shown.from, end - shown.from).join("").slice(0, 220)));
-        } else host.append(h("table", { class: "small" }, h("tbody", {}, featureRows(Object.entries(shown.features ?? {}), 6))));
+          const { start, end } = shown.spans.find((span) => keyOf(span) === keyOf(row)) ?? {
+            start: shown.from,
+            end: shown.from,
+          };
+          host.append(
+            h(
+              "p",
+              { class: "words" },
+              [...shown.text]
+                .slice(start - shown.from, end - shown.from)
+                .join("")
+                .slice(0, 220),
+            ),
+          );
+        } else
+          host.append(
+            h("table", { class: "small" }, h("tbody", {}, featureRows(Object.entries(shown.features ?? {}), 6))),
+          );
       },
       () => host.append(h("span", { class: "quiet" }, row.place ?? "")),
     );
@@ -141,7 +222,10 @@ function mark() {
     element.classList.toggle("here", i === at);
     element.classList.toggle("bad", isWrong);
     element.setAttribute("aria-selected", String(isWrong));
-    element.setAttribute("aria-label", `${T.rowSays(nameOf(row.label), percent(row.probability), whereOf(row), row.checked)}, ${isWrong ? T.wrong : T.right}`);
+    element.setAttribute(
+      "aria-label",
+      `${T.rowSays(nameOf(row.label), percent(row.probability), whereOf(row), row.checked)}, ${isWrong ? T.wrong : T.right}`,
+    );
   });
   grid.setAttribute("aria-activedescendant", `tile-${at}`);
   grid.children[at]?.scrollIntoView({ block: "nearest" });
