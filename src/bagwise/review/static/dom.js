@@ -1,4 +1,6 @@
 // Elements without markup: what comes from the run is only ever set as text.
+import { T } from "./texts.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, properties, children) {
@@ -122,7 +124,7 @@ export function toast(words, { kind = "", action, label, seconds = 6 } = {}) {
     { class: `toast ${kind}`, role: kind === "bad" ? "alert" : "status" },
     h("span", {}, words),
     action && button(label, { class: "link", on: () => (box.remove(), action()) }),
-    iconButton("cross", "×", () => box.remove()),
+    iconButton("cross", T.dismiss, () => box.remove()),
   );
   document.getElementById("toasts").append(box);
   if (seconds) setTimeout(() => box.remove(), 1000 * seconds);

@@ -3,6 +3,28 @@ import { h, iconButton, replace, s } from "./dom.js";
 import { colourOf, goTo, keyOf, nameOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
 
+// The middle of the widest stretch inside of a polygon, on one of some lines across it.
+function roomIn(polygon) {
+  const ys = polygon.map(([, y]) => y);
+  const [top, below] = [Math.min(...ys), Math.max(...ys)];
+  let best = { x: polygon[0][0], y: polygon[0][1], wide: 0 };
+  for (let k = 1; k < 12; k++) {
+    const y = top + ((below - top) * (k + 0.013)) / 12; // hardly ever on a corner
+    const crossings = [];
+    polygon.forEach(([x1, y1], i) => {
+      const [x2, y2] = polygon[(i + 1) % polygon.length];
+      if (y1 > y !== y2 > y) crossings.push(x1 + ((y - y1) / (y2 - y1)) * (x2 - x1));
+    });
+    crossings.sort((a, b) => a - b);
+    for (let i = 0; i + 1 < crossings.length; i += 2) {
+      const wide = crossings[i + 1] - crossings[i];
+      const central = 1 - (0.4 * Math.abs(k - 6)) / 6;
+      if (wide * central > best.wide) best = { x: (crossings[i] + crossings[i + 1]) / 2, y, wide: wide * central };
+    }
+  }
+  return best;
+}
+
 export function pictureStage() {
   let shown = null;
   let row = null;
@@ -59,18 +81,16 @@ export function pictureStage() {
 
   function nameElement(region, isMine, scale) {
     const now = rowOf(keyOf(region)) ?? region;
-    const xs = region.polygon.map(([x]) => x);
-    const ys = region.polygon.map(([, y]) => y);
-    const middle = [(Math.min(...xs) + Math.max(...xs)) / 2, (Math.min(...ys) + Math.max(...ys)) / 2];
+    const { x, y, wide } = roomIn(region.polygon);
     const name = `${nameOf(now.label)}${now.checked ? " ✓" : ""}`;
     const size = 13 / scale;
-    if (!isMine && Math.max(...xs) - Math.min(...xs) < 0.5 * size * name.length) return null;
+    if (!isMine && wide < 0.5 * size * name.length) return null;
     return s(
       "text",
       {
         class: `name${isMine ? " mine" : ""}`,
-        x: middle[0],
-        y: middle[1] + size / 3,
+        x,
+        y: y + size / 3,
         "font-size": size,
         "stroke-width": 3.5 / scale,
         "text-anchor": "middle",

@@ -329,10 +329,6 @@ on("run", () => {
   drawProblems();
 });
 on("view", drawViews);
-on("changed", () => {
-  // the figure of the server comes with the next heartbeat
-  drawViews();
-});
 let offline = null;
 on("away", (error) => {
   offline?.remove();

@@ -70,26 +70,31 @@ export function soundStage() {
     const mine = row && keyOf(row);
     const boxes = shown.boxes.filter((box) => box.end >= view.from && box.start <= view.to);
     boxes.sort((a, b) => (keyOf(a) === mine) - (keyOf(b) === mine)); // the one in question on top
+    const edges = boxes.map((box) => edgesOf(box));
     replace(
       overlay,
       axes.flat(),
-      boxes.map((box) => boxElement(box, keyOf(box) === mine)),
+      boxes.map((box, i) => boxElement(box, edges[i], keyOf(box) === mine)),
+      nameElements(boxes, edges, mine),
     );
   }
 
-  function boxElement(box, isMine) {
-    const now = rowOf(keyOf(box)) ?? box;
+  function edgesOf(box) {
     const left = Math.max(LEFT, x(box.start));
-    const right = Math.min(LEFT + width(), x(box.end));
     const top = Math.max(0, y(box.high ?? shown.high));
-    const tall = Math.max(4, Math.min(height(), y(box.low ?? shown.low)) - top);
-    const name = `${nameOf(now.label)}${now.checked ? " ✓" : ""}`;
-    const wide = Math.max(3, right - left);
+    const wide = Math.max(3, Math.min(LEFT + width(), x(box.end)) - left);
+    return { left, top, wide, tall: Math.max(4, Math.min(height(), y(box.low ?? shown.low)) - top) };
+  }
+
+  const wordsOf = (now) => `${nameOf(now.label)}${now.checked ? " ✓" : ""}`;
+
+  function boxElement(box, { left, top, wide, tall }, isMine) {
+    const now = rowOf(keyOf(box)) ?? box;
     const colour = now.label ? colourOf(now.label) : "var(--noise)";
     return s(
       "g",
-      { class: `box${isMine ? " mine" : ""}${now.checked ? " checked" : ""}`, on: { click: () => goTo(keyOf(box)) } },
-      s("title", {}, name),
+      { class: `box${isMine ? " mine" : ""}`, on: { click: () => goTo(keyOf(box)) } },
+      s("title", {}, wordsOf(now)),
       isMine && s("rect", { class: "halo", x: left - 1, y: top - 1, width: wide + 2, height: tall + 2, rx: 3 }),
       s("rect", {
         class: "edge",
@@ -100,17 +105,26 @@ export function soundStage() {
         rx: 2,
         style: { stroke: colour, fill: colour },
       }),
-      (isMine || wide > 6.2 * name.length) &&
-        s(
-          "text",
-          {
-            class: "name",
-            x: Math.min(left, LEFT + width() - 7 * name.length),
-            y: top > 16 ? top - 5 : Math.min(top + tall + 13, height() - 3),
-          },
-          name,
-        ),
     );
+  }
+
+  // The name of the one in question, then of those whose name fits and covers no other.
+  function nameElements(boxes, edges, mine) {
+    const taken = [];
+    const order = boxes.map((_, i) => i).sort((a, b) => (keyOf(boxes[b]) === mine) - (keyOf(boxes[a]) === mine));
+    return order.map((i) => {
+      const isMine = keyOf(boxes[i]) === mine;
+      const { left, top, wide, tall } = edges[i];
+      const words = wordsOf(rowOf(keyOf(boxes[i])) ?? boxes[i]);
+      const long = (isMine ? 8 : 7) * words.length;
+      if (!isMine && wide < 0.85 * long) return null;
+      const at = Math.max(LEFT, Math.min(left, LEFT + width() - long));
+      const line = top > 16 ? top - 5 : Math.min(top + tall + 13, height() - 3);
+      if (taken.some((other) => Math.abs(other.line - line) < 14 && at < other.at + other.long && other.at < at + long))
+        return null;
+      taken.push({ at, line, long });
+      return s("text", { class: `name${isMine ? " mine" : ""}`, x: at, y: line }, words);
+    });
   }
 
   // The picture of what is seen now; the one before stays, stretched, until it is there.

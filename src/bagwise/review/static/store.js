@@ -181,7 +181,7 @@ function took(reply) {
 
 // Say what instances are: at once on the page, then on disk; put back if that fails.
 export function answer(rows, label) {
-  const entry = { rows, label, before: rows.map(stateOf) };
+  const entry = { rows, label, before: rows.map(stateOf), keys: rows.map(keyOf) };
   if (label && !store.run.labels.some((known) => known.name === label)) addLabel(label);
   rows.forEach((row) => (row.sending = (row.sending ?? 0) + 1));
   store.answered += rows.length;
@@ -195,6 +195,7 @@ export function answer(rows, label) {
         done.splice(index, 1);
         putBack(entry);
       }
+      revision = null; // another answer to the same instance may be under way
       emit("failed", error);
     })
     .finally(() => rows.forEach((row) => (row.sending -= 1)));
@@ -210,7 +211,7 @@ export function answerBag(bag, label, action) {
   return send(() =>
     post("/api/corrections", { corrections: [{ bag, instance: null, label, action }], by: store.run.by }),
   ).then((reply) => {
-    done.push({ rows: [], before: [], label });
+    done.push({ rows: [], before: [], label, keys: [keyOf({ bag, instance: null })] });
     took(reply);
     beat();
   });
@@ -221,12 +222,14 @@ export async function undo() {
   if (entry) putBack(entry);
   try {
     const reply = await send(() => post("/api/undo"));
-    const same = entry && reply.taken.length === Math.max(entry.rows.length, 1);
-    if (same && entry.rows.length) {
+    const keys = entry?.keys ?? [];
+    const isMine = reply.taken.length === keys.length && reply.taken.every((said) => keys.includes(keyOf(said)));
+    if (isMine && entry.rows.length) {
       took(reply);
       goTo(keyOf(entry.rows[0]));
     } else {
-      revision = null;
+      revision = null; // it was said elsewhere, or of a bag: take over what is so now
+      if (entry && !isMine) done.push(entry);
     }
     await beat();
     emit("undone", reply.taken);

@@ -308,7 +308,7 @@ export function openWall() {
 }
 on("revised", () => wall.isConnected && fill());
 on("undone", () => wall.isConnected && fill());
-on("failed", () => wall.isConnected && fill());
+on("failed", (_, what) => what === undefined && wall.isConnected && fill());
 let counts = "";
 on("run", () => {
   const now = JSON.stringify(store.run.labels);
