@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,8 +72,7 @@ class Learner:
         if process is not None:
             process.kill()
             process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
+            self._close(process)
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         def is_current() -> bool:
@@ -82,7 +82,15 @@ class Learner:
         with process.stdout:
             for line in process.stdout:
                 self._tell(json.loads(line), is_current)
-        self._tell({"ended": process.wait()}, is_current)
+        code = process.wait()
+        self._close(process)
+        self._tell({"ended": code}, is_current)
+
+    @staticmethod
+    def _close(process: subprocess.Popen[str]) -> None:
+        if process.stdin is not None:
+            with suppress(OSError):  # what was asked last may still be in it
+                process.stdin.close()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -107,13 +107,27 @@ def parse_range(wanted: str | None, size: int) -> tuple[int, int] | None:
 def make_app(review: Review, guard: Guard) -> Any:
     """The application: the guard, then the addresses."""
     routes = [
-        Route("/", _page),
-        Route("/static/{name}", _static),
-        *(Route(path, _getter(review, handler), methods=["GET"]) for path, handler in api.GET.items()),
-        *(Route(path, _poster(review, handler), methods=["POST"]) for path, handler in api.POST.items()),
+        Route("/", _answered(_page), methods=["GET"]),
+        Route("/static/{name}", _answered(_static), methods=["GET"]),
+        *(Route(path, _answered(_getter(review, handler)), methods=["GET"]) for path, handler in api.GET.items()),
+        *(Route(path, _answered(_poster(review, handler)), methods=["POST"]) for path, handler in api.POST.items()),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
     return Guarded(app, guard)
+
+
+def _answered(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, with an answer whatever goes wrong in it."""
+
+    async def surely(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            return refuse(error)
+
+    return surely
 
 
 def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endpoint:
@@ -227,7 +241,8 @@ def asked(scope: Scope) -> Asked:
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens; connections wait in it until the server is there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # named TCP, since asyncio sends at once (TCP_NODELAY) on such sockets only; else an answer waits for 40 ms
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
