@@ -328,9 +328,12 @@ def test_learns_again_and_labels_change(page_of, table):
     page.goes_to("Queue")
     page.choose("#order", "file")
     place = next(i for i, row in enumerate(after) if "was" in row and not row["checked"])
-    page.wait("return document.querySelector('.foot').textContent.includes('1 of')")
-    page.js("document.querySelector('#list').scrollTop = 46 * arguments[0]", place)
-    was = page.wait("return document.querySelector('#row-' + arguments[0] + ' .was')?.textContent", place)
+    was = page.wait(
+        "document.querySelector('#list').scrollTop = 46 * arguments[0];"
+        "const row = document.querySelector('#row-' + arguments[0]);"
+        "return row?.querySelector('.where').title === arguments[1] && row.querySelector('.was')?.textContent",
+        place, f"bag {after[place]['bag']}, instance {after[place]['instance']}",
+    )  # fmt: skip
     assert was == f"was {after[place]['was']}"
     page.wait_label(place, after[place]["label"])
     assert page.errors() == []
