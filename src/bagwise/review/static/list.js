@@ -197,7 +197,9 @@ function fileField(value) {
 let labelled = "";
 on("run", () => {
   const now = JSON.stringify(store.run.labels.map(({ name, instances }) => [name, instances]));
-  if (now === labelled || head.contains(document.activeElement)) return; // never under one's hands
+  if (now === labelled) return;
+  for (const [i, element] of drawn) fillRow(element, i); // a new label has its colour by now
+  if (head.contains(document.activeElement)) return; // never under one's hands
   labelled = now;
   drawFilters();
 });

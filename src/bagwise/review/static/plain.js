@@ -234,16 +234,19 @@ export function featureStage() {
 }
 
 export function featureRows(features, most = 400) {
-  const greatest = Math.max(...features.map(([, value]) => Math.abs(Number(value)) || 0), 1e-12);
+  const sizes = features.map(([, value]) => Math.abs(Number(value)) || 0).sort((a, b) => a - b);
+  const greatest = Math.max(sizes.at(-1) ?? 0, 1e-12);
+  const isOneScale = greatest < 30 * (sizes[sizes.length >> 1] ?? 0); // hertz beside shares: bars would say nothing
   return features.slice(0, most).map(([name, value]) => {
     const share = (Number(value) || 0) / greatest;
-    const bar = h("span", { class: share < 0 ? "below" : "above", style: { width: `${50 * Math.abs(share)}%` } });
+    const bar =
+      isOneScale && h("span", { class: share < 0 ? "below" : "above", style: { width: `${50 * Math.abs(share)}%` } });
     return h(
       "tr",
       {},
       h("th", { scope: "row" }, name),
       h("td", { class: "n" }, shorten(value)),
-      h("td", { class: "both" }, bar),
+      h("td", { class: isOneScale ? "both" : "" }, bar),
     );
   });
 }

@@ -194,6 +194,7 @@ export function answer(rows, label) {
       if (index >= 0) {
         done.splice(index, 1);
         putBack(entry);
+        goTo(keyOf(rows[0]));
       }
       revision = null; // another answer to the same instance may be under way
       emit("failed", error);
