@@ -31,6 +31,7 @@ BENCHMARKS = {
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",
     "review-load": "benchmarks.review_load",
+    "review": "benchmarks.review",
     "peers": "benchmarks.peers",
 }
 

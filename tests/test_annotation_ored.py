@@ -429,6 +429,46 @@ def test_warm_start_is_by_class(data, first, then, background):
         assert np.abs(start).max() > 0.1
 
 
+@pytest.mark.parametrize("share", [None, 0.02, 0.1, 0.6])
+def test_warm_start_begins_before_the_background_was_moved(noisy, share):
+    model = ORedLogisticRegression(background=True, background_share=share, warm_start=True).fit(noisy.bags, noisy.Y)
+    first, moved = model.objective_history_, (model.background_intercept_, model.background_shift_)
+    assert (moved[1] == 0.0) == (share is None)
+    model.fit(noisy.bags, noisy.Y)
+    assert model.n_iter_ == 1
+    assert_allclose(model.objective_history_[0], first[-1], rtol=1e-12)
+    assert_allclose((model.background_intercept_, model.background_shift_), moved, rtol=1e-2, atol=1e-2)
+    model.set_params(background=False).fit(noisy.bags, noisy.Y)
+    assert not hasattr(model, "background_shift_")
+
+
+def test_known_instances_do_not_count_for_the_share(noisy):
+    """Else the others would have to make up for them, and with all known the intercept would run away."""
+    truth = noisy.instance_labels.instances
+    rng = np.random.default_rng(0)
+    codes = np.where((rng.random(len(truth)) < 0.4) & (truth >= 0), truth, -1)
+    model = ORedLogisticRegression(background=True, background_share=0.3)
+    model.fit(noisy.bags, noisy.Y, instance_labels=Bags(codes, noisy.bags.offsets))
+    posterior = model.find(noisy.bags, noisy.Y, Bags(codes, noisy.bags.offsets)).background
+    assert_allclose(posterior[codes < 0].mean(), 0.3, atol=1e-3)
+    labelled = Bags(noisy.bags.instances, noisy.bags.offsets)
+    everything = Bags(np.where(truth >= 0, truth, 0), noisy.bags.offsets)
+    Y = noisy.Y.copy()
+    Y[np.unique(noisy.bags.bag_index[truth < 0]), 0] = 1
+    assert model.fit(labelled, Y, instance_labels=everything).background_shift_ == 0.0
+
+
+def test_warm_start_of_a_model_that_does_not_know_its_shift(noisy):
+    model = ORedLogisticRegression(background=True, background_share=0.1, warm_start=True).fit(noisy.bags, noisy.Y)
+    held = model.background_proba(noisy.bags, noisy.Y)
+    del model.background_shift_  # as earlier versions saved it
+    assert_array_equal(model.background_proba(noisy.bags, noisy.Y), held)
+    model.fit(noisy.bags, noisy.Y)
+    assert_allclose(model.background_proba(noisy.bags, noisy.Y).mean(), 0.1, atol=1e-3)
+    del model.background_shift_
+    model.set_params(background=False).fit(noisy.bags, noisy.Y)
+
+
 def test_warm_start_with_other_features_is_a_cold_one(data):
     model = ORedLogisticRegression(warm_start=True).fit(data.bags, data.Y)
     fewer = Bags(data.bags.instances[:, :3], data.bags.offsets)

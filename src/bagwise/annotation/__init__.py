@@ -6,6 +6,7 @@ from bagwise.annotation.forest import ORedForest
 from bagwise.annotation.lsbcmm import LSBCMM
 from bagwise.annotation.mimlfast import MIMLFast
 from bagwise.annotation.ored import ORedLogisticRegression
+from bagwise.annotation.query import query_order
 from bagwise.annotation.sim import SupportInstanceMachine
 from bagwise.annotation.supervised import SupervisedAnnotator
 
@@ -18,4 +19,5 @@ __all__ = [
     "ORedLogisticRegression",
     "SupervisedAnnotator",
     "SupportInstanceMachine",
+    "query_order",
 ]

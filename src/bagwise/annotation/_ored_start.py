@@ -13,11 +13,16 @@ FARTHEST_SHIFT = 30.0
 
 
 def weights_by_class(model: Any) -> dict[Any, np.ndarray]:
-    """(d + 1,) fitted weights of every class, the intercept last; the background's, if any, under `BACKGROUND`."""
+    """(d + 1,) weights of every class as the solver left them, the intercept last; the background's under `BACKGROUND`.
+
+    The shift of the background's intercept comes after the fit and is taken back here: a start from the moved one
+    would have to undo it first.
+    """
     weights = np.hstack([model.coef_, model.intercept_[:, None]])
     by_class = dict(zip(model.classes_.tolist(), weights, strict=True))
     if hasattr(model, "background_coef_"):
-        by_class[BACKGROUND] = np.append(model.background_coef_, model.background_intercept_)
+        unmoved = model.background_intercept_ - getattr(model, "background_shift_", 0.0)  # absent in older files
+        by_class[BACKGROUND] = np.append(model.background_coef_, unmoved)
     return by_class
 
 

@@ -62,10 +62,10 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         Add a class that any bag may hold without listing it: noise, clutter, what nobody labelled. Bags with no
         label become ordinary: all of their instances are background.
     background_share : float or None, default=None
-        Expected share of background among the training instances. The likelihood alone overrates the background,
-        which is allowed in every bag; given a share, the background's intercept is moved after the fit until its mean
-        posterior probability is that share. The other weights, and so the ranking of instances, stay the likelihood's:
-        a constraint inside the fit was measured to cost accuracy (docs/ored.md).
+        Expected share of background among the training instances that are not known to be of a class. The likelihood
+        alone overrates the background, which is allowed in every bag; given a share, the background's intercept is
+        moved after the fit until its mean posterior probability is that share. The other weights, and so the ranking
+        of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy (docs/ored.md).
     prune : float, default=0.0
         Share of the bags, those with the largest n |Y| 2^|Y|, to leave out of training (section 6.6.1).
     batch_fraction : float, default=1.0
@@ -88,6 +88,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     classes_ : (c,) array
     coef_, intercept_ : (c, d) and (c,) arrays
     background_coef_, background_intercept_ : (d,) and () arrays, with background=True
+    background_shift_ : float, with background=True
+        By how much the intercept was moved after the fit (see `background_share`); a warm start begins without it.
     background_label_ : -1 for integer classes, else None
         What `annotate` gives in a bag without labels.
     objective_history_ : (n_iter_ + 1,) array
@@ -265,16 +267,23 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         return expectation
 
     def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
-        """Shift the background's intercept until its mean posterior over the training instances is the share asked."""
+        """Shift the background's intercept until its mean posterior over the training instances is the share asked.
+
+        Those that are known to be of a class do not count: otherwise the others would have to make up for each of them.
+        """
         scores = affine_scores(bags.instances, self._weights())
+        counted = (problem.known < 0) | (problem.known == problem.background) if len(problem.known) else slice(None)
+        if not len(scores[counted]):
+            return
 
         def mean_background(shift: float) -> float:
             posterior = scores.copy()
             posterior[:, -1] += shift
             self._infer(problem, posterior)
-            return float(np.mean(posterior[:, -1]))
+            return float(np.mean(posterior[counted, -1]))
 
-        self.background_intercept_ += shift_to_share(mean_background, float(self.background_share or 0.0))
+        self.background_shift_ = shift_to_share(mean_background, float(self.background_share or 0.0))
+        self.background_intercept_ += self.background_shift_
 
     def _infer(self, problem: UnionProblem, scores: np.ndarray) -> None:
         """Turn scores into posteriors, in place."""
@@ -357,8 +366,10 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
                 weights[-1, :-1].copy(),
                 float(weights[-1, -1]),
             )
+            self.background_shift_ = 0.0
         elif self._has_background:
             del self.background_coef_, self.background_intercept_
+            self.__dict__.pop("background_shift_", None)  # not there where the model was saved by an earlier version
 
     # -- predict ------------------------------------------------------------------------------------------------------
 

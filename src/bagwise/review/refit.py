@@ -63,8 +63,9 @@ class Learner:
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        self._process.stdin.write(what + "\n")
-        self._process.stdin.flush()
+        with suppress(OSError):  # it just died, which is told next
+            self._process.stdin.write(what + "\n")
+            self._process.stdin.flush()
 
     def stop(self) -> None:
         """Kill the process; what it had not finished is not there."""
