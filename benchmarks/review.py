@@ -167,7 +167,7 @@ def rows_of(material: Material, found: dict[str, np.ndarray]) -> list[Record]:
         half = np.flatnonzero(left <= 50)
         record: Record = {"data": material.name, "order": order, "mistakes": float(runs[:, 0, 1].mean())}
         for percent in (0.5, 1, 2, 3, 4, 5):
-            point = min(int(np.searchsorted(answers, 0.01 * percent * m - BATCH / 2)), len(left) - 1)
+            point = int(np.argmin(np.abs(answers - 0.01 * percent * m)))
             record[f"left at {percent} %"] = round(float(left[point]), 1)
         accuracy = 100 * runs[:, :, 2].mean(axis=0)
         record["accuracy of the others, first"], record["last"] = round(accuracy[0], 1), round(accuracy[-1], 1)
