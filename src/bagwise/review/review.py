@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import InputError
+from bagwise.io import load
 from bagwise.io.annotations import formats_of
 from bagwise.io.files import atomic_write
 from bagwise.report.summary import class_colours
 from bagwise.review.errors import ConflictError, MissingError, RequestError
 from bagwise.review.export import FOLDER, with_reviewers, write_export
 from bagwise.review.media import MediaStore
+from bagwise.review.ranking import Ranking
 from bagwise.review.refit import REFIT, WRITE, Learner
 from bagwise.review.samples import MOST_SAMPLES, draw_sample, read_samples, sample_rows, sample_share, write_samples
 from bagwise.review.show import show_instance
@@ -28,7 +30,8 @@ from bagwise.workflow import Run
 from bagwise.workflow.corrections import ABSENT, PRESENT
 from bagwise.workflow.find import Found
 from bagwise.workflow.manifest import STATE, WRITING, open_manifest
-from bagwise.workflow.version import read_version
+from bagwise.workflow.told import Told
+from bagwise.workflow.version import MODEL_FILE, read_version, version_folder
 
 REVIEWER = "reviewer.json"
 MOST_ROWS = 10_000  # of one answer
@@ -56,7 +59,7 @@ class Review:
         self.run = run
         self._lock = threading.RLock()
         self._ranking_lock = threading.Lock()
-        self._ranking: tuple[int, np.ndarray] | None = None
+        self._ranking: Ranking | None = None
         self.revision = 1
         self._snapshot: Snapshot | None = None
         self._summary: tuple[int, dict[str, Any]] | None = None
@@ -182,12 +185,25 @@ class Review:
         return self._before[1], self._before[2]
 
     def _rank(self) -> np.ndarray:
-        """Rows by how much an answer helps, worked out once a model: an order that moves while one works does not."""
+        """Rows by how much an answer helps, worked out once a model: an order that moves while one works does not.
+
+        Where that takes longer than people wait, the least sure come first, and a new revision tells when it is done.
+        """
+        now = self.snapshot()
         with self._ranking_lock:
-            now = self.snapshot()
-            if self._ranking is None or self._ranking[0] != now.version:
-                self._ranking = now.version, now.order("least-sure")
-            return self._ranking[1]
+            if self._ranking is None or self._ranking.version != now.version:
+                self._ranking = Ranking(now.version, self._model_and_told, self._tell_change)
+            ranking = self._ranking
+        rows = ranking.rows()
+        return now.order("least-sure") if rows is None else rows
+
+    def _model_and_told(self) -> tuple[Any, Told]:
+        with self._lock:
+            return load(version_folder(self.run.path, self.run.version) / MODEL_FILE), self.run.told()
+
+    def _tell_change(self) -> None:
+        with self._lock:
+            self._changed()
 
     # -- saying -------------------------------------------------------------------------------------------------------
 
