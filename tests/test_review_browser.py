@@ -510,6 +510,7 @@ def test_ten_thousand_instances(page_of, tmp_path, record_property, capsys):
     page = page_of(tmp_path / "made")
     page.wait("return document.querySelector('.foot').textContent.startsWith('10,000')")
     paint = page.js("return performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+    rows_after = page.js("return performance.getEntriesByName('rows')[0].startTime")
     rows = page.wait("return document.querySelectorAll('.row').length")
     assert rows < 60  # only what can be seen is made
     page.js("document.querySelector('#list').scrollTop = 9000 * 46")
@@ -517,14 +518,15 @@ def test_ten_thousand_instances(page_of, tmp_path, record_property, capsys):
     page.js("document.querySelector('#list').scrollTop = 0")
     page.wait("return document.querySelector('#row-0')")
     page.js(MEASURE)
-    keys = "12345"
+    keys = "01234"  # labels that are digits have themselves as keys
     for i in range(200):
         page.press(keys[i % len(keys)])
     page.wait("return window.times.length === 200")
     times = page.js("return window.times")
     page.wait_progress(200)
     assert len(page.corrections()) == 200
-    figures = {"first paint, ms": round(paint), "key to answer, median ms": round(float(np.median(times)), 1)}
+    figures = {"first paint, ms": round(paint), "all rows at hand, ms": round(rows_after)}
+    figures["key to answer, median ms"] = round(float(np.median(times)), 1)
     figures["key to answer, 95 % ms"] = round(float(np.quantile(times, 0.95)), 1)
     for name, value in figures.items():
         record_property(name, value)

@@ -98,6 +98,7 @@ async function begin() {
     emit("view");
     // an address from before may ask for a label or a file that is no more
     await load().catch(() => clearFilters());
+    performance.mark("rows");
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
     replace(main, h("p", { class: "empty bad", role: "alert" }, T.noStart(error.message)));

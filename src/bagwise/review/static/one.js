@@ -6,7 +6,22 @@ import { describe, fileOf, placeOf } from "./list.js";
 import { pictureStage } from "./pictures.js";
 import { featureStage, seriesStage, textStage } from "./plain.js";
 import { soundStage } from "./sound.js";
-import { answer, current, goTo, intern, keyOf, load, move, nameOf, on, place, rowOf, store } from "./store.js";
+import {
+  answer,
+  current,
+  goTo,
+  intern,
+  keyOf,
+  keyOfLabel,
+  labelOfKey,
+  load,
+  move,
+  nameOf,
+  on,
+  place,
+  rowOf,
+  store,
+} from "./store.js";
 import { T } from "./texts.js";
 
 const STAGES = { sound: soundStage, image: pictureStage, text: textStage, series: seriesStage, none: featureStage };
@@ -152,12 +167,10 @@ function drawPalette() {
   const typed = finder.value.trim();
   const names = fitting();
   picked = Math.min(picked, Math.max(0, names.length - 1));
-  const all = store.run.labels;
 
   replace(
     palette,
     names.map((name, i) => {
-      const number = all.findIndex((label) => label.name === name);
       const isOn = row?.label === name;
       return h(
         "button",
@@ -171,7 +184,7 @@ function drawPalette() {
           title: name,
           on: { click: () => (give(name), leaveFinder()) },
         },
-        h("kbd", { "aria-hidden": "true" }, number < 9 ? String(number + 1) : number === 9 ? "0" : ""),
+        h("kbd", { "aria-hidden": "true" }, keyOfLabel(name)),
         square(name),
         h("span", { class: "name" }, name),
         listed.has(name) && h("span", { class: "listed", title: T.listed, "aria-label": T.listed }),
@@ -286,8 +299,8 @@ export function oneKey(event) {
   else if (key === "ArrowRight" || key === "ArrowLeft") neighbour(key === "ArrowRight" ? 1 : -1);
   else if (key === "Enter") confirm();
   else if (/^[0-9]$/.test(key)) {
-    const label = store.run.labels[key === "0" ? 9 : Number(key) - 1];
-    if (label) give(label.name);
+    const label = labelOfKey(key);
+    if (label !== undefined) give(label);
   } else if (key === "x" || key === "X") give("");
   else if (key === "n" || key === "N") askNew();
   else if (key === "/") startFinder();

@@ -44,6 +44,15 @@ export function colourOf(label) {
   return store.run?.labels.find((entry) => entry.name === label)?.colour ?? "var(--noise)";
 }
 
+// The key of each label: its place, or its name where all labels are digits.
+export function keyOfLabel(name) {
+  const names = store.run.labels.map((label) => label.name);
+  if (names.every((other) => /^[0-9]$/.test(other))) return name;
+  const i = names.indexOf(name);
+  return i < 0 || i > 9 ? "" : String((i + 1) % 10);
+}
+export const labelOfKey = (key) => store.run.labels.find(({ name }) => keyOfLabel(name) === key)?.name;
+
 // The one object of an instance, brought up to date unless an answer to it is under way.
 export function intern(fresh) {
   const key = keyOf(fresh);

@@ -4,7 +4,20 @@ import { square } from "./chip.js";
 import { button, h, icon, replace, say, select, toast } from "./dom.js";
 import { whereOf } from "./list.js";
 import { featureRows } from "./plain.js";
-import { answer, clearFilters, emit, goTo, intern, keyOf, nameOf, on, show, store, writeAddress } from "./store.js";
+import {
+  answer,
+  clearFilters,
+  emit,
+  goTo,
+  intern,
+  keyOf,
+  labelOfKey,
+  nameOf,
+  on,
+  show,
+  store,
+  writeAddress,
+} from "./store.js";
 import { number, percent, T } from "./texts.js";
 
 const MOST = 60;
@@ -292,8 +305,8 @@ export function wallKey(event) {
   else if (key === "p" || key === "P") play();
   else if (key === "x" || key === "X") giveWrong("");
   else if (/^[0-9]$/.test(key) && wrong.size) {
-    const label = store.run.labels[key === "0" ? 9 : Number(key) - 1];
-    if (label && label.name !== store.wall.label) giveWrong(label.name);
+    const label = labelOfKey(key);
+    if (label !== undefined && label !== store.wall.label) giveWrong(label);
   } else if (key === "/") document.getElementById("wall-give")?.focus();
   else return false;
   return true;
