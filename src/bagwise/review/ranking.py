@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.annotation import query_order
-from bagwise.bags import Bags
-from bagwise.pipeline import final_step
+from bagwise.workflow.ask import ask_order
 from bagwise.workflow.told import Told
 
 WAIT = 1.0  # seconds that people wait for an order
@@ -19,14 +17,8 @@ WAIT = 1.0  # seconds that people wait for an order
 
 def rank_rows(model: Any, told: Told) -> np.ndarray:
     """(m,) all rows; those that somebody answered already come last."""
-    dataset = told.dataset
-    m = dataset.bags.n_instances
-    known = None
-    if dataset.instance_labels is not None:
-        column = {name: c for c, name in enumerate(final_step(model).classes_.tolist())}
-        code = np.array([column.get(name, -1) for name in dataset.class_names] + [-1])
-        known = Bags(code[dataset.instance_labels.instances], dataset.bags.offsets)
-    first = query_order(model, dataset.bags, dataset.label_sets, known, m, noise=told.noise)
+    m = told.dataset.bags.n_instances
+    first = ask_order(model, told, m)
     rest = np.ones(m, dtype=bool)
     rest[first] = False
     return np.concatenate([first, np.flatnonzero(rest)])
