@@ -176,7 +176,10 @@ def test_scores_far_apart_go_through_logarithms(missed):
     found = scores.copy()
     likelihood = problem.infer_in_place(found, softmax=True, residual=False, rates=rates)
     # all three in terms of ratios: row 0 of its columns 1.. lifted to where nothing underflows
-    lifted = np.exp(scores - np.where(np.arange(4) > 0, scores.max(axis=1, where=[False, True, True, True], initial=-np.inf)[:, None], 0))
+    lifted = np.exp(
+        scores
+        - np.where(np.arange(4) > 0, scores.max(axis=1, where=[False, True, True, True], initial=-np.inf)[:, None], 0)
+    )
     if np.ndim(missed) == 0:
         assert np.isfinite(likelihood).all()
         lifted[:, 0] = 0.0
@@ -194,9 +197,7 @@ def test_the_approximation_carries_rates():
     proba, Y = rng.dirichlet(np.full(6, 0.3), 30), np.ones((1, 6), dtype=np.uint8)
     exact_likelihood, exact = union_posterior(proba, [0, 30], Y, missed=0.1, spurious=0.1)
     with pytest.warns(ApproximationWarning):
-        log_likelihood, posterior = union_posterior(
-            proba, [0, 30], Y, missed=0.1, spurious=0.1, max_exact_labels=3
-        )
+        log_likelihood, posterior = union_posterior(proba, [0, 30], Y, missed=0.1, spurious=0.1, max_exact_labels=3)
     assert_allclose(log_likelihood, exact_likelihood, atol=0.05)
     assert np.abs(posterior - exact).max() < 0.05
     assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)

@@ -22,7 +22,8 @@ from numba import njit
 INCLUSION_EXCLUSION, FORWARD_BACKWARD, FORWARD, SUBSTITUTION = 0, 1, 2, 3
 
 ERROR_BOUND = 1e-9  # inclusion-exclusion is kept where its certified error is below this,
-FEW_LABELS = 6  # or below a hundredth of it for so few labels, where the fall-back costs little
+FEW_LABELS = 6  # or below a hundredth of it for so few labels, where the fall-back costs little;
+FEW_LABELS_WRONG = 0.1  # a tenth of it where labels may be wrong, since free mass makes the fall-back more frequent
 UNDERFLOW = 1e-250  # rescaled probabilities below this have lost digits: go to logarithms
 TINY = 1e-150  # inclusion-exclusion divides by the mass of single labels: below this it is not tried
 UNIT_ROUNDOFF = 2.0**-53
@@ -462,7 +463,9 @@ def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, 
             pull[0] = 0.0
         return 0.0, True
     if method == INCLUSION_EXCLUSION:
-        strict = bound if k > FEW_LABELS else 0.01 * bound
+        strict = bound
+        if k <= FEW_LABELS:
+            strict *= 0.01 if pull.size == 0 else FEW_LABELS_WRONG
         result, done = _inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
     elif method in (FORWARD, SUBSTITUTION):
         result, done = _forward(A, free, n, k, need, sums, method, pull)

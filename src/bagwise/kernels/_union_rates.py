@@ -73,7 +73,8 @@ def _row_logs(probabilities, i, raw, r, softmax, normalizer, columns, k, width, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gather(
-    probabilities, rows, n, raw, softmax, normalizers, columns, k, width, missed, hidden, masses, logs, A, free
+    probabilities, rows, n, raw, softmax, normalizers, columns, k, width, missed, some_hidden, hidden, masses, logs, A,
+    free,
 ):  # fmt: skip
     """Local problem of the bag: like that of `_union_infer`, with the hidden mass as one more optional column.
 
@@ -82,9 +83,8 @@ def _gather(
     mass, product = 0.0, 1.0
     for r in range(n):
         i = rows[r]
-        masses[r] = _hidden_mass(probabilities, i, hidden)
-        A[r, width] = masses[r]
-        total = masses[r]
+        total = _hidden_mass(probabilities, i, hidden) if some_hidden else 0.0
+        masses[r] = A[r, width] = total
         for j in range(width):
             A[r, j] = probabilities[i, columns[j]]
             if j < k:
@@ -222,7 +222,8 @@ def infer_with_rates(
             unnoticed += n_unlisted
         if likelihood > -np.inf:
             likelihood += _gather(
-                scores, rows, n, raw, softmax, normalizers, columns, k, width, missed, hidden, masses, logs, A, free
+                scores, rows, n, raw, softmax, normalizers, columns, k, width, missed, some_missed, hidden, masses,
+                logs, A, free,
             )  # fmt: skip
         if likelihood > -np.inf:
             if k > max_exact:
