@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 
-from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
 from bagwise.annotation._rates import RateParameters
+from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
 from bagwise.kernels.union import Rates, UnionProblem
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]

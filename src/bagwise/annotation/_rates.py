@@ -1,4 +1,4 @@
-"""Rates of wrong labels: as parameters of estimators, learned as logits, and what they say about each label of a bag."""
+"""Rates of wrong labels: as parameters of estimators, learned as logits, and what they say of a label."""
 
 from __future__ import annotations
 

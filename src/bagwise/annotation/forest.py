@@ -299,7 +299,7 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         return tags
 
 
-def _arguments(rates: Rates | None) -> dict[str, np.ndarray]:
+def _arguments(rates: Rates | None) -> dict[str, Any]:
     """Rates as arguments of `union_posterior`."""
     return {} if rates is None else {"missed": rates.missed, "spurious": rates.spurious}
 

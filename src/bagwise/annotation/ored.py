@@ -51,8 +51,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
         L(W) = sum_b log sum over {y : union(y) = Y_b} prod_i p(y_i | x_i, W)  -  l2 / 2 ||W||^2,
 
-    is computed exactly (`bagwise.kernels.union_posterior`) and maximised. With `missed` and `spurious` the listed labels
-    may be wrong, as in that function; what is truly in a bag, listed or not, `label_posterior` says.
+    is computed exactly (`bagwise.kernels.union_posterior`) and maximised. With `missed` and `spurious` the listed
+    labels may be wrong, as in that function; what is truly in a bag, listed or not, `label_posterior` says.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         warning that names it, raise an error, or only require that its instances carry labels of the set (as if their
         spurious rate were 1). With spurious > 0 there is no such bag.
     missed : float, (c,) array or "learn", default=0.0
-        Rate at which an instance goes unnoticed by who lists the labels: a number in [0, 1) for all classes, an array of
-        one a class, or "learn" for one number that is learned with the weights (solver="lbfgs"), as a logit under a
+        Rate at which an instance goes unnoticed by who lists the labels: a number in [0, 1) for all classes, an array
+        of one a class, or "learn" for one number that is learned with the weights (solver="lbfgs"), as a logit under a
         weak prior, Beta(2, 10). It is a rate of instances, not of labels: a label is missed when all of its
         instances are.
     spurious : float, (c,) array or "learn", default=0.0
@@ -131,6 +131,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     True
     """
 
+    missed_: Any
+    spurious_: Any
     log_likelihood_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
 

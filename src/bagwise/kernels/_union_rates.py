@@ -1,9 +1,9 @@
 """Compiled union inference where bag labels may be wrong: instances go unnoticed, labels are listed for nothing.
 
-An observer notices an instance of class c with probability 1 - missed[c]; a label that nothing noticed carries is listed
-all the same with probability spurious[c]. What an instance shows is then one of the listed labels, noticed, or nothing:
-its label was missed, whatever it is, or it is background. That is the local problem of `_union_exact` again, with
-A[i, j] = (1 - missed_j) p_ij, the rest in `free`, and need[j] = 1 - spurious_j: the same algorithms solve it.
+An observer notices an instance of class c with probability 1 - missed[c]; a label that nothing noticed carries is
+listed all the same with probability spurious[c]. What an instance shows is then one of the listed labels, noticed, or
+nothing: its label was missed, whatever it is, or it is background. That is the local problem of `_union_exact` again,
+with A[i, j] = (1 - missed_j) p_ij, the rest in `free`, and need[j] = 1 - spurious_j: the same algorithms solve it.
 """
 
 import numpy as np
@@ -124,7 +124,7 @@ def _gather(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _write_row(scores, i, sign, spread, mass, hidden, raw, r, normalizer, log_mass):
-    """scores[i] becomes `sign` times itself plus the posterior of going unnoticed, `spread`, shared among the classes."""
+    """scores[i] becomes `sign` times itself plus `spread`, the posterior of going unnoticed, shared among classes."""
     if mass > TINY:
         factor = spread / mass
         for c in range(hidden.size):
@@ -141,7 +141,7 @@ def _write_row(scores, i, sign, spread, mass, hidden, raw, r, normalizer, log_ma
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _known_instances(scores, softmax, start, stop, known, background, listed, missed):
-    """Log-likelihood of the known instances, and how many of them went unnoticed for sure: their label is not listed."""
+    """Log-likelihood of the known instances, and how many of them went unnoticed for sure: of a label not listed."""
     likelihood, n_unlisted = 0.0, 0
     for i in range(start, stop):
         if known[i] < 0:
