@@ -235,8 +235,8 @@ def union_posterior(
         "inclusion-exclusion" costs O(n 2^|Y|) and is used for a bag where its rounding error is certified to be below
         1e-9 (up to six labels 1e-11, with rates 1e-10), else "forward-backward", O(n |Y| 2^|Y|) and free of
         cancellation, takes over. "forward" and "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the
-        latter cancels (about six digits survive on ordinary bags). Where rescaled probabilities still underflow, logarithms are used. "auto" is
-        "inclusion-exclusion", and above `max_exact_labels` the factorised approximation
+        latter cancels (about six digits survive on ordinary bags). Where rescaled probabilities still underflow,
+        logarithms are used. "auto" is "inclusion-exclusion", and above `max_exact_labels` the factorised approximation
         prod_c (1 - prod_i (1 - p_ic / s_i)), s_i the mass of row i on Y, with an `ApproximationWarning`.
     known : (m,) array of int or None
         Column of the instances whose label is known, -1 elsewhere.
