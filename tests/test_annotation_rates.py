@@ -67,19 +67,29 @@ def test_gradient_in_weights_and_rates_equals_finite_differences(rates, backgrou
         assert_allclose(gradient[j] * m, slope * m, rtol=1e-6, atol=1e-6)
 
 
-def test_learned_rates_are_near_the_true_ones_and_win_back_accuracy(data, unnoticed):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InfeasibleBagWarning)
-        plain = ORedLogisticRegression().fit(data.bags, unnoticed)
+def test_learned_rates_are_near_the_true_ones(data, unnoticed):
     learned = ORedLogisticRegression(**BOTH).fit(data.bags, unnoticed)
     assert abs(learned.missed_ - 0.3) < 0.06
     assert abs(learned.spurious_ - 0.03) < 0.02
-    clean = ORedLogisticRegression().fit(data.bags, data.Y)
-    lost = right(data, clean.predict_instances(data.bags)) - right(data, plain.predict_instances(data.bags))
-    won = right(data, learned.predict_instances(data.bags)) - right(data, plain.predict_instances(data.bags))
-    assert lost > 0.02
-    assert won > 0.5 * lost
     assert np.diff(learned.objective_history_).min() >= -1e-9
+
+
+def test_learned_rates_win_back_accuracy():
+    lost, won = [], []
+    for seed in range(4):
+        data = make_gaussian_bags(n_bags=150, n_features=5, n_classes=6, separation=4.0, random_state=seed)
+        seen = np.random.default_rng(seed).random(data.bags.n_instances) >= 0.4
+        Y = np.zeros_like(data.Y)
+        Y[data.bags.bag_index[seen], data.instance_labels.instances[seen]] = 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InfeasibleBagWarning)
+            models = [ORedLogisticRegression().fit(data.bags, labels) for labels in (data.Y, Y)]
+        models.append(ORedLogisticRegression(**BOTH).fit(data.bags, Y))
+        clean, plain, learned = (right(data, model.predict_instances(data.bags)) for model in models)
+        lost.append(clean - plain)
+        won.append(learned - plain)
+    assert np.mean(lost) > 0.01
+    assert np.mean(won) > 0.5 * np.mean(lost)
 
 
 def test_rates_of_zero_change_no_bit(data):
