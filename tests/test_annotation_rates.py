@@ -257,8 +257,8 @@ def test_rates_are_in_the_model_file(learner, rates, data, unnoticed, tmp_path):
 
 
 def test_files_of_earlier_versions_take_labels_for_right():
-    for learner, member in ((ORedLogisticRegression, "coef_"), (ORedForest, "forest_")):
-        state = {member: None}
+    for learner in (ORedLogisticRegression, ORedForest):
+        state = {"classes_": None}
         learner._upgrade({}, state)
         assert state["missed_"] == state["spurious_"] == 0.0
 

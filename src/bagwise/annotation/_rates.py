@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
+from bagwise.bags import Bags, known_labels
 from bagwise.exceptions import InputError, warn_caller
 from bagwise.kernels.union import Rates, UnionProblem, as_rates
+from bagwise.label_forms import encode_labels
 from bagwise.solvers import minimize_lbfgs
 
 LEARN = "learn"
@@ -107,6 +109,59 @@ class RateParameters:
                     f"explains the labels no better than that; give the rate, or check labels and features.",
                     UserWarning,
                 )
+
+
+class WrongLabelsMixin:
+    """What annotators that reckon with wrong labels share; a subclass gives `_probabilities(bags)`.
+
+    It may give `_union_problem` and `_inference_options`, and says in `_has_background` whether a column of background
+    comes behind the classes'.
+    """
+
+    classes_: np.ndarray
+    missed_: Any
+    spurious_: Any
+    _start_predict: Any
+    _probabilities: Any
+
+    @classmethod
+    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
+        super()._upgrade(params, state)  # type: ignore[misc]
+        if "classes_" in state:  # earlier versions took labels for right
+            state.setdefault("missed_", 0.0)
+            state.setdefault("spurious_", 0.0)
+
+    @property
+    def _has_background(self) -> bool:
+        return False
+
+    def _rates(self) -> Rates | None:
+        """The rates of the fit, one a column of the scores; None where labels are taken for right."""
+        return RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self._has_background).rates()
+
+    def _missed_rates(self) -> np.ndarray | None:
+        rates = self._rates()
+        return None if rates is None else rates.missed
+
+    def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
+        return UnionProblem.build(bags.offsets, indicator, known=known)
+
+    def _inference_options(self, n_entries: int) -> dict[str, Any]:
+        return {}
+
+    def label_posterior(self, X: Any, Y: Any, instance_labels: Bags | None = None) -> np.ndarray:
+        """(n, c) probability that each label, listed or not, is truly in the bag: carried by one of its instances.
+
+        Without rates listed labels have probability one and others zero. With them, labels that somebody forgot are
+        the unlisted ones of high probability, those that somebody made up the listed ones of low. NaN in a bag that
+        nothing explains. Instances that are known (`instance_labels`, as of `find`) count as what they are.
+        """
+        bags = self._start_predict(X)
+        n_classes = len(self.classes_)
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        known = known_labels(instance_labels, bags.offsets, n_classes, background=self._has_background)
+        problem, proba = self._union_problem(bags, indicator, known), self._probabilities(bags)
+        return label_presence(problem, proba, self._rates(), n_classes, **self._inference_options(proba.size))
 
 
 def plain_rate(given: Any) -> Any:

@@ -12,7 +12,7 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.annotation._rates import RateParameters, label_presence, learn_rates, plain_rate
+from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
@@ -29,14 +29,13 @@ from bagwise.findings import Findings, set_known, share_among_labels
 from bagwise.kernels import union_posterior
 from bagwise.kernels.forest import Forest
 from bagwise.kernels.union import Rates, UnionProblem
-from bagwise.label_forms import encode_labels
 from bagwise.parameters import check_count, check_positive
 from bagwise.solvers.result import Callback
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 
 
-class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Which instance carries which label, and extremely randomised trees that tell labels apart, in turns.
 
     The model is that of `ORedLogisticRegression`: every instance has one label, and a bag's labels are the union of its
@@ -115,9 +114,6 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         super()._upgrade(params, state)
         if params.get("callback", 0) is None:  # a parameter of earlier versions, which a file could not hold
             del params["callback"]
-        if "forest_" in state:  # earlier versions took labels for right
-            state.setdefault("missed_", 0.0)
-            state.setdefault("spurious_", 0.0)
 
     def __init__(
         self,
@@ -246,13 +242,8 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         proba = self._instance_scores(bags)
         return proba, proba
 
-    def _rates(self) -> Rates | None:
-        """The rates of the fit; None where labels are taken for right."""
-        return RateParameters.of(self.missed_, self.spurious_, len(self.classes_)).rates()
-
-    def _missed_rates(self) -> np.ndarray | None:
-        rates = self._rates()
-        return None if rates is None else rates.missed
+    def _probabilities(self, bags: Bags) -> np.ndarray:
+        return self._instance_scores(bags)
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bag; in a bag that nothing explains, the shares among its labels."""
@@ -272,14 +263,6 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         labels = restrict_to_labels(posterior, bags, indicator).argmax(axis=1)
         set_known(labels, posterior, known)
         return Findings(labels, posterior)
-
-    def label_posterior(self, X: Any, Y: Any, instance_labels: Bags | None = None) -> np.ndarray:
-        """(n, c) probability that each label, listed or not, is truly in the bag; see `ORedLogisticRegression`."""
-        bags = self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
-        known = known_labels(instance_labels, bags.offsets, len(self.classes_))
-        problem = UnionProblem.build(bags.offsets, indicator, known=known)
-        return label_presence(problem, self._instance_scores(bags), self._rates(), len(self.classes_))
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag; where bags have one label each, the mean logarithm."""

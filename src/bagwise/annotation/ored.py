@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from bagwise.annotation._feasibility import infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
 from bagwise.annotation._ored_start import shift_to_share, start_weights, weights_by_class
-from bagwise.annotation._rates import RateParameters, label_presence, plain_rate
+from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
@@ -27,13 +27,11 @@ from bagwise.findings import Findings
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import (
     METHODS,
-    Rates,
     UnionProblem,
     check_carries_rates,
     clean_approximation,
     warn_approximation,
 )
-from bagwise.label_forms import encode_labels
 from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
@@ -43,7 +41,7 @@ TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
-class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
     p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
@@ -131,17 +129,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     True
     """
 
-    missed_: Any
-    spurious_: Any
     log_likelihood_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
-
-    @classmethod
-    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
-        super()._upgrade(params, state)
-        if "coef_" in state:  # earlier versions took labels for right
-            state.setdefault("missed_", 0.0)
-            state.setdefault("spurious_", 0.0)
 
     def __init__(
         self,
@@ -348,17 +337,17 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _infer(self, problem: UnionProblem, scores: np.ndarray) -> None:
         """Turn scores into posteriors, in place."""
-        problem.infer_in_place(
-            scores,
-            softmax=True,
-            residual=False,
-            method=self.inference,
-            max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(scores.size, self.n_jobs),
-            rates=self._rates(),
-        )
+        options = self._inference_options(scores.size)
+        problem.infer_in_place(scores, softmax=True, residual=False, rates=self._rates(), **options)
         if np.any(problem.n_labels > self.max_exact_labels):
             clean_approximation(scores)
+
+    def _inference_options(self, n_entries: int) -> dict[str, Any]:
+        return {
+            "method": self.inference,
+            "max_exact_labels": self.max_exact_labels,
+            "n_threads": inference_threads(n_entries, self.n_jobs),
+        }
 
     def _objective(self, bags: Bags, problem: UnionProblem, scale: float = 1.0) -> ORedObjective:
         return ORedObjective(
@@ -371,14 +360,6 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             n_jobs=self.n_jobs,
             rates=RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self.background).rates(),
         )
-
-    def _rates(self) -> Rates | None:
-        """The rates of the fit, one a column of the scores; None where labels are taken for right."""
-        return RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self._has_background).rates()
-
-    def _missed_rates(self) -> np.ndarray | None:
-        rates = self._rates()
-        return None if rates is None else rates.missed
 
     def _problem(
         self,
@@ -450,6 +431,11 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return affine_scores(bags.instances, np.hstack([self.coef_, self.intercept_[:, None]]))
 
+    def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
+        problem = self._problem(bags, indicator, self._has_background, known)
+        warn_approximation(problem, self.max_exact_labels)
+        return problem
+
     def _probabilities(self, bags: Bags) -> np.ndarray:
         """(m, c) or, with background, (m, c + 1) prior probabilities."""
         scores = affine_scores(bags.instances, self._weights())
@@ -493,24 +479,6 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _findings(self, labels: np.ndarray, proba: np.ndarray) -> Findings:
         """With the background's column, if there is one, taken apart from the classes'."""
         return Findings(labels, proba[:, : len(self.classes_)], proba[:, -1] if self._has_background else None)
-
-    def label_posterior(self, X: Any, Y: Any, instance_labels: Bags | None = None) -> np.ndarray:
-        """(n, c) probability that each label, listed or not, is truly in the bag: carried by one of its instances.
-
-        Without rates listed labels have probability one and others zero. With them, labels that somebody forgot are
-        the unlisted ones of high probability, those that somebody made up the listed ones of low. NaN in a bag that
-        nothing explains. Instances that are known (`instance_labels`, as of `find`) count as what they are.
-        """
-        bags = self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
-        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self._has_background)
-        problem = self._problem(bags, indicator, self._has_background, known)
-        warn_approximation(problem, self.max_exact_labels)
-        return label_presence(
-            problem, self._probabilities(bags), self._rates(), len(self.classes_), method=self.inference,
-            max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(bags.n_instances * len(self.classes_), self.n_jobs),
-        )  # fmt: skip
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, c) probability that each label is among the bag's, 1 - prod_i (1 - p_ic).
