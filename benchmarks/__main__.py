@@ -31,6 +31,7 @@ BENCHMARKS = {
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
+    "wrong-labels": "benchmarks.wrong_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",

@@ -283,7 +283,7 @@ class InstanceAnnotatorMixin:
         indicator = encode_labels(Y, self.classes_, len(bags))
         background = self.__sklearn_tags__().bag_tags.background
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=background)
-        check_known_listed(bags.offsets, indicator, known)
+        check_known_listed(bags.offsets, indicator, known, self._missed_rates())
         return self._find_listed(bags, indicator, known)
 
     def _find_alone(self, bags: Bags) -> Findings:
@@ -299,6 +299,10 @@ class InstanceAnnotatorMixin:
             proba = share_among_labels(proba, np.repeat(indicator, bags.sizes, axis=0))
         set_known(labels, proba, known)
         return Findings(labels, proba)
+
+    def _missed_rates(self) -> np.ndarray | None:
+        """(c,) rates at which instances go unnoticed; None where the labels of bags are taken for right."""
+        return None
 
     def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray | None]:
         """(m, c) scores, the highest of which gives the label, and probabilities, None where there are none."""

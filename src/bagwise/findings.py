@@ -53,14 +53,18 @@ class Findings:
         return np.where(others[np.arange(len(second)), second] >= NEGLIGIBLE, second, -1).astype(np.int64)
 
 
-def check_known_listed(offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None) -> None:
-    """An instance that is known to be of a class must be in a bag that carries it."""
+def check_known_listed(
+    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, missed: np.ndarray | None = None
+) -> None:
+    """An instance that is known to be of a class must be in a bag that carries it, unless it may have been `missed`."""
     if known is None:
         return
     n_classes = indicator.shape[1]
     bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     rows = np.flatnonzero((known >= 0) & (known < n_classes))  # background is listed nowhere
     outside = rows[indicator[bag[rows], known[rows]] == 0]
+    if missed is not None:
+        outside = outside[missed[known[outside]] == 0.0]
     if len(outside):
         i = outside[0]
         raise InputError(

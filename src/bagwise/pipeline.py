@@ -129,6 +129,12 @@ class BagPipeline(Pipeline):
         final, X = self._final(X)
         return final.background_proba(X, Y)
 
+    @available_if(_final_has("label_posterior"))
+    def label_posterior(self, X: Any, Y: Any, instance_labels: Any = None) -> np.ndarray:
+        """(n, c) probability that each label, listed or not, is truly in the bag."""
+        final, X = self._final(X)
+        return final.label_posterior(X, Y, instance_labels)
+
     @available_if(_final_has("predict_label_sets"))
     def predict_label_sets(self, X: Any) -> list[set[Any]]:
         """Predicted label sets."""

@@ -8,26 +8,36 @@ from bagwise.bags import Bags
 from bagwise.base import name_bags
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import check_known_listed
+from bagwise.kernels.union import Rates
 
 
 def infeasible_bags(
-    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, background: bool
+    offsets: np.ndarray,
+    indicator: np.ndarray,
+    known: np.ndarray | None,
+    background: bool,
+    rates: Rates | None = None,
 ) -> tuple[np.ndarray, str]:
-    """(n,) mask of the bags whose label set no assignment gives, and what is wrong with the first of them."""
+    """(n,) mask of the bags whose label set no assignment gives, and what is wrong with the first of them.
+
+    With `rates`, a label that may be spurious needs no instance, and a bag in which all went unnoticed no label.
+    """
     sizes = np.diff(offsets)
+    n_classes = indicator.shape[1]
     n_labels = indicator.sum(axis=1).astype(np.int64)
-    needed, free = n_labels, sizes
+    strict = np.ones(n_classes, dtype=bool) if rates is None else rates.spurious[:n_classes] == 0.0
+    needed, free = indicator[:, strict].sum(axis=1).astype(np.int64), sizes
     if known is not None:
-        check_known_listed(offsets, indicator, known)
+        check_known_listed(offsets, indicator, known, None if rates is None else rates.missed)
         bag = np.repeat(np.arange(len(sizes)), sizes)
         rows = np.flatnonzero(known >= 0)
         listed = rows[known[rows] < indicator.shape[1]]  # not those that are known to be background
         covered = np.zeros_like(indicator)
         covered[bag[listed], known[listed]] = 1
-        needed = n_labels - covered.sum(axis=1)
+        needed = needed - (covered & indicator)[:, strict].sum(axis=1, dtype=np.int64)
         free = sizes - np.bincount(bag[rows], minlength=len(sizes))
     impossible = needed > free
-    if not background:
+    if not background and not (rates is not None and rates.missed.any()):
         impossible |= n_labels == 0
     if not impossible.any():
         return impossible, ""
@@ -47,6 +57,7 @@ def select_bags(
     background: bool,
     on_infeasible: str,
     prune: float = 0.0,
+    rates: Rates | None = None,
 ) -> tuple[Bags, np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Leave out pruned bags and, unless they are relaxed, those that no assignment explains.
 
@@ -57,7 +68,7 @@ def select_bags(
     relaxed : (n,) bool or None
         Which of them are to carry labels of their set, but not all.
     """
-    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background)
+    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background, rates)
     keep, relaxed = np.ones(len(bags), dtype=bool), None
     if impossible.any():
         named = name_bags(np.flatnonzero(impossible))

@@ -10,9 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 
+from bagwise.annotation._rates import RateParameters
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
-from bagwise.kernels.union import UnionProblem
+from bagwise.kernels.union import Rates, UnionProblem
 
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
 
 
@@ -72,6 +74,7 @@ class ORedObjective:
         method: str,
         max_exact_labels: int,
         n_jobs: int | None = None,
+        rates: Rates | None = None,
     ):
         self.X = X
         self.problem = problem
@@ -80,6 +83,8 @@ class ORedObjective:
         self.method = method
         self.max_exact_labels = max_exact_labels
         self.n_jobs = n_jobs
+        self.rates = rates
+        self.statistics = np.empty((len(problem.offsets) - 1, 3))  # of the last evaluation, with rates
         self._scores: np.ndarray | None = None  # one (m, c) array, used again at every evaluation
 
     @property
@@ -98,6 +103,8 @@ class ORedObjective:
             method=self.method,
             max_exact_labels=self.max_exact_labels,
             n_threads=inference_threads(residual.size, self.n_jobs),
+            rates=self.rates,
+            statistics=self.statistics,
         )
         return float(log_likelihood.sum()), residual
 
@@ -115,6 +122,20 @@ class ORedObjective:
         """-L(W) / m and its gradient: what the minimiser sees, so that its tolerance does not depend on m."""
         value, gradient = self.value_and_gradient(weights)
         return -value / self.n_instances, -gradient / self.n_instances
+
+    def learning_rates(self, parameters: RateParameters, shape: tuple[int, ...]) -> Objective:
+        """-(L(W, rates) + log-prior of the learned rates) / m and its gradient, in weights and then logits, flat."""
+        size = int(np.prod(shape))
+
+        def negative_mean(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            weights, logits = flat[:size].reshape(shape), flat[size:]
+            self.rates = parameters.rates(logits)
+            value, gradient = self.value_and_gradient(weights)
+            value += parameters.log_prior(logits)
+            of_rates = parameters.gradient(logits, self.statistics)
+            return -value / self.n_instances, -np.concatenate([gradient.ravel(), of_rates]) / self.n_instances
+
+        return negative_mean
 
     def expectation(self, weights: np.ndarray) -> ORedExpectation:
         """The E-step of generalised EM."""

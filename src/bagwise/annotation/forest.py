@@ -12,6 +12,7 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._feasibility import infeasible_bags
+from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
@@ -20,19 +21,21 @@ from bagwise.base import (
     check_no_empty_sets,
     former_name,
     name_bags,
+    restrict_to_labels,
     union_of_best,
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import Findings, set_known, share_among_labels
 from bagwise.kernels import union_posterior
 from bagwise.kernels.forest import Forest
+from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.parameters import check_count, check_positive
 from bagwise.solvers.result import Callback
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 
 
-class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Which instance carries which label, and extremely randomised trees that tell labels apart, in turns.
 
     The model is that of `ORedLogisticRegression`: every instance has one label, and a bag's labels are the union of its
@@ -59,6 +62,10 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     min_samples_leaf : int, default=1
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
+    missed, spurious : float, (c,) array or "learn", default=0.0
+        Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
+        `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
+        out-of-bag probabilities.
     n_jobs : int or None
         Trees in parallel (threads).
     random_state : int, RandomState or None
@@ -77,6 +84,8 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         True: all rounds are run.
     smoothing_ : float
         The smoothing that the rounds were run with.
+    missed_, spurious_ : float, or (c,) array where an array was given
+        The rates that the last round was run with.
 
     Notes
     -----
@@ -115,6 +124,8 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         max_features: str | int | float | None = "sqrt",
         min_samples_leaf: int = 1,
         smoothing: float = 0.3,
+        missed: Any = 0.0,
+        spurious: Any = 0.0,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
@@ -124,6 +135,8 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.smoothing = smoothing
+        self.missed = missed
+        self.spurious = spurious
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -145,15 +158,24 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         bags, indicator = self._start_fit(X, Y)
         refuse_sparse(bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_))
-        bags, indicator, known = leave_out_infeasible(bags, indicator, known)
+        parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_))
+        bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible)
         rng = check_random_state(self.random_state)
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         shape = (bags.n_instances, len(self.classes_))
-        _, posterior = union_posterior(np.full(shape, 1.0 / shape[1]), bags.offsets, indicator, known=known)
+        problem, logits = UnionProblem.build(bags.offsets, indicator, known=known), parameters.start({})
+        uniform = np.full(shape, 1.0 / shape[1])
+        _, posterior = union_posterior(
+            uniform, bags.offsets, indicator, known=known, **_arguments(parameters.rates(logits))
+        )
         history = []
         for number in range(1, self.n_rounds + 1):
             proba = self._out_of_bag(instances, posterior, bags, rng)
-            log_likelihood, posterior = union_posterior(proba, bags.offsets, indicator, known=known)
+            if parameters.learned:
+                logits = learn_rates(parameters, problem, proba, logits)
+            log_likelihood, posterior = union_posterior(
+                proba, bags.offsets, indicator, known=known, **_arguments(parameters.rates(logits))
+            )
             history.append(float(log_likelihood.sum()))
             if callback is not None:
                 callback(number, history[-1])
@@ -164,6 +186,12 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.objective_history_ = np.asarray(history)
         self.n_iter_, self.converged_ = self.n_rounds, True
         self._keep_parameters()
+        learned = parameters.values(logits)
+        self.missed_, self.spurious_ = (
+            learned.get(name, plain_rate(given))
+            for name, given in (("missed", self.missed), ("spurious", self.spurious))
+        )
+        parameters.warn_of_bounds(learned)
         return self
 
     def _parallel(self) -> Parallel:
@@ -214,12 +242,16 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         proba = self._instance_scores(bags)
         return proba, proba
 
+    def _probabilities(self, bags: Bags) -> np.ndarray:
+        return self._instance_scores(bags)
+
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bag; in a bag that nothing explains, the shares among its labels."""
         check_no_empty_sets(indicator)
         proba = self._instance_scores(bags)
-        _, posterior = union_posterior(proba, bags.offsets, indicator, known=known)
-        impossible, reason = infeasible_bags(bags.offsets, indicator, known, False)
+        rates = self._rates()
+        _, posterior = union_posterior(proba, bags.offsets, indicator, known=known, **_arguments(rates))
+        impossible, reason = infeasible_bags(bags.offsets, indicator, known, False, rates)
         if impossible.any():
             warn_caller(
                 f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
@@ -228,7 +260,7 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             )
             rows = impossible[bags.bag_index]
             posterior[rows] = share_among_labels(proba[rows], indicator[bags.bag_index[rows]])
-        labels = posterior.argmax(axis=1)
+        labels = restrict_to_labels(posterior, bags, indicator).argmax(axis=1)
         set_known(labels, posterior, known)
         return Findings(labels, posterior)
 
@@ -250,11 +282,16 @@ class ORedForest(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         return tags
 
 
+def _arguments(rates: Rates | None) -> dict[str, Any]:
+    """Rates as arguments of `union_posterior`."""
+    return {} if rates is None else {"missed": rates.missed, "spurious": rates.spurious}
+
+
 def leave_out_infeasible(
-    bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+    bags: Bags, indicator: np.ndarray, known: np.ndarray | None, rates: Rates | None = None
 ) -> tuple[Bags, np.ndarray, np.ndarray | None]:
     """The bags whose labels some assignment explains, with a warning about the others."""
-    impossible, reason = infeasible_bags(bags.offsets, indicator, known, False)
+    impossible, reason = infeasible_bags(bags.offsets, indicator, known, False, rates)
     if impossible.all():
         raise InputError(f"No bag is left to learn from, since none can be explained: {reason}")
     if not impossible.any():

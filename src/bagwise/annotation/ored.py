@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from bagwise.annotation._feasibility import infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
 from bagwise.annotation._ored_start import shift_to_share, start_weights, weights_by_class
+from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
@@ -24,7 +25,13 @@ from bagwise.base import (
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import Findings
 from bagwise.kernels.softmax import softmax_in_place
-from bagwise.kernels.union import METHODS, UnionProblem, clean_approximation, warn_approximation
+from bagwise.kernels.union import (
+    METHODS,
+    UnionProblem,
+    check_carries_rates,
+    clean_approximation,
+    warn_approximation,
+)
 from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
@@ -34,7 +41,7 @@ TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
-class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
     p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
@@ -42,7 +49,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
         L(W) = sum_b log sum over {y : union(y) = Y_b} prod_i p(y_i | x_i, W)  -  l2 / 2 ||W||^2,
 
-    is computed exactly (`bagwise.kernels.union_posterior`) and maximised.
+    is computed exactly (`bagwise.kernels.union_posterior`) and maximised. With `missed` and `spurious` the listed
+    labels may be wrong, as in that function; what is truly in a bag, listed or not, `label_posterior` says.
 
     Parameters
     ----------
@@ -74,7 +82,15 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         Bags with more labels use the factorised approximation, with an `ApproximationWarning`.
     on_infeasible : {"drop", "error", "relax"}, default="drop"
         What to do with a bag that has more labels than instances (or none, without background): leave it out with a
-        warning that names it, raise an error, or only require that its instances carry labels of the set.
+        warning that names it, raise an error, or only require that its instances carry labels of the set (as if their
+        spurious rate were 1). With spurious > 0 there is no such bag.
+    missed : float, (c,) array or "learn", default=0.0
+        Rate at which an instance goes unnoticed by who lists the labels: a number in [0, 1) for all classes, an array
+        of one a class, or "learn" for one number that is learned with the weights (solver="lbfgs"), as a logit under a
+        weak prior, Beta(2, 10). It is a rate of instances, not of labels: a label is missed when all of its
+        instances are.
+    spurious : float, (c,) array or "learn", default=0.0
+        Rate at which a label is listed though nothing noticed carries it.
     warm_start : bool, default=False
         Start from the weights of the last fit: each class that was there from its own, a new one from zero, the
         background from the background. With another number of features all start from zero.
@@ -93,8 +109,10 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     background_label_ : -1 for integer classes, else None
         What `annotate` gives in a bag without labels.
     objective_history_ : (n_iter_ + 1,) array
-        L(W) at the start and after every iteration; with batch_fraction < 1 an estimate from the bags drawn. Also
-        called ``log_likelihood_history_``.
+        L(W) at the start and after every iteration, with the log-prior of learned rates; with batch_fraction < 1 an
+        estimate from the bags drawn. Also called ``log_likelihood_history_``.
+    missed_, spurious_ : float, or (c,) array where an array was given
+        The rates that the model was fitted with.
     n_iter_ : int
     converged_ : bool
 
@@ -130,6 +148,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         batch_fraction: float = 1.0,
         max_exact_labels: int = 16,
         on_infeasible: str = "drop",
+        missed: Any = 0.0,
+        spurious: Any = 0.0,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -145,6 +165,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self.batch_fraction = batch_fraction
         self.max_exact_labels = max_exact_labels
         self.on_infeasible = on_infeasible
+        self.missed = missed
+        self.spurious = spurious
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -174,17 +196,27 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
         """
         self._check_parameters()
-        last = weights_by_class(self) if self.warm_start and hasattr(self, "coef_") else {}
+        goes_on = self.warm_start and hasattr(self, "coef_")
+        last = weights_by_class(self) if goes_on else {}
+        last_rates = {"missed": self.missed_, "spurious": self.spurious_} if goes_on else {}
         bags, indicator = self._start_fit(X, Y)
+        parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
+        if parameters.possible is not None:
+            check_carries_rates(self.inference)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         bags, indicator, known, relaxed = select_bags(
-            bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune
-        )
+            bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
+            rates=parameters.possible,
+        )  # fmt: skip
         self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
         problem = self._problem(bags, indicator, self.background, known, relaxed)
         warn_approximation(problem, self.max_exact_labels)
         weights = start_weights(last, self.classes_, self.background, bags.n_features)
-        result = self._solve(bags, problem, indicator, known, relaxed, weights, callback, checkpoint)
+        self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
+        if parameters.learned:
+            result = self._solve_with_rates(bags, problem, parameters, last_rates, weights, callback, checkpoint)
+        else:
+            result = self._solve(bags, problem, indicator, known, relaxed, weights, callback, checkpoint)
         self._set_weights(result.weights)
         if self.background and self.background_share is not None:
             self._move_background(bags, problem)
@@ -237,6 +269,33 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             checkpoint=checkpoint,
         )
 
+    def _solve_with_rates(
+        self,
+        bags: Bags,
+        problem: UnionProblem,
+        parameters: RateParameters,
+        last_rates: dict[str, Any],
+        weights: np.ndarray,
+        callback: Callback | None,
+        checkpoint: CheckpointLike | None,
+    ) -> SolveResult:
+        """L-BFGS on weights and logits of the learned rates together; sets ``missed_`` and ``spurious_``."""
+        m = bags.n_instances
+        negative_mean = self._objective(bags, problem).learning_rates(parameters, weights.shape)
+        result = minimize_lbfgs(
+            negative_mean if checkpoint is None else checkpoint.remember(negative_mean),
+            np.concatenate([weights.ravel(), parameters.start(last_rates)]),
+            max_iter=ITERATIONS[self.solver] if self.max_iter is None else self.max_iter,
+            tol=self._tol(),
+            callback=None if callback is None else (lambda i, value: callback(i, -m * value)),
+        )
+        learned = parameters.values(result.weights[weights.size :])
+        for name, value in learned.items():
+            setattr(self, f"{name}_", value)
+        parameters.warn_of_bounds(learned)
+        found = result.weights[: weights.size].reshape(weights.shape)
+        return SolveResult(found, -m * result.objective, result.n_iter, result.converged, -m * result.history)
+
     def _sampled_expectation(
         self,
         bags: Bags,
@@ -287,16 +346,17 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _infer(self, problem: UnionProblem, scores: np.ndarray) -> None:
         """Turn scores into posteriors, in place."""
-        problem.infer_in_place(
-            scores,
-            softmax=True,
-            residual=False,
-            method=self.inference,
-            max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(scores.size, self.n_jobs),
-        )
+        options = self._inference_options(scores.size)
+        problem.infer_in_place(scores, softmax=True, residual=False, rates=self._rates(), **options)
         if np.any(problem.n_labels > self.max_exact_labels):
             clean_approximation(scores)
+
+    def _inference_options(self, n_entries: int) -> dict[str, Any]:
+        return {
+            "method": self.inference,
+            "max_exact_labels": self.max_exact_labels,
+            "n_threads": inference_threads(n_entries, self.n_jobs),
+        }
 
     def _objective(self, bags: Bags, problem: UnionProblem, scale: float = 1.0) -> ORedObjective:
         return ORedObjective(
@@ -307,6 +367,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             method=self.inference,
             max_exact_labels=self.max_exact_labels,
             n_jobs=self.n_jobs,
+            rates=RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self.background).rates(),
         )
 
     def _problem(
@@ -340,6 +401,11 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             raise InputError(
                 f"batch_fraction={self.batch_fraction} draws other bags at every step, which solver='lbfgs' cannot "
                 "follow; use solver='em'."
+            )
+        if self.solver == "em" and any(isinstance(rate, str) for rate in (self.missed, self.spurious)):
+            raise InputError(
+                "solver='em' steps in the weights alone, so it cannot learn missed or spurious; use solver='lbfgs', or "
+                "give the rates."
             )
 
     # -- weights ------------------------------------------------------------------------------------------------------
@@ -376,6 +442,11 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return affine_scores(bags.instances, np.hstack([self.coef_, self.intercept_[:, None]]))
 
+    def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
+        problem = self._problem(bags, indicator, self._has_background, known)
+        warn_approximation(problem, self.max_exact_labels)
+        return problem
+
     def _probabilities(self, bags: Bags) -> np.ndarray:
         """(m, c) or, with background, (m, c + 1) prior probabilities."""
         scores = affine_scores(bags.instances, self._weights())
@@ -390,7 +461,7 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bags; the most probable of them is the label (equation 27)."""
-        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background)
+        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background, self._rates())
         if np.any(impossible & ~indicator.any(axis=1)):
             empty = np.flatnonzero(~indicator.any(axis=1))
             raise InputError(
@@ -411,7 +482,8 @@ class ORedLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         listed = np.repeat(indicator, bags.sizes, axis=0)
         labels = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0).argmax(axis=1)
         labels[~listed.any(axis=1)] = -1
-        if known is not None:
+        if known is not None:  # those of a class that is not listed went unnoticed
+            labels[known >= 0] = known[known >= 0]
             labels[known == len(self.classes_)] = -1
         return self._findings(labels, posterior)
 

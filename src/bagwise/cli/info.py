@@ -1,4 +1,4 @@
-"""`bagwise info`: what is in a file of bags or in a model file."""
+"""`bagwise info`: what is in a file of bags, in a model file, or in the folder of a run."""
 
 from __future__ import annotations
 
@@ -20,21 +20,28 @@ def info(
     files: tuple[Path, ...], format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Say what is in FILES: bags, instances, classes, and what may be wrong with them; or a model and its settings."""
+    """Say what is in FILES: bags, instances, classes, and what may be wrong with them; a model and its settings; or
+    the folder of a run, with the labels that somebody may have forgotten or made up."""
     from bagwise.io.model import is_model_file
     from bagwise.io.text import check_readable
+    from bagwise.workflow.manifest import NAME
 
     def one(path: Path) -> None:
-        check_readable(path)
-        if is_model_file(path):
-            facts = _model_facts(path)
+        doubtful: list[dict[str, Any]] = []
+        is_run = (path / NAME).is_file()
+        if is_run:
+            facts, doubtful = _run_facts(path)
         else:
-            facts = _data_facts(path, format_name, reader_options(labels_from, bag, features))
+            check_readable(path)
+            options = reader_options(labels_from, bag, features)
+            facts = _model_facts(path) if is_model_file(path) else _data_facts(path, format_name, options)
         if as_json:
-            click.echo(json.dumps(facts, ensure_ascii=False))
+            click.echo(json.dumps(facts | ({"doubtful_labels": doubtful} if is_run else {}), ensure_ascii=False))
         else:
             width = max(len(key) for key in facts)
             click.echo("\n".join(f"{key.replace('_', ' '):<{width}}  {_text(value)}" for key, value in facts.items()))
+            if doubtful:
+                click.echo(f"\n{_doubtful_table(doubtful)}")
 
     if len(files) == 1:
         one(files[0])
@@ -60,10 +67,47 @@ def _model_facts(path: Path) -> dict[str, Any]:
     model, about = load(path), read_about(path)
     classes = getattr(final_step(model), "classes_", None)
     facts = {"file": str(path), "kind": "model", **settings_of(model), **about}
+    facts |= {f"{name}_": rate for name, rate in rates_of(final_step(model)).items()}
     facts["bagwise"] = about["written_by"].get("bagwise")
     facts["classes"] = [] if classes is None else plain_value(classes)
     facts["steps"] = [type(step).__name__ for _, step in getattr(model, "steps", [])]
     return json.loads(json.dumps(facts, default=str))
+
+
+def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a run is, and the labels that may be wrong in it."""
+    from bagwise.io import load
+    from bagwise.pipeline import final_step
+    from bagwise.workflow.run import Run
+    from bagwise.workflow.version import MODEL_FILE, version_folder
+
+    with Run.open(path) as run:
+        dataset = run.material.dataset
+        final = final_step(load(version_folder(path, run.version) / MODEL_FILE))
+        facts = {
+            "file": str(path), "kind": "run", "medium": run.medium.name, "model": run.manifest["about"]["model"],
+            "version": run.version, "bags": len(dataset), "instances": dataset.bags.n_instances, "labels": run.labels,
+            "corrections": len(run.corrections()), "problems": len(run.problems),
+        }  # fmt: skip
+        return facts | rates_of(final), run.doubtful_labels()
+
+
+def rates_of(final: Any) -> dict[str, Any]:
+    """The rates of wrong labels that a fitted learner found or was given; nothing where it knows none."""
+    rates = {name: getattr(final, f"{name}_", None) for name in ("missed", "spurious")}
+    return {name: getattr(rate, "tolist", lambda rate=rate: rate)() for name, rate in rates.items() if rate is not None}
+
+
+def _doubtful_table(rows: list[dict[str, Any]]) -> str:
+    from bagwise.report.tables import format_table
+
+    headings = ("bag", "label", "which is", "in the bag", "instance", "it is that")
+    lines = [
+        (row["bag"], row["label"], row["kind"], f"{row['probability']:.2f}", str(row["instance"]),
+         f"{row['instance_probability']:.2f}")
+        for row in rows
+    ]  # fmt: skip
+    return format_table(headings, lines, right=(3, 4, 5))
 
 
 def _data_facts(path: Path, format_name: str | None, options: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,11 @@ unknown instance i carries required label j, ``free[i]`` the probability that it
 appear (the background class, or a label that a known instance carries already); each row sums to 1. A solver writes
 the posterior over `A` and `free` in place and returns the log-probability that the required labels all appear.
 
+Where labels may be wrong, a required label j may do without an instance: it needs one with probability ``need[j]``, 1
+where labels are right. The labels that need none are a random set, independent of the instances, that the union starts
+from; with need = 1 it is empty. A solver also writes ``pull[j]``, where asked for: by what share P would rise if label
+j never needed one, -need_j d log P / d need_j.
+
 Subsets of the k required labels are the integers 0 .. 2^k - 1, bit j for label j. Arrays over subsets are built and
 summed by doubling and halving, so that the inner loops run over contiguous memory and rounding errors grow with k,
 not with 2^k. Offsets into them are unsigned: a signed index may be negative (counted from the end), and the check for
@@ -17,7 +22,8 @@ from numba import njit
 INCLUSION_EXCLUSION, FORWARD_BACKWARD, FORWARD, SUBSTITUTION = 0, 1, 2, 3
 
 ERROR_BOUND = 1e-9  # inclusion-exclusion is kept where its certified error is below this,
-FEW_LABELS = 6  # or below a hundredth of it for so few labels, where the fall-back costs little
+FEW_LABELS = 6  # or below a hundredth of it for so few labels, where the fall-back costs little;
+FEW_LABELS_WRONG = 0.1  # a tenth of it where labels may be wrong, since free mass makes the fall-back more frequent
 UNDERFLOW = 1e-250  # rescaled probabilities below this have lost digits: go to logarithms
 TINY = 1e-150  # inclusion-exclusion divides by the mass of single labels: below this it is not tried
 UNIT_ROUNDOFF = 2.0**-53
@@ -72,12 +78,15 @@ def copy_normalized(q, q_free, n, k, A, free):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inclusion_exclusion(A, free, n, k, signed, sums, ratio, bound):
-    """P = sum over L of (-1)^(k - |L|) prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
+def _inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
+    """P = sum over L of w(L) F(L), F(L) = prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
+
+    The coefficient is w(L) = prod over j not in L of -need_j, which is (-1)^(k - |L|) where labels are right.
 
     Certificate: s_i(L) carries at most k roundings, the product over n instances n (k + 1), the division by s_i(L)
-    k + 1 and the halving sums k. Since A[i, j] / s_i(L) <= 1 for j in L, every numerator is wrong by at most
-    (n (k + 1) + 2 k + 4) u sum|F|, and so is P; a posterior by at most twice that over P.
+    k + 1 and the halving sums k; w(L) carries k more where some need_j < 1, and is exact elsewhere. Since
+    A[i, j] / s_i(L) <= 1 for j in L, every numerator is wrong by at most (n (k + 1) + 2 k + 4) u sum|w F| (3 k where
+    some need_j < 1), and so is P; a posterior by at most twice that over P. Rates make the bound smaller: |w| <= 1.
     """
     size = 1 << k
     smallest = 1.0
@@ -86,11 +95,15 @@ def _inclusion_exclusion(A, free, n, k, signed, sums, ratio, bound):
             smallest = min(smallest, A[i, j] + free[i])
     if smallest < TINY:
         return 0.0, False
-    signed[0] = 1.0 if k % 2 == 0 else -1.0
+    signed[0] = 1.0
+    inexact = 0
     for j in range(k):
-        half = np.uint64(1 << j)
+        half, factor = np.uint64(1 << j), -need[j]
+        if need[j] < 1.0:
+            inexact = k
         for t in range(half):
-            signed[half + t] = -signed[t]
+            signed[half + t] = signed[t]
+            signed[t] *= factor
     for i in range(n):
         _subset_sums(A, i, k, free[i], sums)
         for t in range(size):
@@ -100,8 +113,17 @@ def _inclusion_exclusion(A, free, n, k, signed, sums, ratio, bound):
         sums[t] = abs(signed[t])
     probability = _fold(ratio, np.uint64(0), np.uint64(size))
     total = _fold(sums, np.uint64(0), np.uint64(size))
-    if not 2.0 * (n * (k + 1) + 2 * k + 4) * UNIT_ROUNDOFF * total <= bound * probability:
+    if not 2.0 * (n * (k + 1) + 2 * k + 4 + inexact) * UNIT_ROUNDOFF * total <= bound * probability:
         return 0.0, False
+    if pull.size > 0:  # the sum over L without j is P less that over L with j
+        for t in range(size):
+            ratio[t] = signed[t]
+        for j in range(k - 1, 0, -1):
+            half = np.uint64(1 << j)
+            for t in range(half):
+                ratio[t] += ratio[half + t]
+            pull[j] = _fold(ratio, half, half) / probability - 1.0
+        pull[0] = ratio[1] / probability - 1.0
     for i in range(n):
         _subset_sums(A, i, k, free[i], sums)
         if sums[0] == 0.0:
@@ -117,6 +139,32 @@ def _inclusion_exclusion(A, free, n, k, signed, sums, ratio, bound):
         free[i] *= ratio[0] + ratio[1]
     _normalize_rows(A, free, n, k)
     return np.log(probability), True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _start_law(need, k, law):
+    """law[L] = probability that L is the set of labels that need no instance."""
+    law[0] = 1.0
+    for j in range(k):
+        half = np.uint64(1 << j)
+        for t in range(half):
+            law[half + t] = law[t] * (1.0 - need[j])
+            law[t] *= need[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pull_of_start(start, beta, k, pull):
+    """`pull` from the law of the start and the (scaled) probability of reaching all labels from each subset."""
+    together = 0.0
+    for t in range(1 << k):
+        together += start[t] * beta[t]
+    for j in range(k):
+        bit = np.uint64(1 << j)
+        gain = 0.0
+        for block in range(np.uint64(0), np.uint64(1 << k), bit + bit):
+            for t in range(block, block + bit):
+                gain += start[t] * (beta[t + bit] - beta[t])
+        pull[j] = gain / together
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -176,11 +224,11 @@ def _combine(alpha, beta, A, free, i, k, q, q_free):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward_backward(A, free, n, k, sums):
+def _forward_backward(A, free, n, k, need, sums, pull):
     """O(n k 2^k), positive terms only, rescaled at every instance; (log P, digits kept)."""
     size = 1 << k
     alpha = np.zeros((n + 1, size))
-    alpha[0, 0] = 1.0
+    _start_law(need, k, alpha[0])
     scale = 0.0
     for i in range(n):
         _subset_sums(A, i, k, free[i], sums)
@@ -204,6 +252,8 @@ def _forward_backward(A, free, n, k, sums):
         if _combine(alpha[i], old, A, free, i, k, q, q_free) < UNDERFLOW:
             return -np.inf, False
         _rescale(new, size)
+    if pull.size > 0:
+        _pull_of_start(alpha[0], beta[n % 2], k, pull)
     copy_normalized(q, q_free, n, k, A, free)
     return scale, True
 
@@ -219,14 +269,16 @@ def log_add(a, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_forward_backward(A, free, n, k):
+def log_forward_backward(A, free, n, k, need, pull):
     """Forward-backward on logarithms `A` and `free`: the last resort where rescaled probabilities underflow.
 
     Writes probabilities over `A` and `free`; returns log P, -inf for a bag that cannot be explained.
     """
     size = 1 << k
     alpha = np.full((n + 1, size), -np.inf)
-    alpha[0, 0] = 0.0
+    _start_law(need, k, alpha[0])
+    for t in range(size):
+        alpha[0, t] = np.log(alpha[0, t])
     for i in range(n):
         for t in range(size):
             if alpha[i, t] == -np.inf:
@@ -254,6 +306,14 @@ def log_forward_backward(A, free, n, k):
             A[i, j] = np.exp(mass[j] - result)
         free[i] = np.exp(mass[k] - result)
         beta = new
+    if pull.size > 0:
+        top = -np.inf
+        for t in range(size):
+            top = max(top, beta[t])
+            alpha[0, t] = np.exp(alpha[0, t])
+        for t in range(size):
+            beta[t] = np.exp(beta[t] - top)
+        _pull_of_start(alpha[0], beta, k, pull)
     _normalize_rows(A, free, n, k)
     return result
 
@@ -277,12 +337,10 @@ def _leave_one_out(alpha, A, i, free_mass, k, sums, rest):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _chain(A, free, n, k, skip, sums, alpha, spare):
+def _chain(A, free, n, k, skip, need, sums, alpha, spare):
     """Rescaled forward recursion over all instances but `skip`; result in `alpha`, returns the log of its scale."""
     size = 1 << k
-    for t in range(size):
-        alpha[t] = 0.0
-    alpha[0] = 1.0
+    _start_law(need, k, alpha)
     scale = 0.0
     for i in range(n):
         if i == skip:
@@ -299,25 +357,38 @@ def _chain(A, free, n, k, skip, sums, alpha, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(A, free, n, k, sums, method):
+def _chain_back(A, free, n, k, sums, beta, spare):
+    """Rescaled backward recursion over all instances; result in `beta`."""
+    size = 1 << k
+    for t in range(size):
+        beta[t] = 0.0
+    beta[size - 1] = 1.0
+    for i in range(n - 1, -1, -1):
+        _subset_sums(A, i, k, free[i], sums)
+        _backward_step(beta, spare, A, i, k, sums)
+        _rescale(spare, size)
+        for t in range(size):
+            beta[t] = spare[t]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(A, free, n, k, need, sums, method, pull):
     """The paper's algorithms: FORWARD re-runs the recursion without each instance (Algorithm 1,
     O(n^2 k 2^k)), SUBSTITUTION runs it once and removes each instance by substitution (Algorithm 2, O(n k 2^k))."""
     size = 1 << k
     alpha, spare, rest = np.empty(size), np.empty(size), np.empty(size)
-    scale = _chain(A, free, n, k, -1, sums, alpha, spare)
+    scale = _chain(A, free, n, k, -1, need, sums, alpha, spare)
     if scale == -np.inf or alpha[size - 1] <= UNDERFLOW:
         return -np.inf, False
     log_probability = scale + np.log(alpha[size - 1])
     q, q_free = np.empty((n, k)), np.empty(n)
     for i in range(n):
         if n == 1:
-            for t in range(size):
-                rest[t] = 0.0
-            rest[0] = 1.0
+            _start_law(need, k, rest)
         elif method == SUBSTITUTION:
             if not _leave_one_out(alpha, A, i, free[i], k, sums, rest):
                 return -np.inf, False
-        elif _chain(A, free, n, k, i, sums, rest, spare) == -np.inf:
+        elif _chain(A, free, n, k, i, need, sums, rest, spare) == -np.inf:
             return -np.inf, False
         total = free[i] * rest[size - 1]
         q_free[i] = total
@@ -326,19 +397,23 @@ def _forward(A, free, n, k, sums, method):
             total += q[i, j]
         if not total > UNDERFLOW:
             return -np.inf, False
+    if pull.size > 0:
+        _chain_back(A, free, n, k, sums, rest, spare)
+        _start_law(need, k, alpha)
+        _pull_of_start(alpha, rest, k, pull)
     copy_normalized(q, q_free, n, k, A, free)
     return log_probability, True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def factorized(A, free, n, k):
-    """prod_j (1 - prod_i (1 - A_ij)) as if labels appeared independently.
+def factorized(A, free, n, k, need, pull):
+    """prod_j (1 - need_j prod_i (1 - A_ij)) as if labels appeared independently.
 
     The weights written over `A` and `free` make X^T(q - p) the gradient of this approximation; they sum to 1 a row
     but may be slightly negative.
     """
     result = 0.0
-    pull = np.empty((n, k))
+    push = np.empty((n, k))
     for j in range(k):
         log_absent, sure = 0.0, False
         for i in range(n):
@@ -346,42 +421,56 @@ def factorized(A, free, n, k):
                 sure = True
             else:
                 log_absent += np.log1p(-A[i, j])
+        log_absent += np.log(need[j])
         present = 1.0 if sure else -np.expm1(log_absent)
         if present <= 0.0:
             return -np.inf
         result += np.log(present)
+        if pull.size > 0:
+            pull[j] = 0.0 if sure else np.exp(log_absent) / present
         for i in range(n):
-            pull[i, j] = 0.0 if sure else np.exp(log_absent) / (present * (1.0 - A[i, j]))
+            push[i, j] = 0.0 if sure else np.exp(log_absent) / (present * (1.0 - A[i, j]))
     for i in range(n):
         mean = 0.0
         for j in range(k):
-            mean += pull[i, j] * A[i, j]
+            mean += push[i, j] * A[i, j]
         for j in range(k):
-            A[i, j] *= 1.0 + pull[i, j] - mean
+            A[i, j] *= 1.0 + push[i, j] - mean
         free[i] *= 1.0 - mean
     return result
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def solve(A, free, n, k, may_be_free, method, bound, signed, sums, ratio):
-    """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept)."""
+def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, pull):
+    """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept).
+
+    `pull` is (k,) or longer, or (0,) where nobody asks for it.
+    """
     if k == 0:
         for i in range(n):
             free[i] = 1.0
         return 0.0, True
     if k > n:
-        return -np.inf, True
-    if k == 1 and not may_be_free:
+        n_strict = 0
+        for j in range(k):
+            n_strict += need[j] == 1.0
+        if n_strict > n:
+            return -np.inf, True
+    if k == 1 and not may_be_free and n > 0:
         for i in range(n):
             A[i, 0] = 1.0
+        if pull.size > 0:
+            pull[0] = 0.0
         return 0.0, True
     if method == INCLUSION_EXCLUSION:
-        strict = bound if k > FEW_LABELS else 0.01 * bound
-        result, done = _inclusion_exclusion(A, free, n, k, signed, sums, ratio, strict)
+        strict = bound
+        if k <= FEW_LABELS:
+            strict *= 0.01 if pull.size == 0 else FEW_LABELS_WRONG
+        result, done = _inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
     elif method in (FORWARD, SUBSTITUTION):
-        result, done = _forward(A, free, n, k, sums, method)
+        result, done = _forward(A, free, n, k, need, sums, method, pull)
     else:
         result, done = 0.0, False
     if done:
         return result, True
-    return _forward_backward(A, free, n, k, sums)
+    return _forward_backward(A, free, n, k, need, sums, pull)

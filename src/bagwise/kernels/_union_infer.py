@@ -84,7 +84,7 @@ def _gather(probabilities, logs, have_logs, rows, n, columns, k, width, A, free)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_in_logs(logs, n, k, width, A, free):
+def solve_in_logs(logs, n, k, width, need, A, free, pull):
     """`log_forward_backward` on the gathered logarithms, each row first normalised to its mass."""
     log_A, log_free = np.empty((n, k)), np.empty(n)
     for r in range(n):
@@ -97,7 +97,7 @@ def _solve_in_logs(logs, n, k, width, A, free):
         log_free[r] -= total
         for j in range(k):
             log_A[r, j] = logs[r, j] - total
-    result = log_forward_backward(log_A, log_free, n, k)
+    result = log_forward_backward(log_A, log_free, n, k, need, pull)
     if result > -np.inf:
         copy_normalized(log_A, log_free, n, k, A, free)
     return result
@@ -133,6 +133,7 @@ def infer(
     signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
     rows, columns = np.empty(most_rows, np.int64), np.empty(most_labels + 1, np.int64)
     covered = np.zeros(n_classes, np.bool_)
+    need, pull = np.ones(most_labels), np.empty(0)
     some_known, some_relaxed = known.size > 0, relaxed.size > 0
     for b in range(first, last):
         start, stop = offsets[b], offsets[b + 1]
@@ -174,15 +175,15 @@ def infer(
             likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
         if likelihood > -np.inf:
             if k > max_exact and k <= n:
-                likelihood += factorized(A, free, n, k)
+                likelihood += factorized(A, free, n, k, need, pull)
             else:
-                result, done = solve(A, free, n, k, width > k, method, bound, signed, sums, ratio)
+                result, done = solve(A, free, n, k, width > k, need, method, bound, signed, sums, ratio, pull)
                 if not done:
                     if not softmax:
                         for r in range(n):
                             for j in range(width):
                                 logs[r, j] = np.log(scores[rows[r], columns[j]])
-                    result = _solve_in_logs(logs, n, k, width, A, free)
+                    result = solve_in_logs(logs, n, k, width, need, A, free, pull)
                 likelihood += result
         log_likelihood[b] = likelihood
 

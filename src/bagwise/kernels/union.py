@@ -17,6 +17,7 @@ from bagwise.bags import as_indicator
 from bagwise.exceptions import ApproximationWarning, InputError
 from bagwise.kernels import _union_exact as exact_kernels
 from bagwise.kernels._union_infer import infer
+from bagwise.kernels._union_rates import infer_with_rates
 from bagwise.memory import check_allocation
 
 METHODS = {
@@ -27,6 +28,47 @@ METHODS = {
     "forward-substitution": exact_kernels.SUBSTITUTION,
 }
 MAX_EXACT_LABELS = 16
+WITHOUT_RATES = ("forward-substitution",)  # it divides by what rates make small, and cancels as it is
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How bag labels go wrong, one rate a column of the scores; the background's column is not looked at.
+
+    Attributes
+    ----------
+    missed : (c,) array
+        Probability that an instance of the class goes unnoticed by the person who lists the labels.
+    spurious : (c,) array
+        Probability that the label is listed though nothing noticed carries it.
+    """
+
+    missed: np.ndarray
+    spurious: np.ndarray
+
+    @classmethod
+    def of(cls, missed: Any, spurious: Any, n_columns: int) -> Rates | None:
+        """Rates given as numbers or as arrays of one a column; None where all of them are zero: labels are right."""
+        missed = as_rates("missed", missed, n_columns)
+        spurious = as_rates("spurious", spurious, n_columns)
+        return cls(missed, spurious) if missed.any() or spurious.any() else None
+
+
+def as_rates(name: str, given: Any, n: int) -> np.ndarray:
+    """(n,) rates from a number or an array of that length; an error names what cannot be one."""
+    try:
+        rates = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}={given!r} is no rate; pass a number in [0, 1), or an array of one a class.") from None
+    if rates.ndim > 1 or (rates.ndim == 1 and len(rates) != n):
+        raise InputError(f"{name} has shape {rates.shape} but there are {n} classes; pass one rate, or one a class.")
+    bad = np.flatnonzero(~((rates >= 0.0) & (rates < 1.0)))
+    if len(bad):
+        where = f" of class {bad[0]}" if rates.ndim else ""
+        raise InputError(
+            f"The rate {name}{where} must be in [0, 1), a share of the instances or labels; got {rates.flat[bad[0]]:g}."
+        )
+    return np.array(np.broadcast_to(rates, n))
 
 
 @dataclass(frozen=True)
@@ -105,8 +147,13 @@ class UnionProblem:
         method: str = "auto",
         max_exact_labels: int = MAX_EXACT_LABELS,
         n_threads: int = 1,
+        rates: Rates | None = None,
+        statistics: np.ndarray | None = None,
     ) -> np.ndarray:
         """Overwrite `scores` by the posterior (or posterior minus probability); returns the (n,) log-likelihoods.
+
+        With `rates`, labels may be wrong, and `statistics`, (n, 3), receives what the gradient in the rates is made of
+        (`bagwise.kernels._union_rates.infer_with_rates`).
 
         The bags are cut into `n_threads` pieces of about equal cost. Every bag is computed alone, so the result does
         not depend on the number of threads.
@@ -118,8 +165,18 @@ class UnionProblem:
                 f"{self.highest_column + 1} columns."
             )
         log_likelihood = np.empty(n_bags)
+        if rates is not None:
+            check_carries_rates(method)
+            statistics = np.empty((n_bags, 3)) if statistics is None else statistics
 
         def run(first: int, last: int) -> None:
+            if rates is not None:
+                infer_with_rates(
+                    scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
+                    self.relaxed, rates.missed, rates.spurious, first, last, METHODS[method],
+                    exact_kernels.ERROR_BOUND, max_exact_labels, residual, log_likelihood, statistics,
+                )  # fmt: skip
+                return
             infer(
                 scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
                 self.relaxed, first, last, METHODS[method], exact_kernels.ERROR_BOUND, max_exact_labels, residual,
@@ -148,12 +205,21 @@ def union_posterior(
     method: str = "auto",
     known: Any = None,
     max_exact_labels: int = MAX_EXACT_LABELS,
+    missed: Any = 0.0,
+    spurious: Any = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior of the instance labels of every bag, given that the bag's labels are exactly their union.
 
     For a bag with instances 1..n, label set Y and prior probabilities p_ic,
 
         P(Y) = sum over y in Y^n with union(y) = Y of prod_i p_{i, y_i},     q_ic = P(y_i = c | Y).
+
+    With rates, labels may be wrong: an instance of class c is noticed with probability 1 - mu_c, and a label that
+    nothing noticed carries is listed all the same with probability nu_c. With
+    s_i(L) = sum over c in L of (1 - mu_c) p_ic + sum over all c of mu_c p_ic + p_i0 (the background's),
+
+        P(Y) = prod over c not in Y of (1 - nu_c) *
+               sum over L in Y of prod over c in Y without L of (-(1 - nu_c)) * prod_i s_i(L).
 
     Parameters
     ----------
@@ -167,23 +233,27 @@ def union_posterior(
         Column of a class that may occur in any bag without being listed.
     method : {"auto", "inclusion-exclusion", "forward-backward", "forward", "forward-substitution"}
         "inclusion-exclusion" costs O(n 2^|Y|) and is used for a bag where its rounding error is certified to be below
-        1e-9 (1e-11 up to six labels), else "forward-backward", O(n |Y| 2^|Y|) and free of cancellation, takes
-        over. "forward" and
-        "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the latter cancels (about six digits survive on
-        ordinary bags). Where rescaled probabilities still underflow, logarithms are used. "auto" is
-        "inclusion-exclusion", and above `max_exact_labels` the factorised approximation
+        1e-9 (up to six labels 1e-11, with rates 1e-10), else "forward-backward", O(n |Y| 2^|Y|) and free of
+        cancellation, takes over. "forward" and "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the
+        latter cancels (about six digits survive on ordinary bags). Where rescaled probabilities still underflow,
+        logarithms are used. "auto" is "inclusion-exclusion", and above `max_exact_labels` the factorised approximation
         prod_c (1 - prod_i (1 - p_ic / s_i)), s_i the mass of row i on Y, with an `ApproximationWarning`.
     known : (m,) array of int or None
         Column of the instances whose label is known, -1 elsewhere.
     max_exact_labels : int
         With method "auto" only; other methods are always exact.
+    missed, spurious : float or (c,) array
+        mu and nu, in [0, 1); an array has an entry for every column, of which the background's is not looked at: a
+        background is never listed. Every method but "forward-substitution" carries them; above `max_exact_labels`
+        prod_c (1 - (1 - nu_c) prod_i (1 - (1 - mu_c) p_ic / s_i(Y))) approximates. An instance that is known to be of
+        a class that is not listed went unnoticed.
 
     Returns
     -------
     log_likelihood : (n,) array
         log P(Y) of each bag; -inf where no assignment gives exactly Y.
     posterior : (m, c) array
-        Rows sum to one; NaN in a bag of likelihood zero.
+        Rows sum to one; NaN in a bag of likelihood zero. With missed > 0 over all classes, not those of Y alone.
 
     Examples
     --------
@@ -197,14 +267,28 @@ def union_posterior(
     offsets = np.asarray(offsets, dtype=np.int64)
     known = None if known is None else np.asarray(known, dtype=np.int64)
     _check_arguments(proba, offsets, indicator, background, method, known)
+    rates = Rates.of(missed, spurious, proba.shape[1])
+    if rates is not None:
+        check_carries_rates(method)
     problem = UnionProblem.build(offsets, indicator, background, known)
     exact = max_exact_labels if method == "auto" else int(max(problem.n_labels.max(), 1))
     problem.check_memory(exact)
     warn_approximation(problem, exact)
-    log_likelihood = problem.infer_in_place(proba, softmax=False, residual=False, method=method, max_exact_labels=exact)
+    log_likelihood = problem.infer_in_place(
+        proba, softmax=False, residual=False, method=method, max_exact_labels=exact, rates=rates
+    )
     if np.any(problem.n_labels > exact):
         clean_approximation(proba)
     return log_likelihood, proba
+
+
+def check_carries_rates(method: str) -> None:
+    """Refuse a method that cannot infer with labels that may be wrong."""
+    if method in WITHOUT_RATES:
+        raise InputError(
+            f"method={method!r} cannot carry missed and spurious labels; use 'auto', 'inclusion-exclusion', "
+            "'forward-backward' or 'forward'."
+        )
 
 
 def clean_approximation(posterior: np.ndarray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bagwise.featurize.medium import Medium
 from bagwise.io.annotations.annotations import Annotations
@@ -30,6 +31,8 @@ class AnnotateResult:
         Files that an earlier run had finished.
     label_sets : dict
         Bag name to its labels, None where nobody labelled it.
+    doubtful : list of dict
+        Labels that somebody may have forgotten or made up, see `bagwise.workflow.doubtful`.
     """
 
     annotations: Annotations[Medium]
@@ -39,3 +42,4 @@ class AnnotateResult:
     form: str
     n_reused: int
     label_sets: dict[str, set[str] | None] = field(default_factory=dict)
+    doubtful: list[dict[str, Any]] = field(default_factory=list)

@@ -19,7 +19,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     -------
     dict
         ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict for each class), ``least_sure``
-        (rows, the least sure first), ``problems``, ``unexplained``, ``form``.
+        (rows, the least sure first), ``problems``, ``unexplained``, ``doubtful``, ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -46,6 +46,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         )[:N_LEAST_SURE],
         "problems": result.problems,
         "unexplained": result.unexplained,
+        "doubtful": result.doubtful,
         "form": result.form,
         "max_noise": annotations.max_noise,
     }

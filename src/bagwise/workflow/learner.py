@@ -19,6 +19,7 @@ DEFAULT_MODEL = "ored-background"
 RECIPE = "featurizer_"
 """Attribute of a trained model that says how media become its features; it is saved with the model."""
 WORDS = {"true": True, "false": False, "none": None, "null": None}
+RATES, LEARN = ("missed", "spurious"), "learn"  # settings that are a number or this word
 _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
     str: ((str,), "a word"),
@@ -108,7 +109,10 @@ def parse_value(name: str, given: Any, default: Any) -> Any:
             value = WORDS[given.casefold()] if given.casefold() in WORDS else json.loads(given)
         except ValueError:
             value = given
-    if type(default) in _KINDS and value is not None:
+    if name.rpartition("__")[2] in RATES:
+        if value != LEARN and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise InputError(f"The setting {name!r} must be a number in [0, 1), or {LEARN!r}; got {given!r}.")
+    elif type(default) in _KINDS and value is not None:
         allowed, expected = _KINDS[type(default)]
         if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             raise InputError(f"The setting {name!r} must be {expected}, got {given!r}.")

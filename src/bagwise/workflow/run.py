@@ -41,6 +41,7 @@ from bagwise.workflow.corrections import (
     some_of,
 )
 from bagwise.workflow.create import create_run
+from bagwise.workflow.doubtful import N_DOUBTFUL, doubtful_labels
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.find import Found, find_labels, finding_rows, with_said
 from bagwise.workflow.fit import fit_told
@@ -257,6 +258,10 @@ class Run:
             material = self.material
             self._told = put_together(material.dataset, material.sets, material.known, self._corrections()[0])
         return self._told
+
+    def doubtful_labels(self, n: int = N_DOUBTFUL) -> list[dict[str, Any]]:
+        """Labels that somebody may have forgotten or made up, at most `n` of each kind; see `workflow.doubtful`."""
+        return doubtful_labels(load(version_folder(self.path, self.version) / MODEL_FILE), self.told(), n)
 
     def result(self) -> AnnotateResult:
         """Annotations and all that the page and the command line tell of them."""
@@ -524,7 +529,7 @@ class Run:
         names = options["formats"] if formats is None else check_formats(formats, self.medium)
         result = self.result()
         outputs, problems = self._write_formats(result.annotations, names)
-        result = replace(result, problems=result.problems + problems)
+        result = replace(result, problems=result.problems + problems, doubtful=self.doubtful_labels())
         if not options["trained"] or self.version > 0:
             with atomic_write(self.path / MODEL_FILE) as file:
                 file.write((version_folder(self.path, self.version) / MODEL_FILE).read_bytes())

@@ -1,0 +1,220 @@
+"""Union inference with labels that may be wrong, against enumeration of all assignments and noticed subsets."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import oracles
+from bagwise.exceptions import ApproximationWarning, InputError
+from bagwise.kernels import union_posterior
+from bagwise.kernels.union import METHODS, Rates, UnionProblem
+from conftest import random_bags
+
+EXACT = 1e-12
+CARRYING = [method for method in METHODS if method != "forward-substitution"]
+
+
+def draw(seed, n_classes=5, largest=4, n_labels=4, background=None, with_known=False, concentration=1.0):
+    """Bags, class-wise rates, and known instances of any class."""
+    rng = np.random.default_rng(seed)
+    proba, offsets, Y = random_bags(rng, 3, n_classes, largest, n_labels, concentration)
+    if seed % 3 == 0:
+        Y[0] = 0  # nothing was listed
+    known = None
+    if with_known:
+        known = np.where(rng.random(offsets[-1]) < 0.3, rng.integers(0, n_classes, offsets[-1]), -1)
+    missed, spurious = rng.uniform(0, 0.9, n_classes), rng.uniform(0, 0.9, n_classes)
+    missed[rng.random(n_classes) < 0.2] = 0.0
+    spurious[rng.random(n_classes) < 0.2] = 0.0
+    return proba, offsets, Y, missed, spurious, known
+
+
+def check_against_enumeration(method, seed, background, with_known, **options):
+    proba, offsets, Y, missed, spurious, known = draw(seed, background=background, with_known=with_known, **options)
+    likelihood, expected, _ = oracles.union_with_rates(proba, offsets, Y, missed, spurious, background, known)
+    log_likelihood, posterior = union_posterior(
+        proba, offsets, Y, background=background, known=known, method=method, missed=missed, spurious=spurious
+    )
+    assert_allclose(np.exp(log_likelihood), likelihood, rtol=0, atol=EXACT)
+    finite = likelihood > 0
+    assert_allclose(log_likelihood[finite], np.log(likelihood[finite]), rtol=1e-9, atol=1e-10)
+    assert_allclose(posterior, expected, rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("with_known", [False, True], ids=["unknown", "known"])
+@pytest.mark.parametrize("background", [None, 2], ids=["plain", "background"])
+@pytest.mark.parametrize("method", CARRYING)
+def test_methods_equal_enumeration(method, background, with_known):
+    for seed in range(6):
+        check_against_enumeration(method, seed, background, with_known, concentration=[1.0, 0.3, 5.0][seed % 3])
+
+
+@pytest.mark.parametrize("method", CARRYING)
+def test_methods_equal_enumeration_at_the_largest_size(method):
+    check_against_enumeration(method, 1, 5, False, n_classes=6, largest=5, n_labels=4)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(CARRYING), st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_methods_equal_enumeration_on_any_bag(seed, method, with_background, with_known):
+    check_against_enumeration(method, seed, 0 if with_background else None, with_known, n_classes=4, largest=3)
+
+
+@pytest.mark.parametrize("background", [None, 0], ids=["plain", "background"])
+def test_all_label_sets_together_have_probability_one(background):
+    rng = np.random.default_rng(4)
+    n_classes = 6
+    proba = rng.dirichlet(np.ones(n_classes), 5)
+    missed, spurious = rng.uniform(0, 0.8, (2, n_classes))
+    columns = [c for c in range(n_classes) if c != background]
+    total = 0.0
+    for bits in itertools.product([0, 1], repeat=len(columns)):
+        Y = np.zeros((1, n_classes), dtype=np.uint8)
+        Y[0, columns] = bits
+        arguments = {"background": background, "missed": missed, "spurious": spurious}
+        total += float(np.exp(union_posterior(proba, [0, 5], Y, **arguments)[0][0]))
+    assert abs(total - 1.0) < EXACT
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("with_known", [False, True], ids=["unknown", "known"])
+def test_rates_of_zero_change_no_bit(method, with_known):
+    proba, offsets, Y, _, _, known = draw(2, with_known=with_known, background=1)
+    plain = union_posterior(proba, offsets, Y, background=1, known=known, method=method)
+    zero = union_posterior(
+        proba, offsets, Y, background=1, known=known, method=method, missed=0.0, spurious=np.zeros(5)
+    )
+    for one, other in zip(plain, zero, strict=True):
+        assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("method", CARRYING)
+def test_the_kernel_of_rates_at_zero_is_that_without(method):
+    proba, offsets, Y, _, _, known = draw(7, with_known=True, background=1)
+    problem = UnionProblem.build(offsets, Y, 1, known)
+    plain, other = proba.copy(), proba.copy()
+    expected = problem.infer_in_place(plain, softmax=False, residual=False, method=method)
+    nothing = Rates(np.zeros(5), np.zeros(5))
+    found = problem.infer_in_place(other, softmax=False, residual=False, method=method, rates=nothing)
+    assert_allclose(found, expected, rtol=EXACT)
+    assert_allclose(other, plain, rtol=0, atol=EXACT)
+
+
+def test_no_bag_is_infeasible_where_labels_may_be_spurious():
+    proba = np.random.default_rng(0).dirichlet(np.ones(5), 1)
+    ones = np.ones((1, 5), dtype=np.uint8)
+    assert np.isinf(union_posterior(proba, [0, 1], ones)[0][0])
+    for method in CARRYING:
+        log_likelihood, posterior = union_posterior(proba, [0, 1], ones, spurious=0.1, method=method)
+        likelihood, expected, _ = oracles.union_with_rates(proba, [0, 1], ones, np.zeros(5), np.full(5, 0.1))
+        assert_allclose(np.exp(log_likelihood), likelihood, rtol=1e-11)
+        assert_allclose(posterior, expected, rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("method", CARRYING)
+@pytest.mark.parametrize("with_known", [False, True], ids=["unknown", "known"])
+def test_gradients_in_scores_and_rates_equal_differences(method, with_known):
+    background, n_classes = 4, 5
+    for seed in range(5):
+        _, offsets, Y, _, _, known = draw(seed, background=background, with_known=with_known)
+        rng = np.random.default_rng(seed)
+        scores, logits = rng.normal(size=(offsets[-1], n_classes)), rng.normal(-1.0, 1.0, 2)
+        problem = UnionProblem.build(offsets, Y, background, known)
+
+        def value(scores, logits, problem=problem, statistics=None, residual=None):
+            missed, spurious = 1.0 / (1.0 + np.exp(-logits))
+            rates = Rates(np.full(n_classes, missed), np.full(n_classes, spurious))
+            out = scores.copy() if residual is None else residual
+            return problem.infer_in_place(
+                out, softmax=True, residual=True, method=method, rates=rates, statistics=statistics
+            ).sum()
+
+        residual, statistics = scores.copy(), np.empty((len(Y), 3))
+        value(scores, logits, statistics=statistics, residual=residual)
+        noticed, unnoticed, pull = statistics.sum(axis=0)
+        missed, spurious = 1.0 / (1.0 + np.exp(-logits))
+        gradient = [(1 - missed) * unnoticed - missed * noticed, spurious * pull]
+        step = 1e-5
+        for j in range(2):
+            shift = step * np.eye(2)[j]
+            slope = (value(scores, logits + shift) - value(scores, logits - shift)) / (2 * step)
+            assert_allclose(gradient[j], slope, rtol=1e-6, atol=1e-6)
+        for i, c in itertools.product(range(offsets[-1]), range(n_classes)):
+            shift = np.zeros_like(scores)
+            shift[i, c] = step
+            slope = (value(scores + shift, logits) - value(scores - shift, logits)) / (2 * step)
+            assert_allclose(residual[i, c], slope, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_sum_to_one_and_threads_change_nothing():
+    rng = np.random.default_rng(3)
+    proba, offsets, Y = random_bags(rng, 40, 8, 12, 6, 0.3)
+    problem, rates = UnionProblem.build(offsets, Y), Rates(np.full(8, 0.2), np.full(8, 0.05))
+    results = []
+    for n_threads in (1, 2, 3):
+        scores, statistics = np.log(proba), np.empty((len(Y), 3))
+        likelihood = problem.infer_in_place(
+            scores, softmax=True, residual=False, n_threads=n_threads, rates=rates, statistics=statistics
+        )
+        results.append((likelihood, scores, statistics))
+    assert_allclose(results[0][1].sum(axis=1), 1.0, rtol=1e-12)
+    for result in results[1:]:
+        for one, other in zip(results[0], result, strict=True):
+            assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("missed", [0.0, [0.3, 0.0, 0.0, 0.3]], ids=["spurious", "both"])
+def test_scores_far_apart_go_through_logarithms(missed):
+    scores = np.array([[0.0, -900.0, -950.0, -905.0], [0.0, -2000.0, -2001.0, -2003.0], [-800.0, 0.0, -1.0, -801.0]])
+    Y = np.array([[0, 1, 1, 0]], dtype=np.uint8)
+    rates = Rates.of(missed, 0.1, 4)
+    problem = UnionProblem.build(np.array([0, 3]), Y)
+    found = scores.copy()
+    likelihood = problem.infer_in_place(found, softmax=True, residual=False, rates=rates)
+    # all three in terms of ratios: row 0 of its columns 1.. lifted to where nothing underflows
+    lifted = np.exp(
+        scores
+        - np.where(np.arange(4) > 0, scores.max(axis=1, where=[False, True, True, True], initial=-np.inf)[:, None], 0)
+    )
+    if np.ndim(missed) == 0:
+        assert np.isfinite(likelihood).all()
+        lifted[:, 0] = 0.0
+        lifted /= lifted.sum(axis=1, keepdims=True)
+        _, expected, _ = oracles.union_with_rates(lifted, [0, 3], Y, np.zeros(4), np.full(4, 0.1))
+        assert_allclose(found, expected, rtol=0, atol=1e-10)
+    else:
+        proba = np.exp(scores - scores.max(axis=1, keepdims=True))
+        _, expected, _ = oracles.union_with_rates(proba, [0, 3], Y, rates.missed, rates.spurious)
+        assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+def test_the_approximation_carries_rates():
+    rng = np.random.default_rng(0)
+    proba, Y = rng.dirichlet(np.full(6, 0.3), 30), np.ones((1, 6), dtype=np.uint8)
+    exact_likelihood, exact = union_posterior(proba, [0, 30], Y, missed=0.1, spurious=0.1)
+    with pytest.warns(ApproximationWarning):
+        log_likelihood, posterior = union_posterior(proba, [0, 30], Y, missed=0.1, spurious=0.1, max_exact_labels=3)
+    assert_allclose(log_likelihood, exact_likelihood, atol=0.05)
+    assert np.abs(posterior - exact).max() < 0.05
+    assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"missed": -0.1}, "missed must be in"),
+        ({"spurious": 1.0}, "spurious must be in"),
+        ({"missed": [0.1, 0.2]}, "has shape"),
+        ({"missed": [0.1, 2.0, 0.1]}, "missed of class 1"),
+        ({"spurious": "learn"}, "no rate"),
+        ({"missed": np.nan}, "missed must be in"),
+        ({"missed": 0.1, "method": "forward-substitution"}, "cannot carry"),
+    ],
+)
+def test_bad_rates_are_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        union_posterior(np.full((2, 3), 1 / 3), [0, 2], [[1, 0, 1]], **arguments)
