@@ -96,7 +96,7 @@ class Page:
 
     def wait_label(self, place, label, told=None):
         """Wait until a row of the list bears a label."""
-        script = "return document.querySelector('#row-' + arguments[0] + ' .name').textContent === arguments[1]"
+        script = "return document.querySelector('#row-' + arguments[0] + ' .name')?.textContent === arguments[1]"
         self.wait(script, place, label, told=told)
 
     def choose(self, name, value):
@@ -328,14 +328,14 @@ def test_learns_again_and_labels_change(page_of, table):
     page.goes_to("Queue")
     page.choose("#order", "file")
     place = next(i for i, row in enumerate(after) if "was" in row and not row["checked"])
-    was = page.wait(
+    shown = page.wait(
         "document.querySelector('#list').scrollTop = 46 * arguments[0];"
         "const row = document.querySelector('#row-' + arguments[0]);"
-        "return row?.querySelector('.where').title === arguments[1] && row.querySelector('.was')?.textContent",
+        "if (row?.querySelector('.where').title !== arguments[1]) return null;"
+        "return ['.was', '.name'].map((name) => row.querySelector(name)?.textContent)",
         place, f"bag {after[place]['bag']}, instance {after[place]['instance']}",
     )  # fmt: skip
-    assert was == f"was {after[place]['was']}"
-    page.wait_label(place, after[place]["label"])
+    assert shown == [f"was {after[place]['was']}", after[place]["label"]]
     assert page.errors() == []
 
 
@@ -375,7 +375,11 @@ def test_reload_finds_all_as_it_was(page_of, sounds):
 def test_two_tabs_stay_in_step(page_of, sounds):
     page = page_of(sounds)
     first = page.driver.current_window_handle
-    address = page.driver.current_url.split("#")[0]
+    page.choose("#order", "file")  # the same in both, which the order that helps most need not be
+    page.wait("return location.hash.includes('order=file')")
+    page.press(Keys.HOME)
+    page.wait("return document.querySelector('#row-0.here')")
+    address = page.driver.current_url.split("#")[0] + "#queue?order=file"
     page.driver.switch_to.new_window("tab")
     page.open(address)
     second = page.driver.current_window_handle

@@ -300,11 +300,11 @@ export function soundStage() {
     element,
     update(show, of) {
       const sameFile = shown && show.file === shown.file;
-      const wasPlaying = playing && hearing.loop && row && keyOf(row) === keyOf(of);
-      if (!wasPlaying) stop();
+      const isSame = sameFile && keyOf(row) === keyOf(of); // labels around it changed: what one hears and sees goes on
+      if (!isSame) stop();
       shown = show;
       row = of;
-      view = { from: show.from, to: show.to };
+      if (!isSame) view = { from: show.from, to: show.to };
       if (!sameFile) {
         drawnView = null;
         image.hidden = true;

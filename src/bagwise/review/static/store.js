@@ -29,7 +29,9 @@ let sending = Promise.resolve();
 let pending = 0;
 let revision = null;
 let version = null;
+let spoken = 0; // what was sent so far: an answer of the server to an older question may not know of it
 let loads = 0;
+let isUntouched = true; // whether one has not moved or answered yet, so that rows may still change places
 
 export const on = (event, listener) => ((listeners[event] ??= []).push(listener), listener);
 export const emit = (event, ...given) => (listeners[event] ?? []).forEach((listener) => listener(...given));
@@ -81,6 +83,7 @@ const ask = (offset, limit) => get("/api/instances", { ...store.query, offset, l
 // Work the order out again. What one stands on stays, if it is still in the list.
 export async function load({ keep = true } = {}) {
   const mine = ++loads;
+  const before = spoken;
   const first = await ask(0, FIRST);
   if (mine !== loads) return;
   setRows(first.instances.map(intern), first.total);
@@ -88,11 +91,13 @@ export async function load({ keep = true } = {}) {
   const waits = keep && store.at !== null && !store.places.has(store.at) && first.total > FIRST;
   if (!waits) settle(keep);
   emit("rows");
+  if (spoken !== before) revision = null; // the next heartbeat looks once more
   if (first.total <= FIRST) return;
   const rest = await ask(FIRST, MOST - FIRST);
   if (mine !== loads) return;
   const seen = store.places;
   setRows([...store.rows, ...rest.instances.filter((row) => !seen.has(keyOf(row))).map(intern)], rest.total);
+  if (spoken !== before) revision = null;
   if (waits) settle(keep);
   emit("rows");
 }
@@ -106,8 +111,13 @@ function settle(keep) {
 // Take over what others did without moving anything under one's hands.
 async function refresh() {
   const mine = loads;
+  const before = spoken;
   const fresh = await ask(0, Math.min(MOST, Math.max(FIRST, store.rows.length + 50)));
   if (mine !== loads) return;
+  if (spoken !== before) {
+    revision = null; // once more with the next heartbeat
+    return;
+  }
   const came = fresh.instances.map(intern);
   const keys = new Set(came.map(keyOf));
   const stays = store.rows.filter((row) => keys.has(keyOf(row)) || row.sending || keyOf(row) === store.at || row.mine);
@@ -117,6 +127,7 @@ async function refresh() {
 }
 
 export function goTo(key, { quiet = false } = {}) {
+  isUntouched = false;
   if (key === store.at) return;
   store.at = key;
   emit("at", quiet);
@@ -174,6 +185,7 @@ function apply(entry) {
 // One after the other, so that the file holds answers in the order they were given.
 function send(job) {
   pending += 1;
+  spoken += 1;
   const result = sending.then(job);
   const over = () => {
     pending -= 1;
@@ -184,7 +196,7 @@ function send(job) {
 
 function took(reply) {
   // other changes came in between: the next heartbeat brings them
-  if (typeof reply.revision === "number" && (revision === null || reply.revision <= revision + 1))
+  if (typeof reply.revision === "number" && revision !== null && reply.revision <= revision + 1)
     revision = reply.revision;
 }
 
@@ -194,6 +206,7 @@ export function answer(rows, label) {
   if (label && !store.run.labels.some((known) => known.name === label)) addLabel(label);
   rows.forEach((row) => (row.sending = (row.sending ?? 0) + 1));
   store.answered += rows.length;
+  isUntouched = false;
   done.push(entry);
   apply(entry);
   const corrections = rows.map(({ bag, instance }) => ({ bag, instance, label }));
@@ -291,6 +304,8 @@ async function pulse() {
   try {
     if (learned)
       await load({ keep: !current()?.checked }); // what was answered is no place to go on from
+    else if (moved && isUntouched && store.query.order === "useful")
+      await load({ keep: false }); // an order that came late
     else if (moved || unknown) await refresh();
     if (moved || learned || unknown) emit("revised");
   } catch (error) {
@@ -322,6 +337,7 @@ export function readAddress() {
     store.query[name] = given.get(name) ?? (name === "order" ? "useful" : "");
   if (!(store.query.order in T.orders)) store.query.order = "useful";
   store.at = given.get("at") ?? store.at;
+  isUntouched &&= store.at === null;
   store.wall = { label: given.get("wall") ?? "", order: given.get("sure") ?? "unsure", all: given.get("all") ?? "" };
   store.search = given.get("search") ?? "";
 }
