@@ -142,7 +142,7 @@ def test_an_order_that_takes_long_is_told_of_when_it_is_there(review, monkeypatc
 
     go = threading.Event()
     monkeypatch.setattr(module, "WAIT", 0.01)
-    monkeypatch.setattr(module, "query_order", lambda *a, **k: go.wait(30) and np.arange(5)[::-1])
+    monkeypatch.setattr(module, "ask_order", lambda *a, **k: go.wait(30) and np.arange(5)[::-1])
     first = review.instances(Choice(order="useful"), 5)
     assert first["instances"] == review.instances(Choice(order="least-sure"), 5)["instances"]
     go.set()
