@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def _print_soundscape(console: Any, result: Any) -> None:
     folder = result.page.parent
     console.print(f"wrote Raven, Audacity, BirdNET, Label Studio and long tables to {folder}")
     console.print(f"open {result.page.resolve().as_uri()}")
+    console.print(f"put it right on a page of your own machine: {sys.argv[0]} review {folder}")
 
 
 def _percent(part: int, whole: int) -> str:
