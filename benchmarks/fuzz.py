@@ -30,7 +30,8 @@ from typing import Any
 import click
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import Bags
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import BagwiseError
 
 SECONDS = 10

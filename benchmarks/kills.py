@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bagwise
 from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
 from bagwise.workflow.fit import fit_dataset

@@ -20,9 +20,10 @@ import numpy as np
 from scipy.spatial.distance import directed_hausdorff
 from sklearn.svm import SVC
 
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import Bags
 from bagwise.classification import MIMLBoost, mimlboost
 from bagwise.classification import _m3miml_dual as dual
+from bagwise.dataset import BagDataset
 from bagwise.kernels.hausdorff import hausdorff_distances
 from bagwise.solvers.frank_wolfe import maximize_svm_dual
 from benchmarks.common import load_real, show, with_ratio

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from bagwise.bags import BagDataset, Bags, rows_of
+from bagwise.bags import Bags
 from bagwise.catalog import make_model
+from bagwise.dataset import BagDataset, rows_of
 from bagwise.datasets import load_npz
 from bagwise.exceptions import InfeasibleBagWarning
 from bagwise.featurize import AudioSettings, ImageSettings, featurize_audio, featurize_images

@@ -13,7 +13,8 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import train_test_split
 
 from bagwise import BagDataset, Bags
-from bagwise.bags import as_bags, as_column, as_indicator, columns_of, offsets_of, rows_of
+from bagwise.bags import as_bags, as_indicator, offsets_of
+from bagwise.dataset import as_column, columns_of, rows_of
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
 

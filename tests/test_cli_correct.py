@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from bagwise import Run, write_dataset
-from bagwise.bags import BagDataset
 from bagwise.cli import main
+from bagwise.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags, make_soundscape
 
 

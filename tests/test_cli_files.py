@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import bagwise
-from bagwise.bags import BagDataset
 from bagwise.cli import main
+from bagwise.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
 from bagwise.io.model import read_about

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.bags import rows_of
+from bagwise.dataset import rows_of
 from bagwise.datasets import draw_letters, letter_features, make_letter_bags
 from bagwise.datasets.letter_drawing import FONTS, draw_with_fonts
 from bagwise.datasets.letter_features import FEATURE_NAMES, FEATURE_RANGES, measure_letters

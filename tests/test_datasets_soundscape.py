@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from bagwise.bags import rows_of
+from bagwise.dataset import rows_of
 from bagwise.datasets import make_soundscape
 from bagwise.exceptions import InputError
 from bagwise.featurize import featurize_audio

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import ShortTimeFFT
 
-from bagwise.bags import rows_of
+from bagwise.dataset import rows_of
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize import AudioSettings, featurize_audio
 from bagwise.featurize.audio import find_syllables, piece_name, read_audio

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bagwise.bags import rows_of
+from bagwise.dataset import rows_of
 from bagwise.exceptions import FormatError
 from bagwise.featurize import SeriesSettings, featurize_series
 from bagwise.featurize.series import FREQUENCY_STATISTICS, TIME_STATISTICS, stretch_features

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bagwise.bags import rows_of
+from bagwise.dataset import rows_of
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize import TextSettings, featurize_texts
 from bagwise.featurize.stemming import stem

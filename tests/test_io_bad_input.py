@@ -18,8 +18,9 @@ import scipy.io.arff
 import scipy.sparse as sp
 from click.testing import CliRunner
 
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import Bags
 from bagwise.cli import main
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import BagwiseError, FormatError, MemoryLimitError
 from bagwise.io.data.arff import read_arff
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bagwise.bags import BagDataset, Bags, columns_of, offsets_of, rows_of
+from bagwise.bags import Bags, offsets_of
+from bagwise.dataset import BagDataset, columns_of, rows_of
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.csv_long import write_csv_pieces
 from bagwise.io.data.formats import (

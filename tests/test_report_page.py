@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from PIL import Image
 
-from bagwise.bags import rows_of
+from bagwise.dataset import rows_of
 from bagwise.featurize import AudioSettings
 from bagwise.featurize.audio import read_audio
 from bagwise.report.page import check_page_can_be_made, choose_pieces, draw_piece, write_page

@@ -14,7 +14,8 @@ import pytest
 
 import bagwise
 from bagwise import Run, write_dataset
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import Bags
+from bagwise.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags, make_letter_bags, make_soundscape
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.matching import match_events

@@ -10,7 +10,7 @@ from bagwise._version import __version__
 
 _NAMES = {
     "Bags": "bagwise.bags",
-    "BagDataset": "bagwise.bags",
+    "BagDataset": "bagwise.dataset",
     "ORedLogisticRegression": "bagwise.annotation",
     "SupportInstanceMachine": "bagwise.annotation",
     "M3MIML": "bagwise.classification",

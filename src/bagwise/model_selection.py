@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator, GridSearchCV, GroupKFold, KFold
 
 from bagwise import metrics
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.label_forms import encode_labels
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags, as_column, offsets_of
+from bagwise.bags import Bags, offsets_of
+from bagwise.dataset import BagDataset, as_column
 from bagwise.datasets.letter_drawing import draw_with_fonts
 from bagwise.datasets.letter_features import FEATURE_NAMES, letter_features
 from bagwise.exceptions import InputError

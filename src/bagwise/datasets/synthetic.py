@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags, offsets_of
+from bagwise.bags import Bags, offsets_of
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.memory import check_allocation
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
 from bagwise.catalog import make_model
+from bagwise.dataset import BagDataset
 from bagwise.datasets import draw_letters, make_letter_bags
 from bagwise.io import save
 from bagwise.io.tables import write_csv

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info
 from bagwise.featurize.files import FileBags

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import BagDataset, Bags, Places, as_column, offsets_of
+from bagwise.bags import Bags, offsets_of
+from bagwise.dataset import BagDataset, Places, as_column
 from bagwise.exceptions import FormatError, InputError
 
 

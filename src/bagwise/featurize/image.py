@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.gradients import gradient_histograms

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
 from bagwise.featurize.pictures import Picture

@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise._version import __version__
-from bagwise.bags import BagDataset, rows_of
 from bagwise.clustering import M3IC
+from bagwise.dataset import BagDataset, rows_of
 from bagwise.exceptions import InputError
 from bagwise.io.files import atomic_write
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 
 N_SHOWN = 5  # names of bags that are listed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.io.files import atomic_write
 
 RIGHT, WRONG = "#1a7f37", "#c62828"

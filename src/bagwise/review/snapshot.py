@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, as_column
+from bagwise.dataset import BagDataset, as_column
 from bagwise.featurize.medium import Medium
 from bagwise.review.errors import MissingError, RequestError
 from bagwise.workflow.find import INDUCTIVE, TRANSDUCTIVE, Found

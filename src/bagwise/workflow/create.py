@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bagwise.bags import rows_of
+from bagwise.dataset import rows_of
 from bagwise.exceptions import InputError
 from bagwise.io.annotations import Annotations, check_formats, formats_of, read_marks
 from bagwise.io.annotations.compare import compare_marks

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags, as_column
+from bagwise.bags import Bags
 from bagwise.base import Findings
+from bagwise.dataset import BagDataset, as_column
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.io.results import Piece
 from bagwise.pipeline import bag_tags, final_step

@@ -13,7 +13,7 @@ import scipy
 import scipy.sparse as sp
 
 from bagwise._version import __version__
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.io.checkpoint import Checkpoint, fingerprint
 from bagwise.model_selection import search_by_rank_loss

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.files import FileBags, assemble
 from bagwise.featurize.media import MEDIA, check_medium, find_files, guess_medium, list_files

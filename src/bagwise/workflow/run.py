@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import as_column
+from bagwise.dataset import as_column
 from bagwise.exceptions import InputError
 from bagwise.featurize.media import check_medium
 from bagwise.io import load, save

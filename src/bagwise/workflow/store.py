@@ -17,7 +17,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from bagwise._version import __version__
-from bagwise.bags import as_column
+from bagwise.dataset import as_column
 from bagwise.exceptions import FormatError
 from bagwise.featurize.files import FileBags
 from bagwise.io.files import atomic_write, is_storable, read_archive, write_archive

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags, offsets_of
+from bagwise.bags import Bags, offsets_of
 from bagwise.base import sort_classes
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.workflow.corrections import ABSENT, PRESENT, Correction
 

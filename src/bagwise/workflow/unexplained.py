@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bagwise.bags import as_column
+from bagwise.dataset import as_column
 from bagwise.io.annotations import Annotations
 from bagwise.report.result import Problem
 from bagwise.workflow.find import Found

@@ -15,8 +15,9 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import Bags
 from bagwise.columns import check_features
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.long import dense_features, feature_names_of, unique_names
 from bagwise.io.files import atomic_write

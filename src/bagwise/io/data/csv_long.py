@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError
 from bagwise.io.data.long import (
     BAG,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
 from bagwise.columns import Columns, is_missing, place_in_table
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.io.data.long import LongTable, encode_label_lists, to_dataset
 from bagwise.io.labels import LIST_MARK

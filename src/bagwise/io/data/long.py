@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import BagDataset, Bags, Places, columns_of, group_rows, rows_of
+from bagwise.bags import Bags, group_rows
 from bagwise.columns import Where, check_features
+from bagwise.dataset import BagDataset, Places, columns_of, rows_of
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.labels import NAME_HEADINGS, LabelTable
 from bagwise.io.tables import plain_value

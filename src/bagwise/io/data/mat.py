@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import BagDataset, Bags, group_rows
+from bagwise.bags import Bags, group_rows
 from bagwise.columns import check_features
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.long import dense_features
 from bagwise.io.data.mat_check import check_mat

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.bags import BagDataset
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.csv_long import parse_numbers
 from bagwise.io.data.long import LongTable, check_bare, dense_features, feature_names_of, to_dataset, unique_names

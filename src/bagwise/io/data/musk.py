@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.bags import BagDataset, as_column
+from bagwise.dataset import BagDataset, as_column
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.csv_long import parse_numbers
 from bagwise.io.data.long import LongTable, check_bare, dense_features, to_dataset, unique_names

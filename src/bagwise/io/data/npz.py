@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset, Bags, as_indicator, offsets_of
+from bagwise.bags import Bags, as_indicator, offsets_of
 from bagwise.base import check_finite
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.long import dense_features, has_names, has_unlabelled
 from bagwise.io.files import atomic_write

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
 from bagwise.columns import import_pyarrow
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError
 from bagwise.io.data.long import (
     LABEL_PREFIX,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import BagDataset
 from bagwise.columns import import_pyarrow
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.io.data.long import (
     BAG,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bagwise.bags import BagDataset, Bags
+from bagwise.bags import Bags
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.csv_long import write_csv_pieces
 from bagwise.io.data.formats import find_format, format_for_writing, guess_format, read_described, write_dataset
