@@ -256,6 +256,7 @@ AUDIO = Medium(
     picture_length=_picture_length,
     stages=draw_stages,
     timed=True,
+    shown_as="sound",
 )
 
 

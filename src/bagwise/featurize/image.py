@@ -255,6 +255,7 @@ IMAGE = Medium(
     ),
     draw=draw_image,
     stages=draw_stages,
+    shown_as="image",
 )
 
 

@@ -74,6 +74,8 @@ class Medium:
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
     stages : function of path, folder, settings, start and number of pieces, or None
         Draws the stages of a file into the folder; gives lines of text that say what was found and written.
+    shown_as : {"sound", "image", "text", "series", ""}
+        What the review page shows and plays it as; "" where there is nothing to see or hear.
     timed : bool
         Whether the info of a file tells its seconds.
     """
@@ -96,6 +98,7 @@ class Medium:
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
     stages: Callable[[Path, Path, Any, float, int], Iterator[str]] | None = None
+    shown_as: str = ""
     timed: bool = False
 
     def __repr__(self) -> str:

@@ -212,6 +212,7 @@ SERIES = Medium(
     ),
     draw=draw_series,
     timed=True,
+    shown_as="series",
 )
 
 

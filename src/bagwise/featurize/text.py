@@ -188,6 +188,7 @@ TEXT = Medium(
     formats=("csv", "parquet", "spans", "label-studio"),
     label_studio=LabelStudio("text", "labels", "Text", "Labels", value=_mark_value, holds_text=True),
     draw=draw_text,
+    shown_as="text",
 )
 
 

@@ -91,7 +91,7 @@ class MediaStore:
 
     def sound(self, name: str) -> AudioInfo:
         """Rate and length of a recording."""
-        self._require("audio", "a recording")
+        self._require("sound", "a recording")
         path = self.path(name)
         return self._kept(("info", name), path, lambda: audio_info(path), lambda made: 64)
 
@@ -217,11 +217,11 @@ class MediaStore:
         """PNG of one instance for the wall of many."""
         path = self.path(name)
         key = ("thumb", name, size, *(repr(place.get(key)) for key in self.medium.places))
-        if self.medium.name == "audio":
+        if self.medium.shown_as == "sound":
             return self._kept(key, path, lambda: self._sound_thumb(name, place, size))
-        if self.medium.name == "image":
+        if self.medium.shown_as == "image":
             return self._kept(key, path, lambda: self._image_thumb(path, place, size))
-        if self.medium.name == "series":
+        if self.medium.shown_as == "series":
             return self._kept(key, path, lambda: self._series_thumb(name, place, size))
         raise MissingError(f"There is no small picture of {self.medium.instances}; show the text.")
 
@@ -275,8 +275,8 @@ class MediaStore:
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
-    def _require(self, medium: str, what: str) -> None:
-        if self.medium.name != medium:
+    def _require(self, kind: str, what: str) -> None:
+        if self.medium.shown_as != kind:
             raise MissingError(f"This run is of {self.medium.name}, so there is no such thing as {what} in it.")
 
     def _kept(

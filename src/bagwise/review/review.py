@@ -119,7 +119,7 @@ class Review:
             "version": now.version,
             "revision": now.revision,
             "has_media": run.media.exists(),
-            "kinds": {"play": medium.name == "audio", "picture": medium.name in ("audio", "image", "series")},
+            "kinds": {"play": medium.shown_as == "sound", "picture": medium.shown_as in ("sound", "image", "series")},
             "problems": [message if name in message else f"{name}: {message}" for name, message in run.problems],
         }
 

@@ -28,7 +28,7 @@ def show_instance(
     if (start is None) != (end is None) or (start is not None and end is not None and not start < end):
         raise RequestError("from and to are given both or not at all, and to is the later one.")
     file = now.places.files[now.places.file_of[row]]
-    show = {"audio": _sound, "image": _image, "text": _text, "series": _series}.get(media.medium.name)
+    show = {"sound": _sound, "image": _image, "text": _text, "series": _series}.get(media.medium.shown_as)
     if show is None:
         return _nothing(now, row, "Bags of a table have nothing to see or hear; these are their features.")
     try:
