@@ -258,7 +258,15 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Ends quietly on the signals that ask it to."""
+    """Says when it answers, which is after it has learned to end quietly on the signals that ask it to."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -288,6 +296,4 @@ def serve(review: Review, listener: socket.socket, guard: Guard, ready: Callable
         make_app(review, guard), http="h11", ws="none", lifespan="off", log_level="error", access_log=False,
         server_header=False, timeout_graceful_shutdown=3, timeout_keep_alive=30, h11_max_incomplete_event_size=65536,
     )  # fmt: skip
-    server = _Server(config)
-    ready()
-    server.run(sockets=[listener])
+    _Server(config, ready).run(sockets=[listener])
