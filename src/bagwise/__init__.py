@@ -38,6 +38,7 @@ _MODULES = (
     "pipeline",
     "preprocessing",
     "report",
+    "scale",
     "workflow",
 )
 

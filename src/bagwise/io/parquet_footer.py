@@ -21,8 +21,8 @@ _INTEGERS = (4, 5, 6)
 _ROW_GROUPS, _COLUMNS, _META_DATA, _PATH, _NUM_VALUES = 4, 1, 3, 3, 5
 
 
-def count_values(path: Path) -> dict[str, int]:
-    """Number of leaf values of every top-level column, by name, summed over the row groups."""
+def read_footer(path: Path) -> bytes:
+    """The bytes of the footer, which say where everything in the file is."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(size - 8, 0))
@@ -31,7 +31,12 @@ def count_values(path: Path) -> dict[str, int]:
         if length + 8 > size:
             raise FormatError(f"{path}: it does not end as a parquet file; it is cut off or damaged.")
         file.seek(size - 8 - length)
-        raw = file.read(length)
+        return file.read(length)
+
+
+def count_values(path: Path) -> dict[str, int]:
+    """Number of leaf values of every top-level column, by name, summed over the row groups."""
+    raw = read_footer(path)
     try:
         footer = _Compact(raw).struct(0)
         counts: dict[str, int] = {}

@@ -1,0 +1,5 @@
+"""More data than memory: pieces of bags from disk, and fits that sum over them."""
+
+from bagwise.scale.source import BagSource
+
+__all__ = ["BagSource"]

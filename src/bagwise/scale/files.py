@@ -1,0 +1,163 @@
+"""Parquet files that are one source: which are meant, whether they go together, where they are cut into pieces."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import offsets_of
+from bagwise.exceptions import FormatError, InputError
+from bagwise.io.data.parquet_parts import FileOutline, ParquetParts
+from bagwise.io.text import check_readable
+from bagwise.memory import memory_limit
+
+ENDINGS = (".parquet", ".pq")
+PIECE_BYTES = 64 * 2**20  # of features; larger pieces save nothing any more
+SHARE_OF_MEMORY = (
+    12  # pieces of features that a fit may hold in one form or another: read, scaled, scored, the next one
+)
+_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def parse_memory(given: int | float | str) -> int:
+    """Bytes, from a number or from text such as 2GB, 500M or 1.5 GiB."""
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(I?B)?\s*", str(given).upper())
+    try:
+        size = int(float(match[1]) * _SIZES[match[2]]) if match else 0
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise InputError(f"{given!r} is no amount of memory; write a number of bytes, or 500MB, 2GB, 1.5GB.")
+    return size
+
+
+def piece_bytes(memory: int | str | None) -> int:
+    """Bytes of features in a piece, so that a fit keeps within the memory."""
+    return min((memory_limit() if memory is None else parse_memory(memory)) // SHARE_OF_MEMORY, PIECE_BYTES)
+
+
+def find_files(paths: Any) -> list[Path]:
+    """The parquet files that are meant: of names, folders and patterns, each once, in order."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found: list[Path] = []
+    for one in given:
+        path = Path(one)
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix.casefold() in ENDINGS)
+            if not inside:
+                raise FormatError(f"{path}: the folder holds no parquet file; name the files, or convert them first.")
+        elif not path.exists() and glob.has_magic(str(one)):
+            inside = sorted(Path(file) for file in glob.glob(str(one), recursive=True))
+            if not inside:
+                raise FormatError(f"{one}: no file has such a name; check the pattern.")
+        else:
+            inside = [check_readable(path)]
+        found += inside
+    if not found:
+        raise InputError("No file was named; give at least one parquet file.")
+    return list(dict.fromkeys(found))
+
+
+def count_features(file: ParquetParts) -> int:
+    if file.form == "long":
+        return len(file.roles.features)
+    return next(file.bags(0, [(1, file.first_size())])).n_features
+
+
+def check_same_columns(first: ParquetParts, file: ParquetParts) -> None:
+    """All files of a source have the same columns of the same kinds, in whatever order those of features stand."""
+    kinds = [{h: str(f.schema.field(h).type) for h in f.headings if not _is_feature(f, h)} for f in (first, file)]
+    names = [f.feature_names for f in (first, file)]
+    if first.form == file.form and kinds[0] == kinds[1] and names[0] == names[1]:
+        return
+    if first.form != file.form:
+        what = f"it has {file.form} rows, the first file {first.form} ones"
+    else:
+        own, others = ({*kind, *(name or ())} for kind, name in zip(kinds, names, strict=True))
+        differing = sorted(own ^ others) or sorted(h for h in kinds[0] if kinds[0][h] != kinds[1].get(h)) or ["order"]
+        what = f"its columns differ from those of the first file, {first.path}, in {', '.join(differing[:5])}"
+    raise FormatError(f"{file.path}: {what}; all files of one source have the same columns.")
+
+
+def _is_feature(file: ParquetParts, heading: str) -> bool:
+    return file.headings.index(heading) in file.roles.features
+
+
+def check_distinct(files: Sequence[ParquetParts], outlines: Sequence[FileOutline]) -> None:
+    """No bag is in two files, or in two places of one."""
+    keys = np.concatenate([outline.keys for outline in outlines])
+    if not len(keys):
+        return
+    order = np.lexsort((keys[:, 1], keys[:, 0]))
+    same = np.flatnonzero((keys[order[1:]] == keys[order[:-1]]).all(axis=1))
+    if not len(same):
+        return
+    starts = offsets_of([len(outline.keys) for outline in outlines])
+    bags = sorted(order[same[0] : same[0] + 2].tolist())
+    (one, first), (other, second) = (
+        (f := int(np.searchsorted(starts, bag, side="right")) - 1, int(outlines[f].first_rows[bag - starts[f]]))
+        for bag in bags
+    )
+    name = files[other].bag_name_at(second)
+    if one == other:
+        raise FormatError(
+            f"{files[one].path}, row {second + 1}: the bag {name!r} began at row {first + 1} and was left; sort the "
+            "rows by bag, so that the file can be read in pieces."
+        )
+    raise FormatError(
+        f"{files[other].path}, row {second + 1}: the bag {name!r} is also in {files[one].path}, row {first + 1}; put "
+        "all rows of a bag into one file, or name the bags differently if they are not the same."
+    )
+
+
+def join_labels(files: Sequence[ParquetParts], outlines: Sequence[FileOutline]) -> tuple[list[Any], np.ndarray | None]:
+    """Classes of all files in one order, and the labels of all bags."""
+    named = [file.class_names for file in files]
+    for file, names in zip(files, named, strict=True):
+        if (names is None) != (named[0] is None) or set(names or ()) != set(named[0] or ()):
+            lost = sorted(map(str, set(names or ()) ^ set(named[0] or ())))[:5]
+            raise FormatError(
+                f"{file.path}: its metadata names other classes than those of {files[0].path} ({', '.join(lost)}); "
+                "make the files with the same classes."
+            )
+    if files[0].roles.one_hot:
+        class_names = list(outlines[0].labels)
+    elif named[0] is not None:
+        class_names = list(named[0])
+    else:
+        class_names = sorted(
+            {label for outline in outlines for label in outline.labels}, key=lambda label: (str(type(label)), label)
+        )
+    if not files[0].has_labels:
+        return class_names, None
+    column = {label: c for c, label in enumerate(class_names)}
+    Y = np.zeros((sum(len(outline.sizes) for outline in outlines), len(class_names)), dtype=np.uint8)
+    first = 0
+    for outline in outlines:
+        code = np.array([column[label] for label in outline.labels], dtype=np.int64)
+        bag = first + np.repeat(np.arange(len(outline.sizes)), outline.n_listed)
+        Y[bag, code[outline.listed]] = 1
+        first += len(outline.sizes)
+    return class_names, Y
+
+
+def cut_rows(outline: FileOutline, file: ParquetParts, most: int) -> np.ndarray:
+    """Numbers of the bags at which pieces begin, and of all: at most so many instances each, or one bag.
+
+    Row groups are joined while they fit; one that is too large is cut between bags.
+    """
+    ends = np.cumsum(outline.sizes)
+    groups = np.unique(np.searchsorted(outline.first_rows, file.group_rows))  # bags that begin in each, and the end
+    cuts, n_bags = [0], len(ends)
+    while cuts[-1] < n_bags:
+        done = ends[cuts[-1] - 1] if cuts[-1] else 0
+        farthest = max(int(np.searchsorted(ends, done + most, side="right")), cuts[-1] + 1)
+        at_group = groups[(groups > cuts[-1]) & (groups <= farthest)]
+        cuts.append(int(at_group[-1]) if len(at_group) else farthest)
+    return np.array(cuts)

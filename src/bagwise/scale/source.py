@@ -1,0 +1,299 @@
+"""`BagSource`: pieces of whole bags, read as often as they are needed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.bags import Bags, offsets_of
+from bagwise.dataset import BagDataset
+from bagwise.exceptions import InputError
+from bagwise.io.checkpoint import fingerprint
+from bagwise.io.data.formats import guess_format, read_described
+from bagwise.io.data.long import dense_features
+from bagwise.io.data.parquet_parts import Fingerprint, ParquetParts
+from bagwise.io.data.parquet_write import write_parquet
+from bagwise.io.data.pieces import PARQUET
+from bagwise.io.text import check_readable
+from bagwise.scale.ahead import read_ahead
+from bagwise.scale.files import (
+    check_distinct,
+    check_same_columns,
+    count_features,
+    cut_rows,
+    find_files,
+    join_labels,
+    piece_bytes,
+)
+from bagwise.scale.pieces import FilePiece, MemoryPiece, Piece
+
+PIECE_BAGS = 1000
+
+
+class BagSource:
+    """Pieces of whole bags that can be gone through as often as needed, from files that may exceed the memory.
+
+    Made by `from_parquet`, `from_file` or `from_dataset`. Sizes, labels and the order of the bags are in memory; their
+    instances are read piece by piece.
+
+    Attributes
+    ----------
+    n_bags, n_instances, n_features : int
+    class_names : list
+    feature_names : list of str or None
+    name : str
+    offsets : (n_bags + 1,) int64
+        Where each bag would begin in one long table of instances.
+    Y : (n_bags, c) uint8 array or None
+    labelled : (n_bags,) bool
+    bag_starts : (n_pieces + 1,) int64
+        Number of the first bag of each piece, and of all.
+    identity : function
+        Gives plain data that differs where the source does.
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.scale import BagSource
+    >>> source = BagSource.from_dataset(make_gaussian_bags(n_bags=60, random_state=0), piece_bags=25)
+    >>> source.n_bags, [len(piece) for piece in source.pieces()]
+    (60, [25, 25, 10])
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        sizes: np.ndarray,
+        bag_starts: np.ndarray,
+        *,
+        n_features: int,
+        dtype: Any,
+        class_names: list[Any],
+        feature_names: list[str] | None,
+        Y: np.ndarray | None,
+        labelled: np.ndarray,
+        known: Callable[[], np.ndarray] | None,
+        name: str,
+        identity: Callable[[], Any],
+    ):
+        self._pieces = list(pieces)
+        self.offsets = offsets_of(sizes)
+        self.bag_starts = np.asarray(bag_starts, dtype=np.int64)
+        self.n_features, self.dtype = n_features, np.dtype(dtype)
+        self.class_names, self.feature_names = class_names, feature_names
+        self.Y, self.labelled, self.name = Y, labelled, name
+        self._known = known
+        self.identity = identity
+
+    # -- from where ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_parquet(cls, paths: Any, *, memory: int | str | None = None, **options: Any) -> BagSource:
+        """From parquet files of one kind: row groups are pieces, joined or cut between bags to a bounded size.
+
+        A first pass reads the columns of bags and labels. All rows of a bag stand one after another in one file.
+
+        Parameters
+        ----------
+        paths : str, path or list of them
+            Files, folders (all parquet files in them) and patterns such as ``survey/*.parquet``.
+        memory : int, str or None
+            What a fit may take for pieces, in bytes or as "2GB"; by default half of the machine's memory.
+        **options
+            `bag`, `labels`, `instance_label` and `features`: headings of columns, where they are not the usual ones.
+        """
+        bound = piece_bytes(memory)
+        found = find_files(paths)
+        fingerprints = [Fingerprint.of(path) for path in found]
+        files = [ParquetParts(path, **options) for path in found]
+        for file in files[1:]:
+            check_same_columns(files[0], file)
+        dtype = np.result_type(*(file.dtype for file in files))
+        outlines = [file.outline() for file in files]
+        check_distinct(files, outlines)
+        class_names, Y = join_labels(files, outlines)
+        n_features = count_features(files[0])
+        shared: dict[str, Any] = {
+            "options": tuple(options.items()),
+            "class_names": None if Y is None and not class_names else tuple(class_names), "dtype": np.dtype(dtype).str,
+        }  # fmt: skip
+        ranges = [
+            (file, outline, cut_rows(outline, file, bound // max(n_features * np.dtype(dtype).itemsize, 1)))
+            for file, outline in zip(files, outlines, strict=True)
+        ]
+        n_pieces = sum(len(cuts) - 1 for *_, cuts in ranges)
+        pieces, bag_starts, n_before = list[FilePiece](), [0], 0
+        for (file, outline, cuts), known_as in zip(ranges, fingerprints, strict=True):
+            rows = np.append(outline.first_rows, file.n_rows)
+            for first, last in pairwise(cuts):
+                pieces.append(
+                    FilePiece(
+                        path=str(file.path), fingerprint=known_as, number=len(pieces), n_pieces=n_pieces,
+                        start=int(rows[first]), stop=int(rows[last]), sizes=outline.sizes[first:last], **shared,
+                    )
+                )  # fmt: skip
+                bag_starts.append(n_before + int(last))
+            n_before += len(outline.sizes)
+
+        def known() -> np.ndarray:
+            return np.concatenate(
+                [file.known(class_names, int(o.sizes.sum())) for file, o in zip(files, outlines, strict=True)]
+            )
+
+        return cls(
+            pieces, np.concatenate([o.sizes for o in outlines]), np.array(bag_starts), n_features=n_features,
+            dtype=dtype, class_names=class_names, feature_names=files[0].feature_names, Y=Y,
+            labelled=np.concatenate([o.labelled for o in outlines]),
+            known=known if files[0].has_instance_labels else None, name=files[0].path.stem,
+            identity=lambda: [(str(path), *vars(f).values()) for path, f in zip(found, fingerprints, strict=True)],
+        )  # fmt: skip
+
+    @classmethod
+    def from_dataset(cls, dataset: BagDataset, *, piece_bags: int = PIECE_BAGS) -> BagSource:
+        """From bags in memory, in pieces of so many bags."""
+        if piece_bags < 1:
+            raise InputError(f"piece_bags={piece_bags}; a piece holds at least one bag.")
+        starts = np.append(np.arange(0, len(dataset), piece_bags), len(dataset))
+        pieces = [
+            MemoryPiece(dataset[int(a) : int(b)], i, len(starts) - 1) for i, (a, b) in enumerate(pairwise(starts))
+        ]
+        labels = dataset.instance_labels
+        return cls(
+            pieces, dataset.bags.sizes, starts, n_features=dataset.bags.n_features, dtype=dataset.bags.instances.dtype,
+            class_names=list(dataset.class_names), feature_names=dataset.feature_names, Y=dataset.Y,
+            labelled=dataset.labelled, known=None if labels is None else lambda: labels.instances, name=dataset.name,
+            identity=lambda: _identity(dataset),
+        )  # fmt: skip
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        scratch: str | os.PathLike[str] | None = None,
+        memory: int | str | None = None,
+        format: str | None = None,
+        **options: Any,
+    ) -> BagSource:
+        """From a file of any format: parquet as it is, others by one conversion to parquet.
+
+        That conversion reads the file whole once; the fit then goes by pieces.
+
+        Parameters
+        ----------
+        path : str or path
+        scratch : folder or None
+            Where the parquet file is written, and kept; by default a temporary folder that goes with the source.
+        memory : int, str or None
+            As of `from_parquet`.
+        format, **options
+            As of `bagwise.read_dataset`.
+        """
+        path = check_readable(path)
+        name = guess_format(path) if format is None else format
+        if name in PARQUET and "labels_from" not in options:
+            return cls.from_parquet(path, memory=memory, **options)
+        dataset, _ = read_described(path, name, **options)
+        folder = Path(tempfile.mkdtemp(prefix="bagwise-")) if scratch is None else Path(scratch)
+        try:
+            target = folder / f"{path.stem}.parquet"
+            _convert(dataset, target)
+            source = cls.from_parquet(target, memory=memory)
+        except BaseException:
+            if scratch is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        if scratch is None:
+            weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+        return source
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def n_bags(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_instances(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all instances, in memory."""
+        return self.n_instances * self.n_features * self.dtype.itemsize
+
+    @property
+    def has_instance_labels(self) -> bool:
+        return self._known is not None
+
+    def __len__(self) -> int:
+        return self.n_bags
+
+    def __repr__(self) -> str:
+        return (
+            f"BagSource({self.name!r}: {self.n_bags} bags, {self.n_instances} instances of {self.n_features} features, "
+            f"{self.n_pieces} piece(s))"
+        )
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def pieces(self) -> Iterator[BagDataset]:
+        """All pieces in order, each a data set with the same classes; the next is read while this one is used."""
+        return read_ahead(piece.dataset() for piece in self._pieces)
+
+    def piece(self, number: int) -> BagDataset:
+        """One of the pieces."""
+        return self.describe(number).dataset()
+
+    def describe(self, number: int) -> Piece:
+        """What a piece is and how it is read: small where it is of a file, and can be sent to another machine."""
+        if not 0 <= number < self.n_pieces:
+            raise InputError(f"There is no piece {number}; there are {self.n_pieces}, from 0 on.")
+        return self._pieces[number]
+
+    def instance_labels(self) -> np.ndarray:
+        """(m,) class index of every instance, -1 where unknown."""
+        if self._known is None:
+            raise InputError(f"{self.name} has no instance labels.")
+        return self._known()
+
+
+def _identity(dataset: BagDataset) -> list[str]:
+    X = dataset.bags.instances
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    labels = [] if dataset.Y is None else [dataset.Y, dataset.labelled]
+    known = [] if dataset.instance_labels is None else [dataset.instance_labels.instances]
+    return [fingerprint(*parts, dataset.bags.offsets, *labels, *known), *map(repr, dataset.class_names)]
+
+
+def _convert(dataset: BagDataset, target: Path) -> None:
+    """Write the scratch file; an error says how much room it needs."""
+    X = dense_features(dataset)
+    needed = int(1.1 * X.nbytes) + 64 * len(X)
+    dense = replace(dataset, bags=Bags(X, dataset.bags.offsets))
+    cure = f"make room for about {needed / 2**20:.0f} MB, or name another folder (scratch)"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(target.parent).free
+        if free < needed:
+            raise InputError(f"The scratch folder {target.parent} has {free / 2**20:.0f} MB left; {cure}.")
+        write_parquet(dense, target)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InputError(f"The scratch folder {target.parent} is full; {cure}.") from error
+        raise InputError(f"The scratch folder {target.parent} cannot be used ({error.strerror}); {cure}.") from error
