@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.base import name_bags
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import check_known_listed
@@ -49,30 +52,58 @@ def infeasible_bags(
     return impossible, reason
 
 
+@dataclass(frozen=True)
+class LabelledBags:
+    """What is said of bags, without their instances, which may be anywhere.
+
+    Attributes
+    ----------
+    index : (n,) number of each bag among those that the fit was given
+    offsets : (n + 1,) int64
+    indicator : (n, c) array of 0 and 1
+    known : (m,) int or None
+        Column of the instances whose label is known, -1 elsewhere.
+    relaxed : (n,) bool or None
+        Bags that are to carry labels of their set, but not all.
+    """
+
+    index: np.ndarray
+    offsets: np.ndarray
+    indicator: np.ndarray
+    known: np.ndarray | None = None
+    relaxed: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None = None) -> LabelledBags:
+        return cls(np.arange(len(indicator)), offsets, indicator, known)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, key: Any) -> LabelledBags:
+        """Some of the bags: a slice, integers or a mask."""
+        known = None if self.known is None else Bags(self.known, self.offsets)[key].instances
+        return LabelledBags(
+            self.index[key], offsets_of(np.diff(self.offsets)[key]), self.indicator[key], known,
+            None if self.relaxed is None else self.relaxed[key],
+        )  # fmt: skip
+
+
 def select_bags(
-    bags: Bags,
-    indicator: np.ndarray,
-    known: np.ndarray | None,
+    told: LabelledBags,
     *,
     background: bool,
     on_infeasible: str,
     prune: float = 0.0,
     rates: Rates | None = None,
-) -> tuple[Bags, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Leave out pruned bags and, unless they are relaxed, those that no assignment explains.
-
-    Returns
-    -------
-    bags, indicator, known
-        Of those that are left.
-    relaxed : (n,) bool or None
-        Which of them are to carry labels of their set, but not all.
-    """
-    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background, rates)
-    keep, relaxed = np.ones(len(bags), dtype=bool), None
+) -> LabelledBags:
+    """Leave out pruned bags and, unless they are relaxed, those that no assignment explains."""
+    indicator, sizes = told.indicator, np.diff(told.offsets)
+    impossible, reason = infeasible_bags(told.offsets, indicator, told.known, background, rates)
+    keep, relaxed = np.ones(len(told), dtype=bool), None
     if impossible.any():
         named = name_bags(np.flatnonzero(impossible))
-        message = f"{impossible.sum()} of {len(bags)} bags cannot be explained, {named}: {reason}"
+        message = f"{impossible.sum()} of {len(told)} bags cannot be explained, {named}: {reason}"
         if on_infeasible == "error":
             raise InputError(f"{message} Correct their labels, or pass on_infeasible='drop' or 'relax'.")
         if on_infeasible == "relax":
@@ -86,12 +117,9 @@ def select_bags(
             )
     if prune > 0.0:
         n_labels = indicator.sum(axis=1).astype(float)
-        cost = np.where(keep, bags.sizes * n_labels * 2.0**n_labels, -1.0)
+        cost = np.where(keep, sizes * n_labels * 2.0**n_labels, -1.0)
         keep[np.argsort(-cost, kind="stable")[: int(prune * keep.sum())]] = False
     if not keep.any():
         raise InputError("No bag is left to learn from: all of them are infeasible or pruned.")
-    if keep.all():
-        return bags, indicator, known, relaxed
-    if known is not None:
-        known = Bags(known, bags.offsets)[keep].instances
-    return bags[keep], indicator[keep], known, None if relaxed is None else relaxed[keep]
+    told = replace(told, relaxed=relaxed)
+    return told if keep.all() else told[keep]

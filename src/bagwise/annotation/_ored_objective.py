@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from joblib import effective_n_jobs
 
 from bagwise.annotation._rates import RateParameters
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
-from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.kernels.union import Rates, UnionProblem, clean_approximation
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
@@ -61,7 +62,8 @@ class PenalizedLikelihood:
 
     `scale` is 1, or more where the bags are a sample that stands for all of them. A subclass gives
     `log_likelihood(weights)`, the sum over bags and its gradient, and `n_instances`; where `rates` are not None that
-    also fills `statistics`, whose rows sum to what the gradient in the rates is made of.
+    also fills `statistics`, whose rows sum to what the gradient in the rates is made of. For EM it gives `bend`, for a
+    background of a given share `background_mass`.
     """
 
     n_instances: int
@@ -74,6 +76,18 @@ class PenalizedLikelihood:
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         raise NotImplementedError
+
+    def bend(self, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
+        """How far the summed log-partition function A(W + t D) is above its tangent at W, as a function of t."""
+        raise NotImplementedError
+
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
+        """Shift of the background's score to its posterior, summed over the instances that count, and their number."""
+        raise NotImplementedError
+
+    def expectation(self, weights: np.ndarray) -> ORedExpectation:
+        """The E-step of generalised EM."""
+        return ORedExpectation(self, weights)
 
     def value_and_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """L(W) and its gradient."""
@@ -134,31 +148,52 @@ class ORedObjective(PenalizedLikelihood):
         if self._scores is None:
             self._scores = np.empty((self.n_instances, len(weights)))
         residual = affine_scores(self.X, weights, self._scores)
-        log_likelihood = self.problem.infer_in_place(
-            residual,
-            softmax=True,
-            residual=True,
-            method=self.method,
-            max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(residual.size, self.n_jobs),
-            rates=self.rates,
-            statistics=self.statistics,
-        )
+        log_likelihood = self._infer(residual, True, statistics=self.statistics)
         return float(log_likelihood.sum()), residual
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         value, residual = self.residual(weights)
         return value, affine_gradient(self.X, residual)
 
-    def expectation(self, weights: np.ndarray) -> ORedExpectation:
-        """The E-step of generalised EM."""
-        return ORedExpectation(self, weights)
+    def bend(self, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
+        scores, along = affine_scores(self.X, weights), affine_scores(self.X, direction)
+        base = sum_log_partition(scores, along, 0.0)
+        proba = scores.copy()
+        softmax_in_place(proba)
+        tangent = float(np.vdot(proba, along))
+        return lambda step: sum_log_partition(scores, along, step) - base - step * tangent
+
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
+        scores, known, problem = affine_scores(self.X, weights), self.problem.known, self.problem
+        counted = (known < 0) | (known == problem.background) if len(known) else np.ones(self.n_instances, dtype=bool)
+
+        def mass(shift: float) -> tuple[float, int]:
+            posterior = scores.copy()
+            posterior[:, -1] += shift
+            self._infer(posterior, residual=False)
+            if np.any(problem.n_labels > self.max_exact_labels):
+                clean_approximation(posterior)
+            return float(posterior[counted, -1].sum()), int(counted.sum())
+
+        return mass
+
+    def _infer(self, scores: np.ndarray, residual: bool, **options: Any) -> np.ndarray:
+        return self.problem.infer_in_place(
+            scores,
+            softmax=True,
+            residual=residual,
+            method=self.method,
+            max_exact_labels=self.max_exact_labels,
+            n_threads=inference_threads(scores.size, self.n_jobs),
+            rates=self.rates,
+            **options,
+        )
 
 
 class ORedExpectation:
     """E-step at some weights: objective, gradient, and the surrogate of equation 10 along a direction."""
 
-    def __init__(self, objective: ORedObjective, weights: np.ndarray):
+    def __init__(self, objective: PenalizedLikelihood, weights: np.ndarray):
         self._objective = objective
         self._weights = weights
         self.objective, self.gradient = objective.value_and_gradient(weights)
@@ -171,20 +206,13 @@ class ORedExpectation:
         g(t) - g(0) = t <gradient, D> - (A(t) - A(0) - t <p, XD>) - l2 / 2 t^2 ||D||^2,
         A the summed log-partition function.
         """
-        objective, weights = self._objective, self._weights
-        scores = affine_scores(objective.X, weights)
-        along = affine_scores(objective.X, direction)
-        base = sum_log_partition(scores, along, 0.0)
-        proba = scores.copy()
-        softmax_in_place(proba)
-        tangent = float(np.vdot(proba, along))
-        del proba
+        objective = self._objective
+        bend = objective.bend(self._weights, direction)
         slope = float(np.vdot(self.gradient, direction))
         curvature = objective.l2 * float(np.vdot(direction[:, :-1], direction[:, :-1]))
 
         def change(step: float) -> float:
-            bend = objective.scale * (sum_log_partition(scores, along, step) - base - step * tangent)
-            return step * slope - bend - 0.5 * step * step * curvature
+            return step * slope - objective.scale * bend(step) - 0.5 * step * step * curvature
 
         return change
 
@@ -212,8 +240,13 @@ class DeviceObjective(PenalizedLikelihood):
         super().__init__(l2)
         self.rates = rates
         self.n_instances = X.shape[0]
+        self._here = partial(ORedObjective, X, problem, l2=l2, method="auto", max_exact_labels=max_exact_labels)
         self._likelihood = DeviceLikelihood(X, problem, n_columns, device, max_exact_labels, possible)
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, self.statistics = self._likelihood.value_and_gradient(weights, self.rates)
         return value, gradient
+
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
+        """By compiled code: a dozen evaluations after the fit."""
+        return self._here(rates=self.rates).background_mass(weights)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._feasibility import infeasible_bags, select_bags
+from bagwise.annotation._feasibility import LabelledBags, infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import (
     DeviceObjective,
+    Objective,
     ORedObjective,
     PenalizedLikelihood,
     affine_scores,
@@ -33,6 +37,7 @@ from bagwise.findings import Findings
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import (
     METHODS,
+    Rates,
     UnionProblem,
     check_carries_rates,
     clean_approximation,
@@ -44,6 +49,8 @@ from bagwise.solvers.result import Callback, CheckpointLike
 
 ITERATIONS = {"lbfgs": 500, "em": 50}  # 50: the paper's stopping rule
 TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
+LikelihoodOf = Callable[..., PenalizedLikelihood]
+"""Of `LabelledBags` and, by keyword, a scale."""
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
@@ -208,30 +215,51 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
         """
         self._check_parameters()
-        goes_on = self.warm_start and hasattr(self, "coef_")
-        last = weights_by_class(self) if goes_on else {}
-        last_rates = {"missed": self.missed_, "spurious": self.spurious_} if goes_on else {}
+        last = self._last_fit()
         bags, indicator = self._start_fit(X, Y)
+        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
+        told = LabelledBags.of(bags.offsets, indicator, known)
+        return self._learn(told, partial(self._likelihood, bags), last, callback, checkpoint)
+
+    def _last_fit(self) -> tuple[dict[Any, np.ndarray], dict[str, Any]]:
+        """Weights by class and rates to start from; nothing unless a fit goes on from the last one."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return {}, {}
+        return weights_by_class(self), {"missed": self.missed_, "spurious": self.spurious_}
+
+    def _learn(
+        self,
+        told: LabelledBags,
+        likelihood_of: LikelihoodOf,
+        last: tuple[dict[Any, np.ndarray], dict[str, Any]],
+        callback: Callback | None,
+        checkpoint: CheckpointLike | None,
+    ) -> ORedLogisticRegression:
+        """The fit, wherever the instances are: `likelihood_of` bags that are learned from knows them.
+
+        ``classes_``, ``single_label_`` and ``n_features_in_`` are set; `last` is what `_last_fit` gave before that.
+        """
         parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
         if parameters.possible is not None:
             check_carries_rates(self.inference)
-        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
-        bags, indicator, known, relaxed = select_bags(
-            bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
+        told = select_bags(
+            told, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
             rates=parameters.possible,
         )  # fmt: skip
         self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
-        problem = self._problem(bags, indicator, self.background, known, relaxed)
+        problem = UnionProblem.build(told.offsets, told.indicator)
+        problem.check_memory(self.max_exact_labels)
         warn_approximation(problem, self.max_exact_labels)
-        weights = start_weights(last, self.classes_, self.background, bags.n_features)
+        weights = start_weights(last[0], self.classes_, self.background, self.n_features_in_)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
+        likelihood = likelihood_of(told)
         if parameters.learned:
-            result = self._solve_with_rates(bags, problem, parameters, last_rates, weights, callback, checkpoint)
+            result = self._solve_with_rates(likelihood, parameters, last[1], weights, callback, checkpoint)
         else:
-            result = self._solve(bags, problem, indicator, known, relaxed, weights, callback, checkpoint)
+            result = self._solve(likelihood, told, likelihood_of, weights, callback, checkpoint)
         self._set_weights(result.weights)
         if self.background and self.background_share is not None:
-            self._move_background(bags, problem)
+            self._move_background(likelihood)
         self.n_iter_ = max(result.n_iter, 1)
         self.objective_history_, self.converged_ = result.history, result.converged
         if self.solver == "lbfgs" and not result.converged:
@@ -245,45 +273,52 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
 
     def _solve(
         self,
-        bags: Bags,
-        problem: UnionProblem,
-        indicator: np.ndarray,
-        known: np.ndarray | None,
-        relaxed: np.ndarray | None,
+        likelihood: PenalizedLikelihood,
+        told: LabelledBags,
+        likelihood_of: LikelihoodOf,
         weights: np.ndarray,
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
     ) -> SolveResult:
-        max_iter = ITERATIONS[self.solver] if self.max_iter is None else self.max_iter
         if self.solver == "lbfgs":
-            m, objective = bags.n_instances, self._likelihood(bags, problem)
-            report = None if callback is None else (lambda i, value: callback(i, -m * value))
-            negative_mean = (
-                objective.negative_mean if checkpoint is None else checkpoint.remember(objective.negative_mean)
-            )
-            result = minimize_lbfgs(negative_mean, weights, max_iter=max_iter, tol=self._tol(), callback=report)
-            return SolveResult(
-                result.weights, -m * result.objective, result.n_iter, result.converged, -m * result.history
-            )
-        expectation = self._objective(bags, problem).expectation
+            return self._climb(likelihood, likelihood.negative_mean, weights, callback, checkpoint)
+        expectation = likelihood.expectation
         if self.batch_fraction < 1.0:
             kept = None if checkpoint is None else checkpoint.load()
             n_drawn = 0 if kept is None else len(kept["history"]) - 1
-            expectation = self._sampled_expectation(bags, indicator, known, relaxed, n_drawn)
+            expectation = self._sampled_expectation(told, likelihood_of, n_drawn)
         return generalized_em(
             expectation,
             weights,
-            max_iter=max_iter,
+            max_iter=self._max_iter(),
             tol=self._tol() if self.batch_fraction == 1.0 else 0.0,
-            first_step=1.0 / bags.n_instances,
+            first_step=1.0 / likelihood.n_instances,
             callback=callback,
             checkpoint=checkpoint,
         )
 
+    def _climb(
+        self,
+        likelihood: PenalizedLikelihood,
+        negative_mean: Objective,
+        start: np.ndarray,
+        callback: Callback | None,
+        checkpoint: CheckpointLike | None,
+    ) -> SolveResult:
+        """L-BFGS; the history is that of the objective itself, not of what the minimiser sees."""
+        m = likelihood.n_instances
+        result = minimize_lbfgs(
+            negative_mean if checkpoint is None else checkpoint.remember(negative_mean),
+            start,
+            max_iter=self._max_iter(),
+            tol=self._tol(),
+            callback=None if callback is None else (lambda i, value: callback(i, -m * value)),
+        )
+        return SolveResult(result.weights, -m * result.objective, result.n_iter, result.converged, -m * result.history)
+
     def _solve_with_rates(
         self,
-        bags: Bags,
-        problem: UnionProblem,
+        likelihood: PenalizedLikelihood,
         parameters: RateParameters,
         last_rates: dict[str, Any],
         weights: np.ndarray,
@@ -291,66 +326,42 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         checkpoint: CheckpointLike | None,
     ) -> SolveResult:
         """L-BFGS on weights and logits of the learned rates together; sets ``missed_`` and ``spurious_``."""
-        m = bags.n_instances
-        negative_mean = self._likelihood(bags, problem).learning_rates(parameters, weights.shape)
-        result = minimize_lbfgs(
-            negative_mean if checkpoint is None else checkpoint.remember(negative_mean),
-            np.concatenate([weights.ravel(), parameters.start(last_rates)]),
-            max_iter=ITERATIONS[self.solver] if self.max_iter is None else self.max_iter,
-            tol=self._tol(),
-            callback=None if callback is None else (lambda i, value: callback(i, -m * value)),
-        )
-        learned = parameters.values(result.weights[weights.size :])
+        negative_mean = likelihood.learning_rates(parameters, weights.shape)
+        start = np.concatenate([weights.ravel(), parameters.start(last_rates)])
+        result = self._climb(likelihood, negative_mean, start, callback, checkpoint)
+        logits = result.weights[weights.size :]
+        learned = parameters.values(logits)
         for name, value in learned.items():
             setattr(self, f"{name}_", value)
         parameters.warn_of_bounds(learned)
-        found = result.weights[: weights.size].reshape(weights.shape)
-        return SolveResult(found, -m * result.objective, result.n_iter, result.converged, -m * result.history)
+        likelihood.rates = parameters.rates(logits)
+        return replace(result, weights=result.weights[: weights.size].reshape(weights.shape))
 
-    def _sampled_expectation(
-        self,
-        bags: Bags,
-        indicator: np.ndarray,
-        known: np.ndarray | None,
-        relaxed: np.ndarray | None,
-        n_drawn: int,
-    ) -> Any:
+    def _sampled_expectation(self, told: LabelledBags, likelihood_of: LikelihoodOf, n_drawn: int) -> Any:
         """An E-step on a fresh sample of the bags at each call, scaled up to all; `n_drawn` were drawn before."""
         rng = check_random_state(self.random_state)
-        size = max(1, round(self.batch_fraction * len(bags)))
-        values = None if known is None else Bags(known, bags.offsets)
+        size = max(1, round(self.batch_fraction * len(told)))
         for _ in range(n_drawn):  # a fit that goes on draws what it would have drawn
-            rng.choice(len(bags), size, replace=False)
+            rng.choice(len(told), size, replace=False)
 
         def expectation(weights: np.ndarray) -> Any:
-            index = rng.choice(len(bags), size, replace=False)
-            sample = bags[index]
-            problem = self._problem(
-                sample,
-                indicator[index],
-                self.background,
-                None if values is None else values[index].instances,
-                None if relaxed is None else relaxed[index],
-            )
-            return self._objective(sample, problem, scale=len(bags) / size).expectation(weights)
+            sample = told[rng.choice(len(told), size, replace=False)]
+            return likelihood_of(sample, scale=len(told) / size).expectation(weights)
 
         return expectation
 
-    def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
+    def _move_background(self, likelihood: PenalizedLikelihood) -> None:
         """Shift the background's intercept until its mean posterior over the training instances is the share asked.
 
         Those that are known to be of a class do not count: otherwise the others would have to make up for each of them.
         """
-        scores = affine_scores(bags.instances, self._weights())
-        counted = (problem.known < 0) | (problem.known == problem.background) if len(problem.known) else slice(None)
-        if not len(scores[counted]):
+        mass = likelihood.background_mass(self._weights())
+        if not mass(0.0)[1]:
             return
 
         def mean_background(shift: float) -> float:
-            posterior = scores.copy()
-            posterior[:, -1] += shift
-            self._infer(problem, posterior)
-            return float(np.mean(posterior[counted, -1]))
+            total, count = mass(shift)
+            return total / count
 
         self.background_shift_ = shift_to_share(mean_background, float(self.background_share or 0.0))
         self.background_intercept_ += self.background_shift_
@@ -369,30 +380,27 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             "n_threads": inference_threads(n_entries, self.n_jobs),
         }
 
-    def _likelihood(self, bags: Bags, problem: UnionProblem) -> PenalizedLikelihood:
-        """What L-BFGS climbs: here, or on the device."""
+    def _likelihood(self, bags: Bags, told: LabelledBags, scale: float = 1.0) -> PenalizedLikelihood:
+        """What is climbed, of the bags that are learned from, all `bags` being in memory: here, or on the device."""
+        chosen = bags if np.array_equal(told.index, np.arange(len(bags))) else bags[told.index]
+        problem = self._problem(chosen, told.indicator, self.background, told.known, told.relaxed)
         if self.device is None:
-            return self._objective(bags, problem)
-        of_fit, given = (
-            RateParameters.of(*rates, len(self.classes_), self.background)
-            for rates in ((self.missed_, self.spurious_), (self.missed, self.spurious))
-        )
+            return ORedObjective(chosen.instances, problem, scale=scale, **self._objective_options())
+        given = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
         return DeviceObjective(
-            bags.instances, problem, len(self.classes_) + bool(self.background), device=self.device, l2=self.l2,
-            max_exact_labels=self.max_exact_labels, possible=given.possible, rates=of_fit.rates(),
+            chosen.instances, problem, len(self.classes_) + bool(self.background), device=self.device, l2=self.l2,
+            max_exact_labels=self.max_exact_labels, possible=given.possible, rates=self._given_rates(),
         )  # fmt: skip
 
-    def _objective(self, bags: Bags, problem: UnionProblem, scale: float = 1.0) -> ORedObjective:
-        return ORedObjective(
-            bags.instances,
-            problem,
-            l2=self.l2,
-            scale=scale,
-            method=self.inference,
-            max_exact_labels=self.max_exact_labels,
-            n_jobs=self.n_jobs,
-            rates=RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self.background).rates(),
-        )
+    def _objective_options(self) -> dict[str, Any]:
+        """Of an `ORedObjective`, whichever bags it is of."""
+        return {
+            "l2": self.l2, "method": self.inference, "max_exact_labels": self.max_exact_labels, "n_jobs": self.n_jobs,
+            "rates": self._given_rates(),
+        }  # fmt: skip
+
+    def _given_rates(self) -> Rates | None:
+        return RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self.background).rates()
 
     def _problem(
         self,
@@ -444,6 +452,9 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
     def _has_background(self) -> bool:
         """Whether the fitted weights hold a background class, whatever the parameter was set to since."""
         return hasattr(self, "background_coef_")
+
+    def _max_iter(self) -> int:
+        return ITERATIONS[self.solver] if self.max_iter is None else self.max_iter
 
     def _tol(self) -> float:
         return TOLERANCES[self.solver] if self.tol is None else self.tol
