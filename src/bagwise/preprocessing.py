@@ -109,13 +109,21 @@ class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> CLPLScaler:
         """Learn ranges, means and norm; `y` is ignored."""
         X = validate_data(self, X, dtype=FLOATS)
-        self.minimum_ = X.min(axis=0)
-        spread = X.max(axis=0) - self.minimum_
-        self.range_ = np.where(spread > 0, spread, 1.0).astype(X.dtype)
-        unit = (X - self.minimum_) / self.range_
-        self.mean_ = unit.mean(axis=0)
-        unit -= self.mean_
-        norm = float(np.sqrt(np.vdot(unit, unit)))
+        self._set_range(X.min(axis=0), X.max(axis=0))
+        mean, squares = _column_moments(self._to_unit(X))
+        return self._set_moments(mean, squares)
+
+    def _set_range(self, minimum: np.ndarray, maximum: np.ndarray) -> None:
+        self.minimum_, spread = minimum, maximum - minimum
+        self.range_ = np.where(spread > 0, spread, 1.0).astype(minimum.dtype)
+
+    def _to_unit(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.minimum_) / self.range_
+
+    def _set_moments(self, mean: np.ndarray, squares: np.ndarray) -> CLPLScaler:
+        """From the means of the features between 0 and 1, and their summed squared deviations."""
+        self.mean_ = mean.astype(self.minimum_.dtype)
+        norm = float(np.sqrt(squares.sum()))
         self.norm_ = norm if norm > 0 else 1.0
         return self
 
@@ -123,7 +131,7 @@ class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Apply what was learned."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=FLOATS)
-        return (((X - self.minimum_) / self.range_ - self.mean_) / self.norm_).astype(X.dtype, copy=False)
+        return ((self._to_unit(X) - self.mean_) / self.norm_).astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -160,14 +168,21 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
         """Draw the frequencies; of `X` only the width counts, and with "scale" the distances. `y` is ignored."""
+        self._check_parameters()
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        return self._draw(X.shape[1], X.dtype, mean_squared_distance(X) if self.gamma == "scale" else 0.0)
+
+    def _check_parameters(self) -> None:
         check_that(self, "gamma", lambda value: value == "scale" or is_positive(value), "a positive number or 'scale'")
         check_count(self, "n_components")
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        self.gamma_ = 2.0 / (mean_squared_distance(X) or 2.0) if self.gamma == "scale" else float(self.gamma)
+
+    def _draw(self, n_features: int, dtype: Any, mean_distance: float) -> RandomFourierFeatures:
+        """Of instances only these three count."""
+        self.gamma_ = 2.0 / (mean_distance or 2.0) if self.gamma == "scale" else float(self.gamma)
         rng = check_random_state(self.random_state)
-        shape = (X.shape[1], self.n_components)
+        shape = (n_features, self.n_components)
         self.frequencies_: np.ndarray = rng.normal(scale=np.sqrt(2.0 * self.gamma_), size=shape).astype(
-            X.dtype, copy=False
+            dtype, copy=False
         )
         self._n_features_out = 2 * self.n_components
         return self
@@ -231,19 +246,24 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Choose the dictionary and the width; `y` is ignored."""
         check_positive(self, "width")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        n_words = self._dictionary_size(X.shape[0])
-        self._check_memory(X.shape[0], n_words)
-        mean_distance = mean_squared_distance(X)
+        index = self._draw_rows(X.shape[0])
+        self._check_memory(X.shape[0], len(index))
+        return self._set_dictionary(X[index], mean_squared_distance(X))
+
+    def _draw_rows(self, n_instances: int) -> np.ndarray:
+        """Which instances are the dictionary, in their order."""
+        n_words = self._dictionary_size(n_instances)
+        if n_words == n_instances:
+            return np.arange(n_instances)
+        return np.sort(check_random_state(self.random_state).choice(n_instances, n_words, replace=False))
+
+    def _set_dictionary(self, dictionary: Any, mean_distance: float) -> RBFDictionary:
         self.delta_ = self.width * mean_distance if mean_distance > 0 else self.width
-        rng = check_random_state(self.random_state)
-        index = np.arange(X.shape[0])
-        if n_words < X.shape[0]:
-            index = np.sort(rng.choice(X.shape[0], n_words, replace=False))
-        self.dictionary_ = X[index]
+        self.dictionary_ = dictionary
         self.__dict__.pop("whitening_", None)  # of an earlier fit
         if self.whiten:
             self.whitening_ = inverse_square_root(self._kernel(self.dictionary_).astype(np.float64))
-        self._n_features_out = n_words
+        self._n_features_out = dictionary.shape[0]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -286,6 +306,12 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _column_moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the columns, and summed squared deviations from them, in float64."""
+    mean = X.mean(axis=0, dtype=np.float64)
+    return mean, X.var(axis=0, dtype=np.float64) * X.shape[0]
 
 
 def mean_squared_distance(X: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
-from bagwise.exceptions import InfeasibleBagWarning
+from bagwise.exceptions import InfeasibleBagWarning, warn_caller
 from bagwise.parameters import check_count, check_positive
 from bagwise.solvers import minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
@@ -89,22 +90,36 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         """
         self._check_parameters()
         bags, indicator = self._start_fit(X, Y)
-        bags, indicator = _leave_out_unlabelled(bags, indicator)
+        labelled = labelled_bags(indicator)
+        if not labelled.all():
+            bags, indicator = bags[labelled], indicator[labelled]
         X, candidates = bags.instances, np.repeat(indicator, bags.sizes, axis=0)
-        # W X^T = (s W) (X / s)^T: with instances of norm 1 on average one tolerance does for any scale of the features
-        size = _root_mean_square_norm(X)
-        scaled, unit = X / size, self.C * X.shape[0]
+        size = norm_of(*largest_and_squares(X), X.shape[0])
+        return self._learn(SummedLoss(X / size, candidates), X.shape[0], size, callback, checkpoint)
+
+    def _learn(
+        self,
+        loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
+        n_instances: int,
+        size: float,
+        callback: Callback | None,
+        checkpoint: CheckpointLike | None,
+    ) -> CLPL:
+        """The fit, wherever the instances are: `loss` is summed over those divided by `size`, their norm on average.
+
+        W X^T = (s W) (X / s)^T: with instances of norm 1 on average one tolerance does for any scale of the features.
+        """
+        unit = self.C * n_instances
         penalty = min(1.0 / unit / size / size, 1e100)  # features of 1e-200 would make it infinite
 
         def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
-            value, derivative = ambiguous_loss(np.asarray(scaled @ weights.T), candidates)
-            value = value / X.shape[0] + 0.5 * penalty * float(np.vdot(weights, weights))
-            gradient = np.asarray(scaled.T @ derivative).T / X.shape[0] + penalty * weights
-            return value, gradient
+            value, gradient = loss(weights)
+            value = value / n_instances + 0.5 * penalty * float(np.vdot(weights, weights))
+            return value, gradient / n_instances + penalty * weights
 
         result = minimize_lbfgs(
             objective if checkpoint is None else checkpoint.remember(objective),
-            np.zeros((len(self.classes_), bags.n_features)),
+            np.zeros((len(self.classes_), self.n_features_in_)),
             max_iter=self.max_iter,
             tol=self.tol,
             callback=None if callback is None else (lambda i, value: callback(i, unit * value)),
@@ -166,23 +181,38 @@ def ambiguous_loss(scores: np.ndarray, candidates: np.ndarray) -> tuple[float, n
     return float(short @ short + np.vdot(excess, excess)), derivative
 
 
-def _leave_out_unlabelled(bags: Bags, indicator: np.ndarray) -> tuple[Bags, np.ndarray]:
-    labelled = indicator.any(axis=1)
-    if labelled.all():
-        return bags, indicator
-    warnings.warn(
-        f"{(~labelled).sum()} of {len(bags)} bags carry no label, {name_bags(np.flatnonzero(~labelled))}; CLPL cannot "
-        "learn from them and leaves them out.",
-        InfeasibleBagWarning,
-        stacklevel=3,
-    )
-    return bags[labelled], indicator[labelled]
+class SummedLoss:
+    """`ambiguous_loss` of linear scores of instances, summed, and its gradient in the (c, d) weights."""
+
+    def __init__(self, X: Any, candidates: np.ndarray):
+        self.X, self.candidates = X, candidates
+
+    def __call__(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, derivative = ambiguous_loss(np.asarray(self.X @ weights.T), self.candidates)
+        return value, np.asarray(self.X.T @ derivative).T
 
 
-def _root_mean_square_norm(X: Any) -> float:
+def labelled_bags(indicator: np.ndarray) -> np.ndarray:
+    """(n,) which bags can be learned from; a warning names the others."""
+    labelled: np.ndarray = np.asarray(indicator.any(axis=1))
+    if not labelled.all():
+        warn_caller(
+            f"{(~labelled).sum()} of {len(indicator)} bags carry no label, {name_bags(np.flatnonzero(~labelled))}; "
+            "CLPL cannot learn from them and leaves them out.",
+            InfeasibleBagWarning,
+        )
+    return labelled
+
+
+def largest_and_squares(X: Any) -> tuple[float, float]:
+    """The largest absolute feature, and the summed squares of all relative to it (those of 1e200 are no numbers)."""
     values = X.data if sp.issparse(X) else X
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0.0:
-        return 1.0
-    # relative to the largest: the squares of features of 1e200 would not be numbers
-    return largest * float(np.sqrt(np.sum(np.square(values / largest, dtype=np.float64)) / X.shape[0]))
+        return 0.0, 0.0
+    return largest, float(np.sum(np.square(values / largest, dtype=np.float64)))
+
+
+def norm_of(largest: float, squares: float, n_instances: int) -> float:
+    """Root mean square norm of the instances; 1 where all are zero."""
+    return largest * float(np.sqrt(squares / n_instances)) if largest > 0.0 else 1.0

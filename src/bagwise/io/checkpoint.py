@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 
+from bagwise._version import __version__
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.files import atomic_write, parse_array, read_archive, write_archive
 
@@ -34,6 +36,15 @@ def fingerprint(*arrays: Any) -> str:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def identity_of(model: Any, data: Any) -> dict[str, Any]:
+    """What makes two fits the same: data, by plain values that differ where it does, settings, versions."""
+    return {
+        "data": data,
+        "steps": {key: str(value) for key, value in sorted(model.get_params(deep=True).items())},
+        "versions": {"bagwise": __version__, "numpy": np.__version__, "scipy": scipy.__version__},
+    }
 
 
 class Checkpoint:

@@ -1,5 +1,6 @@
 """More data than memory: pieces of bags from disk, and fits that sum over them."""
 
+from bagwise.scale.fit import fit_source
 from bagwise.scale.source import BagSource
 
-__all__ = ["BagSource"]
+__all__ = ["BagSource", "fit_source"]

@@ -15,7 +15,6 @@ from bagwise.bags import offsets_of
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.parquet_parts import FileOutline, ParquetParts
 from bagwise.io.text import check_readable
-from bagwise.memory import memory_limit
 
 ENDINGS = (".parquet", ".pq")
 PIECE_BYTES = 64 * 2**20  # of features; larger pieces save nothing any more
@@ -37,9 +36,9 @@ def parse_memory(given: int | float | str) -> int:
     return size
 
 
-def piece_bytes(memory: int | str | None) -> int:
+def piece_bytes(memory: int) -> int:
     """Bytes of features in a piece, so that a fit keeps within the memory."""
-    return min((memory_limit() if memory is None else parse_memory(memory)) // SHARE_OF_MEMORY, PIECE_BYTES)
+    return min(memory // SHARE_OF_MEMORY, PIECE_BYTES)
 
 
 def find_files(paths: Any) -> list[Path]:

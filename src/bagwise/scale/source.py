@@ -26,6 +26,7 @@ from bagwise.io.data.parquet_parts import Fingerprint, ParquetParts
 from bagwise.io.data.parquet_write import write_parquet
 from bagwise.io.data.pieces import PARQUET
 from bagwise.io.text import check_readable
+from bagwise.memory import memory_limit
 from bagwise.scale.ahead import read_ahead
 from bagwise.scale.files import (
     check_distinct,
@@ -34,6 +35,7 @@ from bagwise.scale.files import (
     cut_rows,
     find_files,
     join_labels,
+    parse_memory,
     piece_bytes,
 )
 from bagwise.scale.pieces import FilePiece, MemoryPiece, Piece
@@ -59,6 +61,8 @@ class BagSource:
     labelled : (n_bags,) bool
     bag_starts : (n_pieces + 1,) int64
         Number of the first bag of each piece, and of all.
+    memory : int
+        Bytes that a fit may take.
     identity : function
         Gives plain data that differs where the source does.
 
@@ -84,6 +88,7 @@ class BagSource:
         Y: np.ndarray | None,
         labelled: np.ndarray,
         known: Callable[[], np.ndarray] | None,
+        memory: int,
         name: str,
         identity: Callable[[], Any],
     ):
@@ -93,6 +98,7 @@ class BagSource:
         self.n_features, self.dtype = n_features, np.dtype(dtype)
         self.class_names, self.feature_names = class_names, feature_names
         self.Y, self.labelled, self.name = Y, labelled, name
+        self.memory = memory
         self._known = known
         self.identity = identity
 
@@ -113,7 +119,8 @@ class BagSource:
         **options
             `bag`, `labels`, `instance_label` and `features`: headings of columns, where they are not the usual ones.
         """
-        bound = piece_bytes(memory)
+        most = memory_limit() if memory is None else parse_memory(memory)
+        bound = piece_bytes(most)
         found = find_files(paths)
         fingerprints = [Fingerprint.of(path) for path in found]
         files = [ParquetParts(path, **options) for path in found]
@@ -155,7 +162,7 @@ class BagSource:
             pieces, np.concatenate([o.sizes for o in outlines]), np.array(bag_starts), n_features=n_features,
             dtype=dtype, class_names=class_names, feature_names=files[0].feature_names, Y=Y,
             labelled=np.concatenate([o.labelled for o in outlines]),
-            known=known if files[0].has_instance_labels else None, name=files[0].path.stem,
+            known=known if files[0].has_instance_labels else None, memory=most, name=files[0].path.stem,
             identity=lambda: [(str(path), *vars(f).values()) for path, f in zip(found, fingerprints, strict=True)],
         )  # fmt: skip
 
@@ -172,7 +179,8 @@ class BagSource:
         return cls(
             pieces, dataset.bags.sizes, starts, n_features=dataset.bags.n_features, dtype=dataset.bags.instances.dtype,
             class_names=list(dataset.class_names), feature_names=dataset.feature_names, Y=dataset.Y,
-            labelled=dataset.labelled, known=None if labels is None else lambda: labels.instances, name=dataset.name,
+            labelled=dataset.labelled, known=None if labels is None else lambda: labels.instances,
+            memory=memory_limit(), name=dataset.name,
             identity=lambda: _identity(dataset),
         )  # fmt: skip
 

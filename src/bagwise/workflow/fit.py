@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
 import scipy.sparse as sp
 
-from bagwise._version import __version__
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InfeasibleBagWarning, InputError
-from bagwise.io.checkpoint import Checkpoint, fingerprint
+from bagwise.io.checkpoint import Checkpoint, fingerprint, identity_of
 from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.report.result import Problem
@@ -174,9 +172,5 @@ def fit_identity(model: Any, training: TrainingSet) -> dict[str, Any]:
     parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     known = [] if training.instance_labels is None else [training.instance_labels.instances]
     labels = "\n".join("\t".join(sorted(map(repr, labels))) for labels in training.label_sets)
-    return {
-        "data": fingerprint(*parts, training.bags.offsets, np.frombuffer(labels.encode(), np.uint8), *known),
-        "settings": settings_of(model),
-        "steps": {key: str(value) for key, value in sorted(model.get_params(deep=True).items())},
-        "versions": {"bagwise": __version__, "numpy": np.__version__, "scipy": scipy.__version__},
-    }
+    data = fingerprint(*parts, training.bags.offsets, np.frombuffer(labels.encode(), np.uint8), *known)
+    return {"settings": settings_of(model), **identity_of(model, data)}

@@ -1,0 +1,251 @@
+"""`fit_source`: a model of the catalogue fitted on a source, as it would be in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from bagwise.annotation import CLPL, ORedForest, ORedLogisticRegression
+from bagwise.annotation._feasibility import LabelledBags
+from bagwise.annotation.clpl import labelled_bags
+from bagwise.bags import Bags, offsets_of
+from bagwise.base import sort_classes
+from bagwise.exceptions import InputError, warn_caller
+from bagwise.io.checkpoint import Checkpoint, identity_of
+from bagwise.pipeline import bag_tags, final_step, fit_parameters
+from bagwise.scale.ahead import read_ahead
+from bagwise.scale.engine import Engine, Here, Training
+from bagwise.scale.learner import SummedAmbiguousLoss, SummedLikelihood
+from bagwise.scale.pieces import read_pieces
+from bagwise.scale.scaling import Passes, fit_step
+from bagwise.scale.source import BagSource
+from bagwise.solvers.result import Callback, CheckpointLike
+
+SHARE_OF_SAMPLE = 4  # a learner that needs its bags at once takes as much again for each of its steps
+
+
+def fit_source(
+    model: Any,
+    source: BagSource,
+    client: Any = None,
+    *,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | CheckpointLike | None = None,
+    use_known: bool = False,
+) -> Any:
+    """Fit a model on the labelled bags of a source, piece by piece; its classes are the labels that occur.
+
+    The weights are those of a fit in memory: the likelihood is a sum over bags, so that only sums over pieces are kept.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        `ORedLogisticRegression` or `CLPL`, behind steps that learn by pieces (`bagwise.scale.scaling`).
+        `ORedForest` learns from as many bags, drawn at random, as fit into the source's memory, and says how many.
+    source : BagSource
+    client : None
+        This process reads and computes.
+    callback : callable or None
+        Called after every iteration with its number and the objective.
+    checkpoint : folder, Checkpoint or None
+        Keeps the state of the fit; the same call goes on after an interruption. A folder is cleared at the end.
+    use_known : bool
+        Learn from the known instance labels too.
+
+    Returns
+    -------
+    model : the same, fitted
+
+    Examples
+    --------
+    >>> from bagwise.catalog import make_model
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.scale import BagSource, fit_source
+    >>> source = BagSource.from_dataset(make_gaussian_bags(n_bags=60, random_state=0), piece_bags=25)
+    >>> fit_source(make_model("ored"), source)[-1].coef_.shape
+    (5, 8)
+    """
+    final = final_step(model)
+    fit = LEARNERS.get(type(final))
+    if fit is None or not (model is final or isinstance(model, Pipeline)):
+        names = ", ".join(kind.__name__ for kind in LEARNERS)
+        raise InputError(
+            f"{type(final if fit is None else model).__name__} cannot learn from pieces; {names} can, alone or as the "
+            "last step of a pipeline. Use one of them, or fit in memory."
+        )
+    labels = _labels_of(source, final, use_known)
+    own = isinstance(checkpoint, (str, os.PathLike))
+    if checkpoint is not None and not bag_tags(model).checkpoint:
+        raise InputError(f"{type(final).__name__} keeps no checkpoints; train it without.")
+    if own:
+        checkpoint = Checkpoint(checkpoint, source_identity(model, source, use_known))  # type: ignore[arg-type]
+    fit(model, source, labels, client, callback, checkpoint)
+    if own:
+        checkpoint.clear()  # type: ignore[union-attr]
+    return model
+
+
+def source_identity(model: Any, source: BagSource, use_known: bool = False) -> dict[str, Any]:
+    """What makes two fits on a source the same."""
+    return {"use_known": use_known, **identity_of(model, source.identity())}
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Of the labelled bags of a source: those that occur, sorted, are the classes."""
+
+    classes: np.ndarray
+    training: Training
+    told: LabelledBags
+
+
+def _labels_of(source: BagSource, final: Any, use_known: bool) -> _Labels:
+    if source.Y is None or not source.Y.any():
+        raise InputError(
+            f"{source.name} carries no bag labels, so nothing can be learned from it; add a column of labels."
+        )
+    training = Training.of(source)
+    Y = source.Y if training.used.all() else source.Y[training.used]
+    occur = np.flatnonzero(Y.any(axis=0))
+    classes = sort_classes([source.class_names[c] for c in occur])
+    column = {name: c for c, name in enumerate(source.class_names)}
+    order = np.array([column[name] for name in classes.tolist()])
+    indicator = Y if np.array_equal(order, np.arange(Y.shape[1])) else Y[:, order]
+    known = None
+    if use_known:
+        if not bag_tags(final).instance_labels:
+            raise InputError(f"{type(final).__name__} cannot learn from instance labels; train it without.")
+        code = np.full(Y.shape[1] + 1, -1)  # the last entry takes the -1 of unknown instances
+        code[order] = np.arange(len(order))
+        used = np.repeat(training.used, np.diff(source.offsets))
+        known = code[source.instance_labels()[used]]
+        known = known if np.any(known >= 0) else None
+    return _Labels(classes, training, LabelledBags.of(training.offsets, indicator, known))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Learners
+
+
+def _engine(training: Training, client: Any) -> Engine:
+    return Here(training)
+
+
+def _fit_steps(model: Any, engine: Engine, training: Training) -> tuple[Engine, int]:
+    """Fit what comes before the learner; gives the engine behind it, and the number of features there."""
+    source = training.source
+    probe = Bags(np.zeros((1, source.n_features), source.dtype), np.array([0, 1]))
+    steps = [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []
+    for step in steps:
+        if step is None or step == "passthrough":
+            continue
+        fit_step(step, Passes(engine, training, probe.n_features, probe.instances.dtype))
+        engine, probe = engine.then(step), step.transform(probe)
+    return engine, probe.n_features
+
+
+def _fit_ored(
+    model: Any,
+    source: BagSource,
+    labels: _Labels,
+    client: Any,
+    callback: Callback | None,
+    checkpoint: CheckpointLike | None,
+) -> None:
+    final: ORedLogisticRegression = final_step(model)
+    final._check_parameters()
+    if final.device is not None:
+        raise InputError(
+            f"device={final.device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit in "
+            "memory."
+        )
+    engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
+    last = final._last_fit()
+    _set_classes(final, labels, n_features)
+
+    def likelihood_of(told: LabelledBags, scale: float = 1.0) -> SummedLikelihood:
+        return SummedLikelihood(
+            engine, labels.training, told, background=final.background, scale=scale,
+            options=final._objective_options(),
+        )  # fmt: skip
+
+    final._learn(labels.told, likelihood_of, last, callback, checkpoint)
+
+
+def _fit_clpl(
+    model: Any,
+    source: BagSource,
+    labels: _Labels,
+    client: Any,
+    callback: Callback | None,
+    checkpoint: CheckpointLike | None,
+) -> None:
+    final: CLPL = final_step(model)
+    final._check_parameters()
+    engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
+    _set_classes(final, labels, n_features)
+    told = labels.told[labelled_bags(labels.told.indicator)]
+    loss = SummedAmbiguousLoss(engine, labels.training, told)
+    final._learn(loss, loss.n_instances, loss.size, callback, checkpoint)
+
+
+def _set_classes(final: Any, labels: _Labels, n_features: int) -> None:
+    final.n_features_in_, final.classes_, final.single_label_ = n_features, labels.classes, False
+
+
+def _fit_sample(
+    model: Any,
+    source: BagSource,
+    labels: _Labels,
+    client: Any,
+    callback: Callback | None,
+    checkpoint: CheckpointLike | None,
+) -> None:
+    """On as many of the bags, drawn at random, as a share of the memory holds."""
+    training, sizes = labels.training, np.diff(labels.told.offsets)
+    order = check_random_state(final_step(model).random_state).permutation(len(sizes))
+    row_bytes = source.n_features * source.dtype.itemsize
+    fitting = int(np.searchsorted(np.cumsum(sizes[order]) * row_bytes, source.memory // SHARE_OF_SAMPLE, side="right"))
+    index = np.sort(order[: max(fitting, 1)])
+    if len(index) < len(order):
+        warn_caller(
+            f"{type(final_step(model)).__name__} needs its bags at once: it learned from {len(index)} of {len(order)}, "
+            f"drawn at random, which is what {source.memory / 2**30:.2g} GB allow. ORedLogisticRegression learns from "
+            "all of them.",
+            UserWarning,
+        )
+    told = labels.told[index]
+    parameters: dict[str, Any] = {}
+    if told.known is not None:
+        parameters["instance_labels"] = Bags(told.known, told.offsets)
+    if callback is not None and bag_tags(model).callback:
+        parameters["callback"] = callback
+    bags = _gather(training, index)
+    sets = [set(labels.classes[row == 1].tolist()) for row in told.indicator]
+    model.fit(bags, sets, **fit_parameters(model, **parameters))
+
+
+def _gather(training: Training, index: np.ndarray) -> Bags:
+    """These bags, numbers of used ones in rising order, in memory."""
+    parts = [(i, positions) for i, positions in enumerate(training.split(index)) if len(positions)]
+    pieces = [training.source.describe(i) for i, _ in parts]
+    chosen = []
+    for (number, positions), bags in zip(parts, read_ahead(read_pieces(pieces)), strict=True):
+        used = training.used_of(number)
+        bags = bags if used is None else bags[used]
+        chosen.append(bags[index[positions] - training.starts[number]])
+    sizes = np.concatenate([bags.sizes for bags in chosen])
+    return Bags(np.concatenate([bags.instances for bags in chosen]), offsets_of(sizes))
+
+
+LEARNERS: dict[type, Callable[..., None]] = {
+    ORedLogisticRegression: _fit_ored,
+    CLPL: _fit_clpl,
+    ORedForest: _fit_sample,
+}

@@ -1,0 +1,176 @@
+"""Objectives of learners that are sums over pieces: ORed logistic regression and CLPL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bagwise.annotation._feasibility import LabelledBags
+from bagwise.annotation._ored_objective import ORedObjective, PenalizedLikelihood
+from bagwise.annotation.clpl import SummedLoss, largest_and_squares, norm_of
+from bagwise.bags import Bags
+from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.scale.engine import Engine, Items, Sums, Task, Training
+from bagwise.solvers.em import SHRINK
+
+STEPS_AT_ONCE = 3  # lengths of a backtracking search that one pass looks at
+
+
+class SummedLikelihood(PenalizedLikelihood):
+    """The likelihood of bags that are in pieces: that of each piece by the compiled code, added up."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        training: Training,
+        told: LabelledBags,
+        *,
+        background: bool,
+        scale: float = 1.0,
+        options: dict[str, Any],
+    ):
+        super().__init__(options["l2"], scale)
+        self.rates = options["rates"]
+        self.n_instances = int(told.offsets[-1])
+        self.items: Items = engine.items(_MakeObjective(background, options), pieces_of(training, told))
+
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient, statistics = self.items.total(_Evaluate(weights, self.rates))
+        self.statistics = statistics[None, :]
+        return float(value), gradient
+
+    def bend(self, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
+        found: dict[float, float] = {}
+
+        def at(step: float) -> float:
+            if step not in found:  # a pass costs more than a few lengths: those that the search would ask for next too
+                steps = step * SHRINK ** np.arange(STEPS_AT_ONCE)
+                (values,) = self.items.total(_Bend(weights, direction, steps))
+                found.update(zip(steps.tolist(), values.tolist(), strict=True))
+            return found[step]
+
+        return at
+
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
+        def mass(shift: float) -> tuple[float, int]:
+            total, count = self.items.total(_BackgroundMass(weights, shift, self.rates))
+            return float(total), int(count)
+
+        return mass
+
+
+def pieces_of(training: Training, told: LabelledBags) -> list[LabelledBags | None]:
+    """What is said of the bags of each piece, whose numbers count from the first used one there; None of no bag."""
+    parts: list[LabelledBags | None] = []
+    for positions, first in zip(training.split(told.index), training.starts, strict=False):
+        part = told[positions] if len(positions) else None
+        parts.append(None if part is None else replace(part, index=part.index - first))
+    return parts
+
+
+@dataclass(frozen=True)
+class _MakeObjective:
+    """The objective of one piece."""
+
+    background: bool
+    options: dict[str, Any]
+
+    def __call__(self, bags: Bags, told: LabelledBags) -> ORedObjective:
+        bags = _selected(bags, told)
+        indicator, column = told.indicator, None
+        if self.background:
+            column = indicator.shape[1]
+            indicator = np.hstack([indicator, np.zeros((len(indicator), 1), indicator.dtype)])
+        problem = UnionProblem.build(bags.offsets, indicator, column, told.known, told.relaxed)
+        return ORedObjective(bags.instances, problem, **self.options)
+
+
+@dataclass(frozen=True)
+class _Evaluate(Task):
+    """Log-likelihood, gradient and what the gradient in the rates is made of."""
+
+    weights: np.ndarray
+    rates: Rates | None
+
+    def __call__(self, item: ORedObjective) -> Sums:
+        item.rates = self.rates
+        value, gradient = item.log_likelihood(self.weights)
+        return value, gradient, np.zeros(3) if self.rates is None else item.statistics.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class _Bend(Task):
+    weights: np.ndarray
+    direction: np.ndarray
+    steps: np.ndarray
+
+    def __call__(self, item: ORedObjective) -> Sums:
+        bend = item.bend(self.weights, self.direction)
+        return (np.array([bend(step) for step in self.steps]),)
+
+
+@dataclass(frozen=True)
+class _BackgroundMass(Task):
+    weights: np.ndarray
+    shift: float
+    rates: Rates | None
+
+    def __call__(self, item: ORedObjective) -> Sums:
+        item.rates = self.rates
+        return item.background_mass(self.weights)(self.shift)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# CLPL
+
+
+class SummedAmbiguousLoss:
+    """The loss of CLPL over instances in pieces, divided by their norm on average."""
+
+    def __init__(self, engine: Engine, training: Training, told: LabelledBags):
+        self.n_instances = int(told.offsets[-1])
+        details = pieces_of(training, told)
+        largest, squares = engine.items(_selected, details).total(_Norm())
+        self.size = norm_of(largest, squares, self.n_instances)
+        self.items: Items = engine.items(_MakeLoss(self.size), details)
+
+    def __call__(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = self.items.total(_Loss(weights))
+        return float(value), gradient
+
+
+def _selected(bags: Bags, told: LabelledBags) -> Bags:
+    return bags if np.array_equal(told.index, np.arange(len(bags))) else bags[told.index]
+
+
+@dataclass(frozen=True)
+class _MakeLoss:
+    size: float
+
+    def __call__(self, bags: Bags, told: LabelledBags) -> SummedLoss:
+        bags = _selected(bags, told)
+        return SummedLoss(bags.instances / self.size, np.repeat(told.indicator, bags.sizes, axis=0))
+
+
+@dataclass(frozen=True)
+class _Loss(Task):
+    weights: np.ndarray
+
+    def __call__(self, item: SummedLoss) -> Sums:
+        return item(self.weights)
+
+
+class _Norm(Task):
+    """The largest feature, and the squares of all relative to it."""
+
+    def __call__(self, item: Bags) -> Sums:
+        return largest_and_squares(item.instances)
+
+    def add(self, one: Sums, other: Sums) -> Sums:
+        largest = max(one[0], other[0])
+        if largest == 0.0:
+            return one
+        return largest, sum(squares * (at / largest) ** 2 for at, squares in (one, other))
