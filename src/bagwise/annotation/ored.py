@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from bagwise.annotation._background import counted_instances, shift_to_share
 from bagwise.annotation._feasibility import infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
-from bagwise.annotation._ored_start import shift_to_share, start_weights, weights_by_class
+from bagwise.annotation._ored_start import start_weights, weights_by_class
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
@@ -70,10 +71,11 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         Add a class that any bag may hold without listing it: noise, clutter, what nobody labelled. Bags with no
         label become ordinary: all of their instances are background.
     background_share : float or None, default=None
-        Expected share of background among the training instances that are not known to be of a class. The likelihood
-        alone overrates the background, which is allowed in every bag; given a share, the background's intercept is
-        moved after the fit until its mean posterior probability is that share. The other weights, and so the ranking
-        of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy (docs/ored.md).
+        Expected share of background among the training instances that are in a bag with labels and not known. The
+        likelihood alone overrates the background, which is allowed in every bag; given a share, the background's
+        intercept is moved after the fit until its mean posterior probability is that share. The other weights, and so
+        the ranking of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy
+        (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and moves nothing.
     prune : float, default=0.0
         Share of the bags, those with the largest n |Y| 2^|Y|, to leave out of training (section 6.6.1).
     batch_fraction : float, default=1.0
@@ -326,22 +328,18 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         return expectation
 
     def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
-        """Shift the background's intercept until its mean posterior over the training instances is the share asked.
-
-        Those that are known to be of a class do not count: otherwise the others would have to make up for each of them.
-        """
+        """Shift the background's intercept until its mean posterior over the instances that count is the share asked."""
         scores = affine_scores(bags.instances, self._weights())
-        counted = (problem.known < 0) | (problem.known == problem.background) if len(problem.known) else slice(None)
-        if not len(scores[counted]):
-            return
 
-        def mean_background(shift: float) -> float:
+        def background_at(shift: float) -> np.ndarray:
             posterior = scores.copy()
             posterior[:, -1] += shift
             self._infer(problem, posterior)
-            return float(np.mean(posterior[counted, -1]))
+            return posterior[:, -1]
 
-        self.background_shift_ = shift_to_share(mean_background, float(self.background_share or 0.0))
+        self.background_shift_ = shift_to_share(
+            background_at, counted_instances(problem), float(self.background_share or 0.0)
+        )
         self.background_intercept_ += self.background_shift_
 
     def _infer(self, problem: UnionProblem, scores: np.ndarray) -> None:
