@@ -31,4 +31,3 @@ def start_weights(last: dict[Any, np.ndarray], classes: np.ndarray, background: 
         if key in last and len(last[key]) == len(row):
             row[:] = last[key]
     return start
-

@@ -9,7 +9,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._background import counted_instances, shift_to_share
+from bagwise.annotation._background import (
+    BackgroundMixin,
+    background_label,
+    counted_instances,
+    listed_labels,
+    shift_to_share,
+    union_problem,
+)
 from bagwise.annotation._feasibility import infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
 from bagwise.annotation._ored_start import start_weights, weights_by_class
@@ -42,7 +49,9 @@ TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
-class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedLogisticRegression(
+    BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
+):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
     p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
@@ -210,7 +219,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
             rates=parameters.possible,
         )  # fmt: skip
-        self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
+        self.background_label_ = background_label(self.classes_)
         problem = self._problem(bags, indicator, self.background, known, relaxed)
         warn_approximation(problem, self.max_exact_labels)
         weights = start_weights(last, self.classes_, self.background, bags.n_features)
@@ -328,7 +337,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         return expectation
 
     def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
-        """Shift the background's intercept until its mean posterior over the instances that count is the share asked."""
+        """Shift the background's intercept until its mean posterior over the instances that count is the share."""
         scores = affine_scores(bags.instances, self._weights())
 
         def background_at(shift: float) -> np.ndarray:
@@ -376,10 +385,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         known: np.ndarray | None = None,
         relaxed: np.ndarray | None = None,
     ) -> UnionProblem:
-        column = len(self.classes_) if background else None
-        if background:
-            indicator = np.hstack([indicator, np.zeros((len(indicator), 1), indicator.dtype)])
-        problem = UnionProblem.build(bags.offsets, indicator, column, known, relaxed)
+        problem = union_problem(bags.offsets, indicator, background, known, relaxed)
         problem.check_memory(self.max_exact_labels)
         return problem
 
@@ -477,17 +483,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         warn_approximation(problem, self.max_exact_labels)
         posterior = affine_scores(bags.instances, self._weights())
         self._infer(problem, posterior)
-        listed = np.repeat(indicator, bags.sizes, axis=0)
-        labels = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0).argmax(axis=1)
-        labels[~listed.any(axis=1)] = -1
-        if known is not None:  # those of a class that is not listed went unnoticed
-            labels[known >= 0] = known[known >= 0]
-            labels[known == len(self.classes_)] = -1
-        return self._findings(labels, posterior)
-
-    def _findings(self, labels: np.ndarray, proba: np.ndarray) -> Findings:
-        """With the background's column, if there is one, taken apart from the classes'."""
-        return Findings(labels, proba[:, : len(self.classes_)], proba[:, -1] if self._has_background else None)
+        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, c) probability that each label is among the bag's, 1 - prod_i (1 - p_ic).
