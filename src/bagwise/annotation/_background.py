@@ -102,7 +102,7 @@ def shift_to_share(background_at: Callable[[float], np.ndarray], counted: np.nda
             f"The expected share of background, {share:g}, cannot be had: of the {int(counted.sum())} unknown "
             f"instances in bags with labels between {least + share:.3g} and {most + share:.3g} can be background, "
             "since every label needs an instance. The background stays as the likelihood has it; ask for a share "
-            "between the two.",
+            "between the two (background_share, --noise-share).",
             BackgroundShareWarning,
         )
         return 0.0
