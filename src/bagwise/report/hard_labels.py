@@ -56,7 +56,7 @@ def find_hard_labels(Y: np.ndarray, class_names: Sequence[Any], named: Collectio
     counts = Y.sum(axis=0)
     found = HardLabels(len(Y))
     groups: dict[bytes, list[int]] = {}
-    for c in np.flatnonzero((counts > 0) & [name not in named for name in class_names]).tolist():
+    for c in (c for c, name in enumerate(class_names) if counts[c] and name not in named):
         if counts[c] < RARE:
             found.rare.append((class_names[c], int(counts[c])))
         if counts[c] == len(Y) and len(Y) >= RARE:
