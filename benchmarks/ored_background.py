@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import BagDataset, Bags, ORedLogisticRegression
+from bagwise.annotation import ORedForest
 from bagwise.bags import offsets_of
 from bagwise.catalog import make_model
 from benchmarks.common import Record, load_real, show
@@ -28,32 +30,30 @@ def background(quick: bool) -> list[Record]:
     truth = data.instance_labels.instances
     labelled = truth >= 0
 
-    def accuracy(model: ORedLogisticRegression) -> float:
-        return 100 * float(np.mean(model.annotate(bags, data.Y)[labelled] == truth[labelled]))
-
-    records = [
-        {
-            "background": "none",
-            "accuracy of the labelled": accuracy(ORedLogisticRegression().fit(bags, data.Y)),
-            "AUC": None,
-            "AUC, labels unknown": None,
-            "labelled called background %": None,
-            "unlabelled called background %": None,
-        }
-    ]
+    learners: list[tuple[str, Any]] = [("none", ORedLogisticRegression())]
     for share in SHARES[:2] if quick else SHARES:
-        model = ORedLogisticRegression(background=True, background_share=share).fit(bags, data.Y)
-        given, prior = model.background_proba(bags, data.Y), model.background_proba(bags)
-        records.append(
-            {
-                "background": "by the likelihood" if share is None else f"share {share}",
-                "accuracy of the labelled": accuracy(model),
-                "AUC": roc_auc_score(~labelled, given),
-                "AUC, labels unknown": roc_auc_score(~labelled, prior),
-                "labelled called background %": 100 * float(np.mean(given[labelled] > 0.5)),
-                "unlabelled called background %": 100 * float(np.mean(given[~labelled] > 0.5)),
-            }
+        name = "by the likelihood" if share is None else f"share {share}"
+        learners.append((name, ORedLogisticRegression(background=True, background_share=share)))
+    if not quick:
+        learners.append(("forest, none", ORedForest(random_state=0)))
+        learners.append(("forest, share 0.5", ORedForest(background=True, background_share=0.5, random_state=0)))
+    records = []
+    for name, model in learners:
+        model.fit(bags, data.Y)
+        right = model.annotate(bags, data.Y)[labelled] == truth[labelled]
+        record: Record = {"background": name, "accuracy of the labelled": 100 * float(np.mean(right))}
+        given, prior = (
+            (model.background_proba(bags, data.Y), model.background_proba(bags))
+            if hasattr(model, "background_proba")
+            else (None, None)
         )
+        record |= {
+            "AUC": None if given is None else roc_auc_score(~labelled, given),
+            "AUC, labels unknown": None if prior is None else roc_auc_score(~labelled, prior),
+            "labelled called background %": None if given is None else 100 * float(np.mean(given[labelled] > 0.5)),
+            "unlabelled called background %": None if given is None else 100 * float(np.mean(given[~labelled] > 0.5)),
+        }
+        records.append(record)
     return records
 
 

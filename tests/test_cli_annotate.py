@@ -77,7 +77,7 @@ def test_the_medium_is_what_the_table_names(scene, tmp_path):
         "--format", "csv",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("6 files, ")
+    assert result.stdout.startswith("6 files, ")
 
 
 def test_exit_codes(scene, tmp_path):

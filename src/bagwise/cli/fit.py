@@ -71,7 +71,7 @@ def fit(
     choice: dict[str, Any] = {}
     if name == AUTO:
         with progress(quiet or as_json) as report:
-            choice = choose_learner(make, dataset, seed=seed, progress=report)
+            choice = choose_learner(make, dataset, seed=seed, jobs=jobs, progress=report)
         name, model = choice["model"], make(choice["model"])
     chosen: dict[str, Any] = {}
     if select is not None:

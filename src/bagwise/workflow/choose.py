@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.catalog import USUAL
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
+from bagwise.exceptions import BackgroundShareWarning, InfeasibleBagWarning, InputError
 from bagwise.model_selection import choose_model
 from bagwise.pipeline import final_step
 from bagwise.report.tables import format_table
@@ -33,7 +35,12 @@ def refuse_settings(learner: Mapping[str, Any], select: str | None) -> None:
 
 
 def choose_learner(
-    make: Callable[[str], Any], dataset: BagDataset, *, seed: int | None = None, progress: Progress | None = None
+    make: Callable[[str], Any],
+    dataset: BagDataset,
+    *,
+    seed: int | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Try the usual learners on folds of the labelled bags; bags of one file stay in one fold.
 
@@ -44,6 +51,8 @@ def choose_learner(
     make : function of a name of the catalogue that gives the unfitted learner
     dataset : BagDataset with labels
     seed : int or None
+    jobs : int or None
+        Trees of a forest grown at a time; -1 for all cores.
     progress : callable or None
 
     Returns
@@ -64,11 +73,15 @@ def choose_learner(
     candidates = {}
     for name in USUAL:
         candidates[name] = make(name)
-        final_step(candidates[name]).set_params(**TRIAL.get(name, {}))
-    choice = choose_model(
-        candidates, trial, cv=folds, groups=groups, random_state=0 if seed is None else seed,
-        progress=lambda name, done, total: step(f"trying {name}", done, total),
-    )  # fmt: skip
+        if name in TRIAL:
+            final_step(candidates[name]).set_params(n_jobs=jobs, **TRIAL[name])
+    with warnings.catch_warnings():
+        for category in (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", category)  # of folds; the fit of the model that is taken says its own
+        choice = choose_model(
+            candidates, trial, cv=folds, groups=groups, random_state=0 if seed is None else seed,
+            progress=lambda name, done, total: step(f"trying {name}", done, total),
+        )  # fmt: skip
     rows = [
         {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items() if key != "seconds"}
         for row in choice.rows

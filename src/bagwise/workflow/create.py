@@ -106,8 +106,9 @@ class Job:
     def choose(self, material: Material, told: Told) -> dict[str, Any]:
         """Try the usual learners; gives which is the best and by which figures."""
         return choose_learner(
-            lambda name: self.make_learner(name, material), told.dataset, seed=self.options.seed, progress=self.step
-        )
+            lambda name: self.make_learner(name, material), told.dataset, seed=self.options.seed, jobs=self.jobs,
+            progress=self.step,
+        )  # fmt: skip
 
     def select(self, model: Any, told: Told) -> dict[str, Any]:
         """Choose the setting that is asked for; gives name and value."""
