@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 
+from bagwise.annotation._background import counted_instances
 from bagwise.annotation._rates import RateParameters
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
 from bagwise.kernels.union import Rates, UnionProblem, clean_approximation
@@ -164,8 +165,8 @@ class ORedObjective(PenalizedLikelihood):
         return lambda step: sum_log_partition(scores, along, step) - base - step * tangent
 
     def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
-        scores, known, problem = affine_scores(self.X, weights), self.problem.known, self.problem
-        counted = (known < 0) | (known == problem.background) if len(known) else np.ones(self.n_instances, dtype=bool)
+        scores, problem = affine_scores(self.X, weights), self.problem
+        counted = counted_instances(problem)
 
         def mass(shift: float) -> tuple[float, int]:
             posterior = scores.copy()

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.annotation._background import union_problem
 from bagwise.annotation._feasibility import LabelledBags
 from bagwise.annotation._ored_objective import ORedObjective, PenalizedLikelihood
 from bagwise.annotation.clpl import SummedLoss, largest_and_squares, norm_of
 from bagwise.bags import Bags
-from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.kernels.union import Rates
 from bagwise.scale.engine import Engine, Items, Sums, Task, Training
 from bagwise.solvers.em import SHRINK
 
@@ -80,11 +81,7 @@ class _MakeObjective:
 
     def __call__(self, bags: Bags, told: LabelledBags) -> ORedObjective:
         bags = _selected(bags, told)
-        indicator, column = told.indicator, None
-        if self.background:
-            column = indicator.shape[1]
-            indicator = np.hstack([indicator, np.zeros((len(indicator), 1), indicator.dtype)])
-        problem = UnionProblem.build(bags.offsets, indicator, column, told.known, told.relaxed)
+        problem = union_problem(bags.offsets, told.indicator, self.background, told.known, told.relaxed)
         return ORedObjective(bags.instances, problem, **self.options)
 
 
