@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -125,11 +124,10 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             callback=None if callback is None else (lambda i, value: callback(i, unit * value)),
         )
         if not result.converged:
-            warnings.warn(
+            warn_caller(
                 f"L-BFGS stopped after {result.n_iter} iterations before its gradient fell below tol={self.tol}; raise "
                 "max_iter, scale the features (PerInstance(CLPLScaler())) or lower C.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.coef_ = result.weights / size
         self.objective_history_ = unit * result.history

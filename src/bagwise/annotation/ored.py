@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -273,11 +272,10 @@ class ORedLogisticRegression(
         self.n_iter_ = max(result.n_iter, 1)
         self.objective_history_, self.converged_ = result.history, result.converged
         if self.solver == "lbfgs" and not result.converged:
-            warnings.warn(
+            warn_caller(
                 f"L-BFGS stopped after {result.n_iter} iterations before its gradient fell below tol={self._tol()}; "
                 "raise max_iter, scale the features (PerInstance(StandardScaler())) or raise l2.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

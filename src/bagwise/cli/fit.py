@@ -34,6 +34,10 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
     "--checkpoint-seconds", type=click.FloatRange(min=0), default=10.0, show_default=True,
     help="How often the state is kept.",
 )  # fmt: skip
+@click.option(
+    "--memory", metavar="SIZE",
+    help="What the fit may take, such as 2GB (default: half of the machine's); data that needs more is read by pieces.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is random.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Parallel jobs; -1 for all processors.")
 @data_options
@@ -41,19 +45,25 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 @click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
 def fit(
     data: Path, name: str, out: Path, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
-    use_known: bool, checkpoint: Path | None, checkpoint_seconds: float, seed: int, jobs: int,
+    use_known: bool, checkpoint: Path | None, checkpoint_seconds: float, memory: str | None, seed: int, jobs: int,
     format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, as_json: bool,
     quiet: bool,
 ) -> None:  # fmt: skip
-    """Train a model on DATA, a file of labelled bags, and save it."""
+    """Train a model on DATA, a file of labelled bags, and save it.
+
+    DATA may also be a folder or a pattern of parquet files. Data that does not fit into the memory is read from disk by
+    pieces, again at every iteration.
+    """
     from bagwise.catalog import make_model
+    from bagwise.exceptions import InputError
     from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
     from bagwise.io.model import save
-    from bagwise.workflow.choose import AUTO, choice_table, choose_learner, refuse_settings
+    from bagwise.workflow.choose import AUTO, choose_learner, refuse_settings
     from bagwise.workflow.fit import fit_dataset, labelled_bags, select_setting
+    from bagwise.workflow.large import find_source, fit_large
     from bagwise.workflow.learner import apply_settings, settings_of
-    from bagwise.workflow.remarks import dataset_remarks
+    from bagwise.workflow.remarks import dataset_remarks, source_remarks
 
     def make(model: str) -> Any:
         return apply_settings(make_model(model), parse_pairs(settings), seed=seed, jobs=jobs)
@@ -64,19 +74,46 @@ def fit(
         refuse_settings(parse_pairs(settings), select)
     else:
         model = make(name)
-    dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
-    notice(f"read {data} as {understood}", quiet or as_json)
+    silent = quiet or as_json
+    options = reader_options(labels_from, bag, features)
+    source, why = find_source(data, memory, format_name, **options)
+    if source is not None:
+        if name == AUTO or select is not None:
+            raise InputError(
+                f"{why}; {'--model auto' if name == AUTO else '--select'} needs all bags in memory, so choose on some "
+                "of them, or raise --memory."
+            )
+        notice(f"{why}; {source.n_bags} bags, {source.n_instances} instances in {source.n_pieces} piece(s)", silent)
+        for remark in source_remarks(source):
+            notice(f"Note: {remark}", silent)
+        with progress(silent) as report:
+            state = fit_large(
+                model, source, use_known=use_known, checkpoint=checkpoint, interval=checkpoint_seconds,
+                callback=lambda i, objective: report("iterations", i, 0),
+            )  # fmt: skip
+        about = {
+            "model": name, **settings_of(model), "data": source.name, "n_bags": source.n_bags,
+            "n_instances": source.n_instances, "n_pieces": source.n_pieces, "feature_names": source.feature_names,
+            "seed": seed,
+        }  # fmt: skip
+        save(model, out, about)
+        if state is not None:
+            state.clear()
+        _say(name, about, {}, {}, out, as_json)
+        return
+    dataset, understood = read_described(data, format_name, **options)
+    notice(f"read {data} as {understood}", silent)
     for remark in dataset_remarks(dataset, use_known):
-        notice(f"Note: {remark}", quiet or as_json)
+        notice(f"Note: {remark}", silent)
     choice: dict[str, Any] = {}
     if name == AUTO:
-        with progress(quiet or as_json) as report:
+        with progress(silent) as report:
             choice = choose_learner(make, dataset, seed=seed, jobs=jobs, progress=report)
         name, model = choice["model"], make(choice["model"])
     chosen: dict[str, Any] = {}
     if select is not None:
         chosen = select_setting(model, labelled_bags(dataset), select, values, folds=folds, seed=seed, jobs=jobs)
-    with progress(quiet or as_json) as report:
+    with progress(silent) as report:
         state = fit_dataset(
             model, dataset, use_known=use_known, checkpoint=checkpoint, interval=checkpoint_seconds,
             callback=lambda i, objective: report("iterations", i, 0),
@@ -92,6 +129,14 @@ def fit(
     save(model, out, about)
     if state is not None:
         state.clear()
+    _say(name, about, chosen, choice, out, as_json)
+
+
+def _say(
+    name: str, about: dict[str, Any], chosen: dict[str, Any], choice: dict[str, Any], out: Path, as_json: bool
+) -> None:
+    from bagwise.workflow.choose import choice_table
+
     if as_json:
         click.echo(json.dumps({**about, "out": str(out)}, ensure_ascii=False, default=str))
         return
@@ -99,4 +144,4 @@ def fit(
         click.echo(f"{choice_table(choice)}\n")
     for key, value in chosen.items():
         click.echo(f"{name}: {key} = {value:g}" if isinstance(value, float) else f"{name}: {key} = {value}")
-    click.echo(f"trained {name} on {len(dataset)} bags, {dataset.bags.n_instances} instances; wrote {out}")
+    click.echo(f"trained {name} on {about['n_bags']} bags, {about['n_instances']} instances; wrote {out}")

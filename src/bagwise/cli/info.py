@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ def info(
         is_run = (path / NAME).is_file()
         if is_run:
             facts, doubtful = _run_facts(path)
+        elif path.is_dir() or glob.has_magic(path.name):
+            facts = _source_facts(path, reader_options(labels_from, bag, features))
         else:
             check_readable(path)
             options = reader_options(labels_from, bag, features)
@@ -108,6 +111,20 @@ def _doubtful_table(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]  # fmt: skip
     return format_table(headings, lines, right=(3, 4, 5))
+
+
+def _source_facts(path: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Of a folder or pattern of parquet files that are one data set."""
+    from bagwise.report.facts import DatasetFacts
+    from bagwise.scale import BagSource
+
+    if "labels_from" in options:
+        raise click.UsageError("--labels goes with one file; parquet files of a folder hold their labels.")
+    source, facts = BagSource.from_parquet(path, **options), DatasetFacts()
+    for piece in source.pieces():
+        facts.add(piece)
+    read_as = f"parquet files, {source.n_pieces} piece(s)"
+    return {"file": str(path), "kind": "data", "read_as": read_as, **facts.summary()}
 
 
 def _data_facts(path: Path, format_name: str | None, options: dict[str, Any]) -> dict[str, Any]:

@@ -71,24 +71,30 @@ def fit_source(
     >>> fit_source(make_model("ored"), source)[-1].coef_.shape
     (5, 8)
     """
+    check_learner(model, checkpoint is not None)
     final = final_step(model)
-    fit = LEARNERS.get(type(final))
-    if fit is None or not (model is final or isinstance(model, Pipeline)):
-        names = ", ".join(kind.__name__ for kind in LEARNERS)
-        raise InputError(
-            f"{type(final if fit is None else model).__name__} cannot learn from pieces; {names} can, alone or as the "
-            "last step of a pipeline. Use one of them, or fit in memory."
-        )
     labels = _labels_of(source, final, use_known)
     own = isinstance(checkpoint, (str, os.PathLike))
-    if checkpoint is not None and not bag_tags(model).checkpoint:
-        raise InputError(f"{type(final).__name__} keeps no checkpoints; train it without.")
     if own:
         checkpoint = Checkpoint(checkpoint, source_identity(model, source, use_known))  # type: ignore[arg-type]
-    fit(model, source, labels, client, callback, checkpoint)
+    LEARNERS[type(final)](model, source, labels, client, callback, checkpoint)
     if own:
         checkpoint.clear()  # type: ignore[union-attr]
     return model
+
+
+def check_learner(model: Any, checkpoint: bool = False) -> None:
+    """Refuse a model that cannot learn from pieces, or keep checkpoints where these are wanted."""
+    final = final_step(model)
+    learns = type(final) in LEARNERS
+    if not learns or not (model is final or isinstance(model, Pipeline)):
+        names = ", ".join(kind.__name__ for kind in LEARNERS)
+        raise InputError(
+            f"{type(final if not learns else model).__name__} cannot learn from pieces; {names} can, alone or as the "
+            "last step of a pipeline. Use one of them, or fit in memory."
+        )
+    if checkpoint and not bag_tags(model).checkpoint:
+        raise InputError(f"{type(final).__name__} keeps no checkpoints; train it without.")
 
 
 def source_identity(model: Any, source: BagSource, use_known: bool = False) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from bagwise.dataset import BagDataset
 from bagwise.featurize.medium import Medium
 from bagwise.featurize.table import TABLE
 from bagwise.report.hard_labels import HardLabels, find_hard_labels, remarks_on_labels
+from bagwise.scale import BagSource
 from bagwise.workflow.told import Told
 
 
@@ -25,6 +26,13 @@ def hard_labels(told: Told) -> HardLabels:
 def label_remarks(told: Told, medium: Medium) -> list[str]:
     """Sentences for people, with the cure in the words of the medium."""
     return remarks_on_labels(hard_labels(told), medium)
+
+
+def source_remarks(source: BagSource) -> list[str]:
+    """The same of bags that are read by pieces, from their labels alone."""
+    if source.Y is None:
+        return []
+    return remarks_on_labels(find_hard_labels(source.Y[source.labelled], source.class_names, set()), TABLE)
 
 
 def dataset_remarks(dataset: BagDataset, use_known: bool = False) -> list[str]:

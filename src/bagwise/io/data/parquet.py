@@ -164,10 +164,15 @@ class ParquetBags:
                 return
             yield dataset
 
-    def _check_memory(self) -> None:
-        cells = self.n_rows * len(self.roles.features)
+    @property
+    def n_cells(self) -> int:
+        """Numbers that the features are, as the file says."""
         if self.form == "nested":
-            cells = count_values(self.path).get(self._instances, 0)
+            return count_values(self.path).get(self._instances, 0)
+        return self.n_rows * len(self.roles.features)
+
+    def _check_memory(self) -> None:
+        cells = self.n_cells
         what = f"{self.path} with {cells} numbers"
         check_allocation(cells * np.dtype(self.dtype).itemsize, what, "convert or predict it, which read it in parts")
 

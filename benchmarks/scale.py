@@ -1,0 +1,163 @@
+"""Fits that read their instances from disk: memory under a hard limit, time beside the fit in memory, growth.
+
+`python -m benchmarks scale`; it writes up to 3.2 GB (320 MB with --quick) into a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.annotation._feasibility import LabelledBags
+from bagwise.bags import Bags
+from bagwise.catalog import make_model
+from bagwise.dataset import BagDataset
+from bagwise.io.data.formats import read_dataset
+from bagwise.io.data.parquet_write import write_pieces
+from bagwise.pipeline import final_step
+from bagwise.scale import BagSource, fit_source
+from bagwise.scale.engine import Here, Training
+from bagwise.scale.learner import SummedLikelihood
+from benchmarks.common import SECONDS, Record, fastest, show, with_ratio
+
+N_FEATURES, N_CLASSES = 40, 20
+LIMIT = 1_500_000_000  # bytes that the process may have
+MEMORY = "1GB"  # what is left for pieces beside Python and its libraries
+ITERATIONS = 4
+BLOCK = 20_000  # bags that are drawn at a time
+
+
+def made(n_instances: int, seed: int = 0) -> Iterator[BagDataset]:
+    """Bags of one to nine float32 instances from overlapping Gaussian classes, about 2.5 labels each."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(N_CLASSES, N_FEATURES)).astype(np.float32)
+    first, left = 0, n_instances
+    while left > 0:
+        sizes = rng.integers(1, 10, BLOCK)
+        sizes = sizes[: int(np.searchsorted(np.cumsum(sizes), left)) + 1]
+        bag = np.repeat(np.arange(len(sizes)), sizes)
+        labels = rng.integers(0, N_CLASSES, (len(sizes), 3))[bag, rng.integers(0, 3, len(bag))]
+        X = rng.standard_normal((len(bag), N_FEATURES), dtype=np.float32)
+        X *= 2.0
+        X += centres[labels]
+        Y = np.zeros((len(sizes), N_CLASSES), dtype=np.uint8)
+        Y[bag, labels] = 1
+        names = list(range(first, first + len(sizes)))
+        yield BagDataset(Bags(X, np.concatenate([[0], np.cumsum(sizes)])), Y, list(range(N_CLASSES)), bag_names=names)
+        first, left = first + len(sizes), left - len(bag)
+
+
+def write_made(folder: Path, n_instances: int) -> Path:
+    path = folder / f"{n_instances}.parquet"
+    write_pieces(made(n_instances), path, nested=False, numbered=False)
+    return path
+
+
+def likelihood_of(source: BagSource) -> SummedLikelihood:
+    """That of the model `ored`, scaled, which climbs it."""
+    model = make_model("ored", max_iter=1)
+    fit_source(model, source)
+    final, training = final_step(model), Training.of(source)
+    assert source.Y is not None
+    told = LabelledBags.of(training.offsets, source.Y)
+    engine = Here(training, [model[0]])
+    return SummedLikelihood(engine, training, told, background=False, options=final._objective_options())
+
+
+def beside_memory(folder: Path, n_instances: int) -> list[Record]:
+    """One evaluation of the likelihood: from disk, scaled at every pass, and in memory, scaled once."""
+    path = write_made(folder, n_instances)
+    source, dataset = BagSource.from_parquet(path, memory=MEMORY), read_dataset(path)
+    by_pieces = likelihood_of(source)
+    model = make_model("ored", max_iter=1).fit(dataset.bags, dataset.Y)
+    final, bags = final_step(model), model[0].transform(dataset.bags)
+    assert dataset.Y is not None
+    in_memory = final._likelihood(bags, LabelledBags.of(bags.offsets, dataset.Y))
+    weights = np.random.default_rng(1).normal(scale=0.1, size=(N_CLASSES, N_FEATURES + 1))
+    seconds = fastest(
+        {
+            "disk": partial(by_pieces.value_and_gradient, weights),
+            "memory": partial(in_memory.value_and_gradient, weights),
+        },
+        repeats=3,
+    )
+    value, gradient = by_pieces.value_and_gradient(weights)
+    value_there, gradient_there = in_memory.value_and_gradient(weights)
+    record = {
+        "instances": source.n_instances, "pieces": source.n_pieces, "disk s": seconds["disk"],
+        "memory s": seconds["memory"], "value off by": abs(value / value_there - 1.0),
+        "gradient off by": float(np.abs(gradient - gradient_there).max() / np.abs(gradient_there).max()),
+    }  # fmt: skip
+    ratio = seconds["disk"] / seconds["memory"]
+    return [
+        with_ratio(
+            record, f"evaluation from disk, {n_instances:,}", "in memory", ratio, unit=SECONDS, asked="at most 2"
+        )
+    ]
+
+
+def under_limit(folder: Path, sizes: tuple[int, ...]) -> list[Record]:
+    """Fits of a few iterations by a process of its own that may not have more memory than `LIMIT`."""
+    records: list[Record] = []
+    for size in sizes:
+        path = write_made(folder, size)
+        command = [sys.executable, "-m", "benchmarks.scale", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{path} did not fit into {LIMIT} bytes: {done.stderr[-500:]}")
+        records.append({"on disk MB": path.stat().st_size / 2**20, **json.loads(done.stdout)})
+        path.unlink()
+    first, last = records[0], records[-1]
+    if last is not first:
+        grown = last["evaluation s"] / first["evaluation s"] / (last["instances"] / first["instances"])
+        records[-1] = with_ratio(
+            last, f"evaluation an instance, {sizes[-1]:,}", f"{sizes[0]:,}", grown, unit=SECONDS, asked="at most 1.15"
+        )
+    return records
+
+
+def limited_fit(path: str) -> dict[str, Any]:
+    """What the process of its own does; the limit is that of all memory it can write to."""
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    started = time.perf_counter()
+    source = BagSource.from_parquet(path, memory=MEMORY)
+    opened = time.perf_counter()
+    model = make_model("ored", max_iter=ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is meant to stop early
+        fit_source(model, source)
+    fitted = time.perf_counter()
+    by_pieces = likelihood_of(source)
+    weights = np.zeros((N_CLASSES, N_FEATURES + 1))
+    before = time.perf_counter()
+    by_pieces.value_and_gradient(weights)
+    return {
+        "instances": source.n_instances, "pieces": source.n_pieces, "first pass s": opened - started,
+        "fit s": fitted - opened, "iterations": final_step(model).n_iter_,
+        "evaluation s": time.perf_counter() - before,
+        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "limit MB": LIMIT / 2**20,
+    }  # fmt: skip
+
+
+def main(quick: bool) -> list[Record]:
+    with tempfile.TemporaryDirectory(prefix="bagwise-") as folder:
+        beside = beside_memory(Path(folder), 200_000 if quick else 2_000_000)
+        show(f"One evaluation, {N_FEATURES} float32 features, {N_CLASSES} classes", beside)
+        limited = under_limit(Path(folder), (200_000, 2_000_000) if quick else (2_000_000, 20_000_000))
+        show("Fits by a process that may not have more than 1.5 GB", limited)
+    return [*beside, *limited]
+
+
+if __name__ == "__main__":
+    print(json.dumps(limited_fit(sys.argv[1])))

@@ -1,0 +1,88 @@
+"""Fits on data that does not fit into the memory: when, and how they are kept."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.exceptions import InputError
+from bagwise.io.checkpoint import Checkpoint
+from bagwise.io.data.formats import guess_format
+from bagwise.io.data.parquet import ParquetBags
+from bagwise.io.data.pieces import PARQUET
+from bagwise.io.text import check_readable
+from bagwise.memory import memory_limit
+from bagwise.scale import BagSource, fit_source
+from bagwise.scale.files import parse_memory
+from bagwise.scale.fit import check_learner, source_identity
+from bagwise.solvers.result import Callback
+from bagwise.workflow.learner import settings_of
+
+NEEDED = 3  # times the instances: as they are read, as the learner sees them, and its scores of them
+
+
+def find_source(
+    data: str | os.PathLike[str],
+    memory: str | None,
+    format: str | None = None,
+    *,
+    labels_from: Any = None,
+    **options: Any,
+) -> tuple[BagSource | None, str]:
+    """The data as a source where it does not fit into the memory or is several files, and why; else None.
+
+    Files other than parquet are read whole whatever happens, so a source of them is only made where `memory` is given:
+    they are converted in a temporary folder.
+    """
+    path, bound = Path(data), memory_limit() if memory is None else parse_memory(memory)
+    several = path.is_dir() or (not path.exists() and glob.has_magic(str(data)))
+    if several:
+        why = f"{data}: parquet files, read by pieces"
+    else:
+        path = check_readable(path)
+        name = guess_format(path) if format is None else format
+        is_parquet = name in PARQUET
+        if not is_parquet and memory is None:
+            return None, ""
+        size = _size_of(path, options) if is_parquet else path.stat().st_size
+        if NEEDED * size <= bound:
+            return None, ""
+        why = f"{data}: a fit in memory takes about {_text(NEEDED * size)}, more than {_text(bound)}"
+        why += ", so it is read by pieces" if is_parquet else ", so it is converted to parquet, and read by pieces"
+        if not is_parquet:
+            return BagSource.from_file(path, format=name, memory=bound, labels_from=labels_from, **options), why
+    if labels_from is not None:
+        raise InputError(f"{why}; a table of labels (--labels) is matched in memory, so put the labels into the file.")
+    return BagSource.from_parquet(data, memory=bound, **options), why
+
+
+def _size_of(path: Path, options: dict[str, Any]) -> int:
+    file = ParquetBags(path, **options)
+    return file.n_cells * np.dtype(file.dtype).itemsize
+
+
+def _text(size: int) -> str:
+    return f"{size / 2**30:.1f} GB" if size >= 2**30 else f"{size / 2**20:.3g} MB"
+
+
+def fit_large(
+    model: Any,
+    source: BagSource,
+    *,
+    use_known: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callback | None = None,
+    interval: float = 10.0,
+) -> Checkpoint | None:
+    """As `bagwise.workflow.fit.fit_dataset`, on a source."""
+    check_learner(model, checkpoint is not None)
+    state = None
+    if checkpoint is not None:
+        identity = {"settings": settings_of(model), **source_identity(model, source, use_known)}
+        state = Checkpoint(checkpoint, identity, interval)
+    fit_source(model, source, use_known=use_known, checkpoint=state, callback=callback)
+    return state

@@ -1,0 +1,107 @@
+"""`bagwise fit` on data that is larger than the memory that it may take."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from bagwise import load
+from bagwise.cli.main import main
+from bagwise.datasets import make_gaussian_bags
+from bagwise.io.data.formats import write_dataset
+
+
+@pytest.fixture
+def data(tmp_path):
+    made = make_gaussian_bags(n_bags=60, random_state=0)
+    made = replace(made, class_names=["wren", "robin", "owl", "crow", "tit"], bag_names=[f"b{i}" for i in range(60)])
+    write_dataset(made, tmp_path / "all.parquet")
+    (tmp_path / "parts").mkdir()
+    write_dataset(made[:25], tmp_path / "parts" / "1.parquet")
+    write_dataset(made[25:], tmp_path / "parts" / "2.parquet")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def weights(path):
+    final = load(path)[-1]
+    return np.column_stack([final.coef_, final.intercept_])
+
+
+def test_fit_goes_by_pieces_where_the_memory_is_small(data):
+    settings = ["--set", "tol=1e-8", "--set", "background=true"]
+    plain = run("fit", data / "all.parquet", "--out", data / "here.bagwise", *settings)
+    assert plain.exit_code == 0, plain.stderr
+    assert "by pieces" not in plain.stderr
+    for source in (data / "all.parquet", data / "parts", data / "parts" / "*.parquet"):
+        small = run("fit", source, "--out", data / "there.bagwise", "--memory", "30kB", *settings)
+        assert small.exit_code == 0, small.stderr
+        assert "read by pieces; 60 bags, 299 instances in " in small.stderr
+        assert small.stdout == f"trained ored on 60 bags, 299 instances; wrote {data / 'there.bagwise'}\n"
+        np.testing.assert_allclose(weights(data / "here.bagwise"), weights(data / "there.bagwise"), rtol=0, atol=1e-6)
+    large = run("fit", data / "all.parquet", "--out", data / "there.bagwise", "--memory", "30kB", "--quiet", *settings)
+    assert large.stderr == ""
+
+
+def test_known_instances_checkpoints_and_json(data):
+    for name, extra in (("here", []), ("there", ["--memory", "30kB", "--checkpoint", data / "state"])):
+        done = run(
+            "fit", data / "all.parquet", "--out", data / f"{name}.bagwise", "--instance-labels", "--json", "--set",
+            "tol=1e-8", *extra,
+        )  # fmt: skip
+        assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["n_pieces"] > 1
+    assert done.stderr == ""
+    assert not (data / "state").exists()
+    np.testing.assert_allclose(weights(data / "here.bagwise"), weights(data / "there.bagwise"), rtol=0, atol=1e-6)
+
+
+def test_other_formats_are_converted(data):
+    assert run("convert", data / "all.parquet", data / "all.npz").exit_code == 0
+    done = run("fit", data / "all.npz", "--out", data / "m.bagwise", "--memory", "50kB", "--set", "tol=1e-8")
+    assert done.exit_code == 0, done.stderr
+    assert "so it is converted to parquet, and read by pieces; 60 bags" in done.stderr
+    run("fit", data / "all.npz", "--out", data / "here.bagwise", "--set", "tol=1e-8")
+    np.testing.assert_allclose(weights(data / "here.bagwise"), weights(data / "m.bagwise"), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--memory", "much"], "'much' is no amount of memory; write a number of bytes, or 500MB"),
+        (["--memory", "1kB", "--model", "auto"], "--model auto needs all bags in memory"),
+        (["--memory", "1kB", "--select", "l2", "--grid", "1,2"], "--select needs all bags in memory"),
+        (["--memory", "1kB", "--labels", "all.csv"], "a table of labels (--labels) is matched in memory"),
+        (["--memory", "1kB", "--model", "sim-max"], "SupportInstanceMachine cannot learn from pieces"),
+        (["--memory", "1kB", "--model", "ored-forest", "--checkpoint", "state"], "ORedForest keeps no checkpoints"),
+    ],
+)
+def test_what_cannot_go_by_pieces_is_one_line(data, arguments, message, monkeypatch):
+    monkeypatch.chdir(data)
+    (data / "all.csv").write_text("bag,labels\n")
+    done = run("fit", "all.parquet", "--out", "m.bagwise", *arguments)
+    assert done.exit_code == 1
+    assert message in done.stderr.splitlines()[-1]
+    assert not (data / "m.bagwise").exists()
+    assert not (data / "state").exists()
+
+
+def test_info_of_a_folder_and_of_nothing(data):
+    done = run("info", data / "parts", "--json")
+    assert done.exit_code == 0, done.stderr
+    whole = run("info", data / "all.parquet", "--json")
+    facts, right = json.loads(done.stdout), json.loads(whole.stdout)
+    assert facts["read_as"] == "parquet files, 2 piece(s)"
+    different = {"file", "read_as"} | {key for key in right if "duplicate" in key}
+    assert {k: v for k, v in facts.items() if k not in different} == {
+        k: v for k, v in right.items() if k not in different
+    }
+    (data / "empty").mkdir()
+    nothing = run("info", data / "empty")
+    assert nothing.exit_code == 1
+    assert "the folder holds no parquet file" in nothing.stderr
