@@ -78,6 +78,8 @@ def test_other_formats_are_converted(data):
         (["--memory", "1kB", "--select", "l2", "--grid", "1,2"], "--select needs all bags in memory"),
         (["--memory", "1kB", "--labels", "all.csv"], "a table of labels (--labels) is matched in memory"),
         (["--memory", "1kB", "--model", "sim-max"], "SupportInstanceMachine cannot learn from pieces"),
+        (["--cluster", "tcp://127.0.0.1:1"], "No Dask scheduler answers at tcp://127.0.0.1:1"),
+        (["--cluster", "local:0"], "--cluster local:0: a cluster has at least one worker"),
         (["--memory", "1kB", "--model", "ored-forest", "--checkpoint", "state"], "ORedForest keeps no checkpoints"),
     ],
 )
@@ -89,6 +91,18 @@ def test_what_cannot_go_by_pieces_is_one_line(data, arguments, message, monkeypa
     assert message in done.stderr.splitlines()[-1]
     assert not (data / "m.bagwise").exists()
     assert not (data / "state").exists()
+
+
+def test_a_cluster_of_this_machine(data):
+    pytest.importorskip("distributed")
+    for name, extra in (("here", []), ("there", ["--cluster", "local:1"])):
+        out = data / f"{name}.bagwise"
+        done = run("fit", data / "all.parquet", "--out", out, "--set", "tol=1e-8", "--quiet", *extra)
+        assert done.exit_code == 0, done.stderr
+    np.testing.assert_allclose(weights(data / "here.bagwise"), weights(data / "there.bagwise"), rtol=0, atol=1e-6)
+    assert run("convert", data / "all.parquet", data / "all.npz").exit_code == 0
+    wrong = run("fit", data / "all.npz", "--out", data / "m.bagwise", "--cluster", "local:1")
+    assert "workers read parquet; convert it first (bagwise convert" in wrong.stderr
 
 
 def test_info_of_a_folder_and_of_nothing(data):

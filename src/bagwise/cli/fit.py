@@ -38,6 +38,10 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
     "--memory", metavar="SIZE",
     help="What the fit may take, such as 2GB (default: half of the machine's); data that needs more is read by pieces.",
 )  # fmt: skip
+@click.option(
+    "--cluster", metavar="ADDRESS",
+    help="Read and compute on the workers of a Dask cluster: tcp://host:8786, or local:4 for four of this machine.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is random.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Parallel jobs; -1 for all processors.")
 @data_options
@@ -45,7 +49,8 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 @click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
 def fit(
     data: Path, name: str, out: Path, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
-    use_known: bool, checkpoint: Path | None, checkpoint_seconds: float, memory: str | None, seed: int, jobs: int,
+    use_known: bool, checkpoint: Path | None, checkpoint_seconds: float, memory: str | None,
+    cluster: str | None, seed: int, jobs: int,
     format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, as_json: bool,
     quiet: bool,
 ) -> None:  # fmt: skip
@@ -76,7 +81,7 @@ def fit(
         model = make(name)
     silent = quiet or as_json
     options = reader_options(labels_from, bag, features)
-    source, why = find_source(data, memory, format_name, **options)
+    source, why = find_source(data, memory, format_name, cluster=cluster, **options)
     if source is not None:
         if name == AUTO or select is not None:
             raise InputError(
@@ -89,7 +94,7 @@ def fit(
         with progress(silent) as report:
             state = fit_large(
                 model, source, use_known=use_known, checkpoint=checkpoint, interval=checkpoint_seconds,
-                callback=lambda i, objective: report("iterations", i, 0),
+                callback=lambda i, objective: report("iterations", i, 0), cluster=cluster,
             )  # fmt: skip
         about = {
             "model": name, **settings_of(model), "data": source.name, "n_bags": source.n_bags,

@@ -20,6 +20,7 @@ from bagwise.exceptions import InputError, warn_caller
 from bagwise.io.checkpoint import Checkpoint, identity_of
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.scale.ahead import read_ahead
+from bagwise.scale.cluster import OnCluster
 from bagwise.scale.engine import Engine, Here, Training
 from bagwise.scale.learner import SummedAmbiguousLoss, SummedLikelihood
 from bagwise.scale.pieces import read_pieces
@@ -49,8 +50,8 @@ def fit_source(
         `ORedLogisticRegression` or `CLPL`, behind steps that learn by pieces (`bagwise.scale.scaling`).
         `ORedForest` learns from as many bags, drawn at random, as fit into the source's memory, and says how many.
     source : BagSource
-    client : None
-        This process reads and computes.
+    client : distributed.Client or None
+        Workers of a Dask cluster read the pieces, which they share storage for, and compute; by default this process.
     callback : callable or None
         Called after every iteration with its number and the objective.
     checkpoint : folder, Checkpoint or None
@@ -140,7 +141,7 @@ def _labels_of(source: BagSource, final: Any, use_known: bool) -> _Labels:
 
 
 def _engine(training: Training, client: Any) -> Engine:
-    return Here(training)
+    return Here(training) if client is None else OnCluster.of(training, client)
 
 
 def _fit_steps(model: Any, engine: Engine, training: Training) -> tuple[Engine, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bagwise.io.data.pieces import PARQUET
 from bagwise.io.text import check_readable
 from bagwise.memory import memory_limit
 from bagwise.scale import BagSource, fit_source
+from bagwise.scale.cluster import open_cluster
 from bagwise.scale.files import parse_memory
 from bagwise.scale.fit import check_learner, source_identity
 from bagwise.solvers.result import Callback
@@ -30,28 +32,31 @@ def find_source(
     memory: str | None,
     format: str | None = None,
     *,
+    cluster: str | None = None,
     labels_from: Any = None,
     **options: Any,
 ) -> tuple[BagSource | None, str]:
-    """The data as a source where it does not fit into the memory or is several files, and why; else None.
+    """The data as a source where it does not fit into the memory, is several files or goes to a cluster, and why.
 
     Files other than parquet are read whole whatever happens, so a source of them is only made where `memory` is given:
-    they are converted in a temporary folder.
+    they are converted in a temporary folder. None where a fit in memory will do.
     """
     path, bound = Path(data), memory_limit() if memory is None else parse_memory(memory)
     several = path.is_dir() or (not path.exists() and glob.has_magic(str(data)))
     if several:
-        why = f"{data}: parquet files, read by pieces"
+        why = f"{data}: parquet files, so it is read by pieces"
     else:
         path = check_readable(path)
         name = guess_format(path) if format is None else format
         is_parquet = name in PARQUET
-        if not is_parquet and memory is None:
-            return None, ""
+        if cluster is not None and not is_parquet:
+            raise InputError(f"{data}: workers read parquet; convert it first (bagwise convert {data} FILE.parquet).")
         size = _size_of(path, options) if is_parquet else path.stat().st_size
-        if NEEDED * size <= bound:
+        if cluster is None and (NEEDED * size <= bound or (memory is None and not is_parquet)):
             return None, ""
         why = f"{data}: a fit in memory takes about {_text(NEEDED * size)}, more than {_text(bound)}"
+        if cluster is not None:
+            why = str(data)
         why += ", so it is read by pieces" if is_parquet else ", so it is converted to parquet, and read by pieces"
         if not is_parquet:
             return BagSource.from_file(path, format=name, memory=bound, labels_from=labels_from, **options), why
@@ -77,12 +82,14 @@ def fit_large(
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callback | None = None,
     interval: float = 10.0,
+    cluster: str | None = None,
 ) -> Checkpoint | None:
-    """As `bagwise.workflow.fit.fit_dataset`, on a source."""
+    """As `bagwise.workflow.fit.fit_dataset`, on a source; on the workers of a cluster where its address is given."""
     check_learner(model, checkpoint is not None)
     state = None
     if checkpoint is not None:
         identity = {"settings": settings_of(model), **source_identity(model, source, use_known)}
         state = Checkpoint(checkpoint, identity, interval)
-    fit_source(model, source, use_known=use_known, checkpoint=state, callback=callback)
+    with nullcontext() if cluster is None else open_cluster(cluster) as client:
+        fit_source(model, source, client, use_known=use_known, checkpoint=state, callback=callback)
     return state

@@ -1,0 +1,178 @@
+"""The pieces of a source on the workers of a Dask cluster; the one file that imports it (extra "dask")."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from bagwise._version import __version__
+from bagwise.bags import Bags
+from bagwise.exceptions import BagwiseError, InputError
+from bagwise.scale.engine import Sums, Task, Training, ready_bags
+from bagwise.scale.pieces import Piece
+
+ANSWER_SECONDS = 10.0  # within which a scheduler answers, or is not there
+LOCAL = re.compile(r"local(?::([0-9]+))?")
+
+
+class ClusterError(BagwiseError):
+    """The cluster is gone, or its workers cannot do the work."""
+
+
+def import_distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("Fits on a cluster need Dask; install bagwise[dask].") from error
+    return distributed
+
+
+@contextmanager
+def open_cluster(address: str) -> Iterator[Any]:
+    """A client of the cluster at an address such as tcp://host:8786, or of workers of this machine: local:4.
+
+    Workers of this machine are processes of one thread each, and end with the block.
+    """
+    distributed = import_distributed()
+    local = LOCAL.fullmatch(address)
+    if local:
+        n_workers = int(local[1]) if local[1] else os.cpu_count() or 1
+        if n_workers < 1:
+            raise InputError(f"--cluster {address}: a cluster has at least one worker.")
+        with (
+            distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+        return
+    try:
+        client = distributed.Client(address, timeout=ANSWER_SECONDS)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at {address} ({str(error)[:200]}); start one (dask scheduler), or use "
+            "--cluster local:4."
+        ) from error
+    with client:
+        yield client
+
+
+def check_workers(client: Any) -> None:
+    """There are workers, and all of them have this version of bagwise."""
+
+    def version() -> str | None:  # inside, so that it is sent as it is, to workers that have no bagwise too
+        try:
+            import bagwise
+
+            return bagwise.__version__
+        except ImportError:
+            return None
+
+    try:
+        versions = client.run(version)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"The workers of the cluster do not answer ({error}); look at its scheduler.") from error
+    if not versions:
+        raise ClusterError(
+            f"The cluster at {client.scheduler.address} has no workers; start some (dask worker ADDRESS)."
+        )
+    for worker, version in versions.items():
+        if version != __version__:
+            has = "no bagwise" if version is None else f"bagwise {version}"
+            raise ClusterError(f"The worker {worker} has {has}, here it is {__version__}; install the same everywhere.")
+
+
+class OnCluster:
+    """Workers read the pieces themselves, from storage that they share, and keep them as the learner sees them.
+
+    What a worker that was lost held is read again by another one.
+    """
+
+    def __init__(self, client: Any, ready: Sequence[Any]):
+        self.client, self._ready = client, list(ready)
+
+    @classmethod
+    def of(cls, training: Training, client: Any) -> OnCluster:
+        check_workers(client)
+        source = training.source
+        with cluster_errors():
+            ready = [
+                _submit(client, "read", _read, source.describe(i), training.used_of(i)) if training.n_used(i) else None
+                for i in range(source.n_pieces)
+            ]
+        return cls(client, ready)
+
+    def then(self, step: Any) -> OnCluster:
+        with cluster_errors():
+            return OnCluster(
+                self.client,
+                [None if one is None else _submit(self.client, "step", _apply, step, one) for one in self._ready],
+            )
+
+    def items(self, make: Callable[[Bags, Any], Any], details: Sequence[Any]) -> ClusterItems:
+        with cluster_errors():
+            made = [
+                _submit(self.client, "make", make, ready, detail)
+                for ready, detail in zip(self._ready, details, strict=True)
+                if ready is not None and detail is not None
+            ]
+        return ClusterItems(self.client, made)
+
+
+@dataclass(frozen=True)
+class ClusterItems:
+    """Kept by the workers."""
+
+    client: Any
+    made: list[Any]
+
+    def total(self, task: Task) -> Sums:
+        """One task a piece, and a tree of sums of neighbours, whose order does not depend on the workers."""
+        client = self.client
+        with cluster_errors():
+            sums = [_submit(client, "evaluate", task, item) for item in self.made]
+            while len(sums) > 1:
+                pairs = [
+                    _submit(client, "add", task.add, one, other)
+                    for one, other in zip(sums[::2], sums[1::2], strict=False)
+                ]
+                sums = pairs + ([sums[-1]] if len(sums) % 2 else [])
+            return sums[0].result()
+
+
+@contextmanager
+def cluster_errors() -> Iterator[None]:
+    """What is wrong with the cluster, as one error."""
+    distributed = import_distributed()
+    try:
+        yield
+    except (distributed.CancelledError, CancelledError, distributed.comm.CommClosedError, TimeoutError) as error:
+        raise ClusterError(
+            f"The scheduler of the cluster is gone ({type(error).__name__}); start it again. A fit with a checkpoint "
+            "(--checkpoint) goes on from there."
+        ) from error
+    except distributed.scheduler.KilledWorker as error:
+        raise ClusterError(
+            f"Several workers died of the same piece ({str(error)[:200]}); give them more memory, or make the pieces "
+            "smaller (--memory)."
+        ) from error
+
+
+def _submit(client: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """The future of a call; named, since the text of a function that holds arrays is long."""
+    return client.submit(function, *arguments, key=f"bagwise-{name}-{uuid4()}", pure=False)
+
+
+def _read(piece: Piece, used: Any) -> Bags:
+    return ready_bags(piece, piece.bags(), used, ())
+
+
+def _apply(step: Any, bags: Bags) -> Bags:
+    return step.transform(bags)

@@ -1,0 +1,175 @@
+"""Fits on a Dask cluster: two processes of this machine, ended with the tests."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bagwise import ORedLogisticRegression, make_pipeline
+from bagwise.annotation import CLPL
+from bagwise.catalog import make_model
+from bagwise.datasets import make_gaussian_bags
+from bagwise.exceptions import FormatError
+from bagwise.io.data.formats import write_dataset
+from bagwise.pipeline import final_step
+from bagwise.preprocessing import CLPLScaler, PerInstance
+from bagwise.scale import BagSource, fit_source
+from bagwise.scale.cluster import ClusterError, open_cluster
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of clocks and ports
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as started:
+        yield started
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as connected:
+        connected.wait_for_workers(2, timeout=60)
+        yield connected
+
+
+@pytest.fixture
+def source(tmp_path):
+    data = make_gaussian_bags(n_bags=60, random_state=0)
+    labelled = np.arange(60) % 5 > 0
+    data = replace(data, Y=np.where(labelled[:, None], data.Y, 0), labelled=labelled)
+    write_dataset(data, tmp_path / "a.parquet")
+    return BagSource.from_parquet(tmp_path / "a.parquet", memory=60_000)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_model("ored-background", background_share=0.3, missed="learn", tol=1e-3),
+        make_model("ored-rbf", size=20, tol=1e-3),
+        make_model("ored-em", max_iter=6),
+        make_pipeline(PerInstance(CLPLScaler()), CLPL()),
+    ],
+)
+def test_two_workers_find_what_one_process_finds(client, source, model):
+    assert source.n_pieces > 3
+    there = final_step(fit_source(model, source, client)).coef_
+    here = final_step(fit_source(model, source)).coef_
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-9 * np.abs(here).max())
+
+
+def test_known_instances_and_one_worker(client, source):
+    model = make_model("ored", tol=1e-3)
+    both = final_step(fit_source(model, source, client, use_known=True)).coef_
+    only = sorted(client.scheduler_info()["workers"])[0]
+
+    class OneWorker:
+        """The same client, which sends all work to one worker."""
+
+        def __getattr__(self, name):
+            return getattr(client, name)
+
+        def submit(self, *arguments, **options):
+            return client.submit(*arguments, workers=[only], **options)
+
+    alone = final_step(fit_source(model, source, OneWorker(), use_known=True)).coef_
+    assert np.array_equal(both, alone)
+
+
+def test_a_worker_that_dies_is_made_up_for(client, source):
+    model = make_model("ored", tol=1e-6)
+    right = final_step(fit_source(model, source)).coef_
+    killed = []
+
+    def killing(iteration, objective):
+        if iteration == 3:
+            pid = next(iter(client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    there = final_step(fit_source(model, source, client, callback=killing)).coef_
+    assert killed
+    np.testing.assert_allclose(there, right, rtol=0, atol=1e-9)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_workers_of_another_version_and_files_that_changed(client, source, tmp_path):
+    worker = sorted(client.scheduler_info()["workers"])[0]
+
+    def pretend(version):
+        import bagwise
+
+        bagwise.__version__ = version
+
+    def forget(dask_worker=None):
+        import sys
+
+        sys.modules["kept"], sys.modules["bagwise"] = sys.modules["bagwise"], None
+
+    def remember(dask_worker=None):
+        import sys
+
+        sys.modules["bagwise"] = sys.modules.pop("kept")
+
+    model = make_model("ored")
+    client.run(pretend, "0.0.1", workers=[worker])
+    with pytest.raises(ClusterError, match=f"The worker {worker} has bagwise 0.0.1, here it is"):
+        fit_source(model, source, client)
+    import bagwise
+
+    client.run(pretend, bagwise.__version__, workers=[worker])
+    client.run(forget, workers=[worker])
+    with pytest.raises(ClusterError, match=f"The worker {worker} has no bagwise, here it is"):
+        fit_source(model, source, client)
+    client.run(remember, workers=[worker])
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(FormatError, match=r"a.parquet, piece \d+ of \d+ .* cannot be read any more"):
+        fit_source(model, source, client)
+
+
+def test_nobody_answers():
+    with (
+        pytest.raises(ClusterError, match="No Dask scheduler answers at tcp://127.0.0.1:1"),
+        open_cluster("tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_the_scheduler_is_gone_and_the_checkpoint_goes_on(source, tmp_path):
+    """A scheduler and a worker that others started; the scheduler is killed in the middle of a fit."""
+    from bagwise.io.checkpoint import Checkpoint
+    from bagwise.scale.fit import source_identity
+
+    model = make_pipeline(ORedLogisticRegression(tol=1e-6))
+    right = final_step(fit_source(model, source)).coef_
+    address_file = tmp_path / "scheduler.json"
+    common = ["--scheduler-file", str(address_file), "--no-dashboard"]
+    scheduler = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *common]
+    )
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *common]
+    )
+    try:
+        with distributed.Client(scheduler_file=str(address_file), timeout=60) as client:
+            client.wait_for_workers(1, timeout=60)
+            state = Checkpoint(tmp_path / "state", source_identity(model, source), interval=0.0)
+
+            def killing(iteration, objective):
+                if iteration == 4:
+                    scheduler.kill()
+
+            with pytest.raises(ClusterError, match="scheduler of the cluster is gone.*--checkpoint"):
+                fit_source(model, source, client, checkpoint=state, callback=killing)
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+    again = final_step(fit_source(model, source, checkpoint=tmp_path / "state")).coef_
+    np.testing.assert_allclose(again, right, rtol=0, atol=1e-9)
