@@ -71,6 +71,7 @@ def test_optional_libraries_are_imported_in_one_room_each():
         "jinja2": {"report"},
         "narwhals": {"columns"},
         "torch": {"nn"},
+        "distributed": {"scale"},
     }
     for library, expected in rooms.items():
         found = {

@@ -153,10 +153,10 @@ class BagSource:
                 bag_starts.append(n_before + int(last))
             n_before += len(outline.sizes)
 
+        counts = [int(outline.sizes.sum()) for outline in outlines]
+
         def known() -> np.ndarray:
-            return np.concatenate(
-                [file.known(class_names, int(o.sizes.sum())) for file, o in zip(files, outlines, strict=True)]
-            )
+            return np.concatenate([file.known(class_names, n) for file, n in zip(files, counts, strict=True)])
 
         return cls(
             pieces, np.concatenate([o.sizes for o in outlines]), np.array(bag_starts), n_features=n_features,

@@ -7,6 +7,7 @@ outline of the file; after that any range of rows that holds whole bags can be r
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -218,8 +219,7 @@ class _Labels:
     def __init__(self, given: list[Any] | None, path: Path):
         self.number: dict[Any, int] = {label: i for i, label in enumerate(given or [])}
         self.fixed, self.path = given is not None, path
-        self.counts: list[int] = []
-        self.codes: list[int] = []
+        self.counts, self.codes = array("i"), array("i")  # not lists, which would take several times the room
 
     def add(self, labels: Sequence[Any], place: str) -> None:
         distinct = dict.fromkeys(labels)
@@ -314,7 +314,9 @@ def _outline(
     keys: np.ndarray,
     marks: list[np.ndarray],
 ) -> FileOutline:
-    counts = np.array(labels.counts, dtype=np.int64) if file.has_labels else np.zeros(len(first_rows), np.int64)
+    counts = np.zeros(len(first_rows), np.int64)
+    if file.has_labels:
+        counts += np.frombuffer(labels.counts, np.int32)
     labelled = np.concatenate(marks) if marks else np.full(len(first_rows), file.has_labels)
     wrong = ~labelled & (counts > 0)
     if wrong.any():
@@ -324,7 +326,7 @@ def _outline(
         )
     return FileOutline(
         sizes=np.diff(np.append(first_rows, file.n_rows)) if sizes is None else sizes, keys=keys,
-        first_rows=first_rows, n_listed=counts, listed=np.array(labels.codes, dtype=np.int32),
+        first_rows=first_rows, n_listed=counts, listed=np.frombuffer(labels.codes, np.int32).copy(),
         labels=list(labels.number), labelled=labelled,
     )  # fmt: skip
 
