@@ -71,7 +71,8 @@ def _size_of(path: Path, options: dict[str, Any]) -> int:
 
 
 def _text(size: int) -> str:
-    return f"{size / 2**30:.1f} GB" if size >= 2**30 else f"{size / 2**20:.3g} MB"
+    unit, name = next((u for u in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")) if size >= u[0]), (1, "bytes"))
+    return f"{size / unit:.1f} {name}"
 
 
 def fit_large(
