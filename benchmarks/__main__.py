@@ -21,6 +21,7 @@ BENCHMARKS = {
     "ored-background": "benchmarks.ored_background",
     "which-model": "benchmarks.which_model",
     "device": "benchmarks.device",
+    "networks": "benchmarks.networks",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",
     "audio-speed": "benchmarks.audio_speed",
