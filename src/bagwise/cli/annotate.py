@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bagwise.cli._common import any_path, progress
-from bagwise.cli._data import reader_options
+from bagwise.cli._data import check_label_options, label_options, reader_options
 from bagwise.cli._settings import grid_values, medium_set_option, parse_pairs, select_options, set_option
 
 EXIT_SOME_FAILED = 3
@@ -20,13 +20,15 @@ N_OF_A_KIND = 10  # problems that are printed
 @click.command()
 @click.argument("source", type=any_path())
 @click.option("--out", type=any_path(), required=True, help="Folder for the results.")
-@click.option("--labels", type=any_path(), help="Table of the labels of each file or bag (CSV or parquet).")
 @click.option(
-    "--columns", nargs=2, metavar="FILE LABEL",
-    help="Headings of the columns of the table of labels that hold file and label, where there are others too.",
+    "--labels", type=any_path(),
+    help="Labels of each file or bag: a table (CSV, .xlsx, parquet), or tables of Raven or BirdNET.",
 )  # fmt: skip
-@click.option("--separator", help="What is between several labels in one cell of that table; found out if not given.")
-@click.option("--fold-case", is_flag=True, help="Labels that differ in case or blanks only are one.")
+@label_options
+@click.option(
+    "--min-confidence", type=click.FloatRange(0, 1), default=0.5, show_default=True,
+    help="Detections of BirdNET that are less sure are no labels.",
+)  # fmt: skip
 @click.option(
     "--model", default="ored-background", show_default=True,
     help="Name in the catalogue, to be trained; or a model file of an earlier run.",
@@ -59,10 +61,11 @@ N_OF_A_KIND = 10  # problems that are printed
 @click.option("--quiet", is_flag=True, help="No progress bars.")
 def annotate(
     source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, separator: str | None,
-    fold_case: bool, model: str, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
-    medium: str | None, window: float | None, medium_settings: tuple[str, ...], formats: tuple[str, ...],
-    use_known: bool, known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int,
-    no_page: bool, overwrite: bool, bag: str | None, features: str | None, read_as: str | None, quiet: bool,
+    fold_case: bool, sheet: str | None, min_confidence: float, model: str, settings: tuple[str, ...],
+    select: str | None, grid: str | None, folds: int, medium: str | None, window: float | None,
+    medium_settings: tuple[str, ...], formats: tuple[str, ...], use_known: bool, known: Path | None,
+    noise_share: float, max_noise: float, seed: int | None, jobs: int, no_page: bool, overwrite: bool,
+    bag: str | None, features: str | None, read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -72,8 +75,7 @@ def annotate(
     """
     from bagwise.workflow import Run
 
-    if columns and labels is None:
-        raise click.UsageError("--columns speaks of the table of labels; give it with --labels.")
+    check_label_options(labels, columns, sheet)
     reading: dict[str, Any] = parse_pairs(medium_settings, "--medium-set")
     if window is not None:
         reading["window"] = window
@@ -81,11 +83,11 @@ def annotate(
     with (
         progress(quiet) as report,
         Run.create(
-            source, out, labels=labels, columns=columns, separator=separator, fold_case=fold_case, model=model,
-            learner=parse_pairs(settings), select=select, grid=grid_values(select, grid), folds=folds, medium=medium,
-            settings=reading, reading=options, use_known=use_known, known=known, formats=list(formats) or None,
-            noise_share=noise_share, max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite,
-            progress=report,
+            source, out, labels=labels, columns=columns, separator=separator, fold_case=fold_case, sheet=sheet,
+            min_confidence=min_confidence, model=model, learner=parse_pairs(settings), select=select,
+            grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
+            use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
+            max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite, progress=report,
         ) as run,
     ):  # fmt: skip
         result = run.result()

@@ -38,7 +38,7 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 def fit(
     data: Path, name: str, out: Path, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
     use_known: bool, checkpoint: Path | None, checkpoint_seconds: float, seed: int, jobs: int,
-    format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, as_json: bool,
+    format_name: str | None, labels_from: Any, bag: str | None, features: str | None, as_json: bool,
     quiet: bool,
 ) -> None:  # fmt: skip
     """Train a model on DATA, a file of labelled bags, and save it."""

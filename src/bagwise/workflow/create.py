@@ -22,6 +22,7 @@ from bagwise.workflow.fit import fit_told, select_setting
 from bagwise.workflow.learner import DEFAULT_MODEL, RECIPE, about_model, load_trained, make_learner
 from bagwise.workflow.manifest import STATE, UNFINISHED, lock_run, start_run, unlock_run, write_manifest
 from bagwise.workflow.material import (
+    TABLE,
     Material,
     Source,
     find_source,
@@ -30,6 +31,7 @@ from bagwise.workflow.material import (
     read_told,
     write_told,
 )
+from bagwise.workflow.selections import MIN_CONFIDENCE
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
 from bagwise.workflow.version import Version
@@ -119,6 +121,8 @@ def create_run(
     columns: tuple[str, str] | None = None,
     separator: str | None = None,
     fold_case: bool = False,
+    sheet: str | None = None,
+    min_confidence: float = MIN_CONFIDENCE,
     model: str | Path = DEFAULT_MODEL,
     learner: Mapping[str, Any] | None = None,
     select: str | None = None,
@@ -149,14 +153,19 @@ def create_run(
         Folder for the results. If it holds the same run, unfinished or not, what is done is not done again; corrections
         that were made in it stay.
     labels : path or None
-        Table of the labels of files or bags, in any form of `read_labels`. What has no row is annotated by the model
-        alone. None with a trained model, or where a file of bags holds its labels itself.
+        Table of the labels of files or bags, in any form of `read_labels`; or selection tables of Raven or results of
+        BirdNET, one file or a folder of them. What has no row is annotated by the model alone. None with a trained
+        model, or where a file of bags holds its labels itself.
     columns : (str, str) or None
         Headings of the columns of the table that hold file and label, where there are others too.
     separator : str or None
         What is between several labels in one cell of the table; None finds it out.
     fold_case : bool
         Whether labels that differ in case or blanks only are one.
+    sheet : str or None
+        The sheet of a spreadsheet that holds the labels; None takes the one that holds a table.
+    min_confidence : float
+        Detections of BirdNET that are less sure are not used.
     model : str or path
         Name in the catalogue, to be trained; or a model file that an earlier run wrote.
     learner : dict or None
@@ -207,9 +216,12 @@ def create_run(
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
-        raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
-    table = read_label_table(labels, columns, separator, fold_case)
-    exclude = [Path(path) for path in (out, labels, known) if path is not None]
+        raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
+    table = read_label_table(
+        labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
+    )
+    told = [path for path in (labels, known) if path is not None and not _holds(Path(path), source)]
+    exclude = [Path(path) for path in (out, *told)]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
     )  # fmt: skip
@@ -225,8 +237,8 @@ def create_run(
     try:
         job = Job(make, out, found, options, trained, lock, jobs, step)
         old = start_run(out, job.identity, overwrite)
-        material = read_material(found, out, table, labels, jobs, step)
-        if not use_known:
+        material = read_material(found, out, table, jobs, step)
+        if found.medium.name == TABLE and not use_known:
             material = replace(material, known=[])
         if options.known is not None:
             material = _with_known_marks(material, found, options.known)
@@ -239,10 +251,15 @@ def create_run(
         raise
 
 
+def _holds(folder: Path, other: Path) -> bool:
+    """Whether a path lies in a folder, or is it: tables may lie beside the recordings."""
+    return other.resolve().is_relative_to(folder.resolve())
+
+
 def _check_places(source: Path, out: Path, model: Path | None) -> None:
     """Refuse results in a folder that holds the media or the model, which a later run would replace or leave out."""
     for path, what in ((source, "The media"), (model, "The model")):
-        if path is not None and path.resolve().is_relative_to(out.resolve()):
+        if path is not None and _holds(out, path):
             raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
 
 
@@ -260,7 +277,7 @@ def _with_known_marks(material: Material, source: Source, path: Path) -> Materia
         medium=source.medium, rows=rows, files=material.files, classes=[], folder=source.folder, max_noise=1.0
     )
     said, problems = compare_marks(annotations, read_marks(path, annotations))
-    return replace(material, known=said, problems=[*material.problems, *problems])
+    return replace(material, known=[*material.known, *said], problems=[*material.problems, *problems])
 
 
 def _without_strangers(material: Material, model: Any) -> Material:
@@ -273,7 +290,8 @@ def _without_strangers(material: Material, model: Any) -> Material:
         if labels
     ]
     sets = {bag: labels for bag, labels in material.sets.items() if not strange[bag]}
-    return replace(material, sets=sets, problems=[*material.problems, *problems])
+    known = [told for told in material.known if told[2] in {"", *classes}]
+    return replace(material, sets=sets, known=known, problems=[*material.problems, *problems])
 
 
 def _outdate_corrections(out: Path, material: Material) -> None:

@@ -27,6 +27,14 @@ from bagwise.report.result import Problem
 from bagwise.workflow.featurize import Progress, featurize_folder, refuse_files
 from bagwise.workflow.labels import FileNames, match_labels
 from bagwise.workflow.manifest import FEATURES, STATE
+from bagwise.workflow.selections import (
+    MEDIUM,
+    MIN_CONFIDENCE,
+    Selections,
+    find_selections,
+    known_by_selections,
+    read_selections,
+)
 from bagwise.workflow.store import entry_path, fingerprint, forget_others, read_entry, write_entry
 
 TABLE = "table"
@@ -139,7 +147,7 @@ def find_source(
     trained: Mapping[str, Any] | None,
     exclude: Sequence[Path],
     options: Mapping[str, Any],
-    labels: LabelTable | None = None,
+    labels: LabelTable | Selections | None = None,
 ) -> Source:
     """Which files there are and how they are read; what is wrong is found before anything is read.
 
@@ -179,10 +187,12 @@ def find_source(
     return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
 
 
-def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | None) -> str | None:
+def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | Selections | None) -> str | None:
     """The medium of most files that the table of labels names, if it names any: pictures may lie beside recordings."""
     if labels is None:
         return None
+    if isinstance(labels, Selections):
+        return MEDIUM
     counts: Counter[str] = Counter()
     files = list_files(folder, exclude)
     for name, medium in MEDIA.items():
@@ -193,11 +203,16 @@ def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | No
 
 
 def read_material(
-    source: Source, run: Path, labels: LabelTable | None, label_path: Path | None, jobs: int, progress: Progress
+    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress
 ) -> Material:
-    """Read all files, those that were read before from what was kept, and match the table of labels."""
+    """Read all files, those that were read before from what was kept, and match the labels that were told."""
+    if isinstance(labels, Selections) and source.medium.name != MEDIUM:
+        raise InputError(
+            f"{labels.path} holds {labels.in_words}, and {source.path} no recordings; give a table of labels."
+        )
     if source.medium.name == TABLE:
-        return _read_table(source, run, labels, label_path)
+        assert not isinstance(labels, Selections)
+        return _read_table(source, run, labels)
     done = featurize_folder(source.folder, source.names, source.medium, source.settings, run, jobs, progress)
     done = refuse_files(done, source.medium, source.feature_names)
     problems = list(done.errors.items())
@@ -206,9 +221,12 @@ def read_material(
         raise InputError(f"None of the {len(source.names)} files could be read; the first: {problems[0][1]}")
     sets: dict[str, list[str]] = {}
     whole: list[str] = []
-    if labels is not None and label_path is not None:
+    marks = None
+    if isinstance(labels, Selections):
+        labels, marks = read_selections(labels, source.medium, source.folder, done.bags)
+    if labels is not None:
         unread = sorted(set(list_files(source.folder)) - set(source.names))
-        matched = match_labels(labels, label_path, source.names, done.bags, list(done.errors), unread)
+        matched = match_labels(labels, source.names, done.bags, list(done.errors), unread)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         whole = sorted(matched.whole)
         problems += labels.problems + matched.problems
@@ -223,6 +241,9 @@ def read_material(
         problems=problems,
         n_reused=done.n_reused,
     )
+    if marks is not None:
+        known, text = known_by_selections(marks, material.dataset)
+        material = replace(material, known=known, form=f"{material.form}; {text}")
     names = set(material.dataset.bag_names)
     return replace(material, sets={bag: found for bag, found in sets.items() if bag in names})
 
@@ -243,7 +264,7 @@ def _assemble(
     return assemble(files, features, list(names), medium.name)
 
 
-def _read_table(source: Source, run: Path, labels: LabelTable | None, label_path: Path | None) -> Material:
+def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Material:
     """The bags of a file, named by text; its own labels, or those of a second table by the names of the bags."""
     name = source.names[0]
     dataset, understood = read_described(source.path, **source.options)
@@ -263,11 +284,11 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None, label_path
         present = set(names)
         problems = [*labels.problems]
         sets = {}
-        for bag, found, row in zip(labels.names, labels.label_sets, labels.rows, strict=True):
+        for i, (bag, found) in enumerate(zip(labels.names, labels.label_sets, strict=True)):
             if bag in present:
                 sets[bag] = sorted(found)
             else:
-                problems.append((bag, f"{label_path}, row {row}: there is no such bag ({bag!r}); it is not used."))
+                problems.append((bag, f"{labels.place(i)}: there is no such bag ({bag!r}); it is not used."))
     entry = source.entry(run, name)
     n_reused = int(entry.exists())
     X = dataset.bags.instances
@@ -329,13 +350,26 @@ def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str,
 
 
 def read_label_table(
-    path: Path | None, columns: tuple[str, str] | None, separator: str | None = None, fold_case: bool = False
-) -> LabelTable | None:
-    """The table of labels, with the columns that hold file and label where there are others too."""
+    path: Path | None,
+    columns: tuple[str, str] | None,
+    *,
+    separator: str | None = None,
+    fold_case: bool = False,
+    sheet: str | None = None,
+    min_confidence: float = MIN_CONFIDENCE,
+) -> LabelTable | Selections | None:
+    """The table of labels; or where selections tell them, which are read when it is known what the files hold."""
     if path is None:
         return None
+    told = find_selections(path, min_confidence, fold_case)
+    given = {"--columns": columns, "--separator": separator, "--sheet": sheet}
+    if told is not None and any(given.values()):
+        option = next(option for option, value in given.items() if value)
+        raise InputError(f"{path} holds {told.in_words}, whose columns are known; leave {option} out.")
     name, label = columns or (None, None)
-    return read_labels(path, name=name, label=label, list_mark=separator, fold_case=fold_case, repeats="join")
+    return told or read_labels(
+        path, name=name, label=label, list_mark=separator, fold_case=fold_case, sheet=sheet, repeats="join"
+    )
 
 
 def write_told(path: Path, material: Material) -> None:

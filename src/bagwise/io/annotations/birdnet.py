@@ -7,9 +7,12 @@ from pathlib import Path
 from bagwise.io.annotations.annotations import Annotations, open_folder, probability_text
 from bagwise.io.annotations.marks import (
     FileNames,
+    Mark,
     Marks,
     Spelling,
     all_files,
+    find_tables,
+    read_confidence,
     read_place,
     read_table,
     require_columns,
@@ -18,6 +21,9 @@ from bagwise.io.annotations.marks import (
 from bagwise.io.tables import write_csv
 from bagwise.io.text import defuse, undefuse
 
+ENDINGS = (".BirdNET.results.csv", ".results.csv")
+COLUMNS = {"start": "Start (s)", "end": "End (s)", "label": "Common name", "file": "File"}
+COLUMNS_OF_R = {"start": "start", "end": "end", "label": "common_name", "file": "filepath"}
 HEADINGS = ("Start (s)", "End (s)", "Scientific name", "Common name", "Confidence", "File")
 
 
@@ -33,16 +39,29 @@ def write_birdnet(annotations: Annotations, folder: Path) -> list[Path]:
 
 
 def read_birdnet(path: Path, annotations: Annotations) -> Marks:
-    """The table of all recordings; the label is the common name."""
-    require_columns(path, table_headings(path), ["Start (s)", "End (s)", "Common name", "File"])
+    """One table of all recordings, or of one whose name it bears, or a folder of such; the label is the common name.
+
+    Both the headings of BirdNET's CSV and those of its table for R are known.
+    """
     names, labels = FileNames(annotations, defuse), Spelling(annotations.classes, defuse, undefuse)
-    rows = [
-        {
-            "source": source,
-            "file": names(cells["File"]),
-            **read_place(cells, {"start": "Start (s)", "end": "End (s)"}, source),
-            "label": labels(cells["Common name"]),
-        }
-        for source, cells in read_table(path)
-    ]
-    return Marks(rows, all_files(annotations))
+    rows: list[Mark] = []
+    covered: set[str] = set()
+    for name, table in find_tables(path, *ENDINGS).items():
+        headings = table_headings(table)
+        columns = COLUMNS_OF_R if "common_name" in headings else COLUMNS
+        own = names(name)
+        needed = [columns[key] for key in ("start", "end", "label")]
+        require_columns(table, headings, needed if own in names else [*needed, columns["file"]])
+        is_for_all = columns["file"] in headings
+        covered |= all_files(annotations) if is_for_all else {own}
+        rows += [
+            {
+                "source": source,
+                "file": names(cells[columns["file"]]) if is_for_all else own,
+                **read_place(cells, {"start": columns["start"], "end": columns["end"]}, source),
+                "label": labels(cells[columns["label"]]),
+                **read_confidence(cells, source),
+            }
+            for source, cells in read_table(table)
+        ]
+    return Marks(rows, frozenset(covered))

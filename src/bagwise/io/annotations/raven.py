@@ -14,6 +14,7 @@ from bagwise.io.annotations.marks import (
     Spelling,
     all_files,
     find_tables,
+    read_confidence,
     read_number,
     read_place,
     read_table,
@@ -26,7 +27,8 @@ HEADINGS = (
     "Selection", "View", "Channel", "Begin Time (s)", "End Time (s)", "Low Freq (Hz)", "High Freq (Hz)",
     "Begin File", "File Offset (s)", "Annotation", "Probability",
 )  # fmt: skip
-LABELS = ("annotation", "species", "label")
+LABELS = ("annotation", "common name", "species", "label")
+ENDINGS = (".selections.txt", ".BirdNET.selection.table.txt", ".selection.table.txt")
 BAND = {"low": "Low Freq (Hz)", "high": "High Freq (Hz)"}
 COMBINED = "all"
 _NUMBERED = re.compile(r"\.Table\.\d+$")  # what Raven puts behind the name of a recording
@@ -73,16 +75,16 @@ def read_raven(path: Path, annotations: Annotations) -> Marks:
     """One selection table, a folder of them, or the table of all recordings opened as one sound.
 
     In a folder, ``all.selections.txt`` is read only where it is the one table there. Columns may stand in any order,
-    and there may be others; the label is in the column Annotation, Species or Label.
+    and there may be others; the label is in the column Annotation, Common Name (of BirdNET), Species or Label.
     """
-    tables = find_tables(path, ".selections.txt")
+    tables = find_tables(path, *ENDINGS)
     if len(tables) > 1:
         tables.pop(COMBINED, None)
     names = FileNames(annotations, _spell)
     rows: list[Mark] = []
     covered: set[str] = set()
     for name, table in tables.items():
-        found = _read_selections(table, annotations)
+        found = _read_selections(table, annotations, names)
         told = {mark["file"] for mark in found if mark["file"]}
         own = names(_NUMBERED.sub("", name.removesuffix(".txt")))
         if name == COMBINED or (own not in names and len(told) > 1):
@@ -100,8 +102,8 @@ def _spell(name: str) -> str:
     return plain_cell(defuse(name))
 
 
-def _read_selections(path: Path, annotations: Annotations) -> list[Mark]:
-    """The selections as they stand there, with `file` from Begin File and `offset`, the second in that file or None."""
+def _read_selections(path: Path, annotations: Annotations, names: FileNames) -> list[Mark]:
+    """The selections as they stand there, with `file` as the row names it and `offset`, its second of that file."""
     headings = table_headings(path, "\t")
     column = next((h for name in LABELS for h in headings if h.casefold() == name), None)
     require_columns(path, headings, ["Begin Time (s)", "End Time (s)", column or "Annotation"])
@@ -117,10 +119,17 @@ def _read_selections(path: Path, annotations: Annotations) -> list[Mark]:
         place |= read_place(cells, band, source) if len(band) == 2 else {}
         offset = cells.get("File Offset (s)", "").strip()
         rows.append({
-            "source": source, "file": cells.get("Begin File", "").strip(), **place, "label": labels(cells[column]),
+            "source": source, "file": _begin_file(cells, names), **place, "label": labels(cells[column]),
             "offset": read_number(offset, "File Offset (s)", source) if offset else None,
+            **read_confidence(cells, source),
         })  # fmt: skip
     return rows
+
+
+def _begin_file(cells: dict[str, str], names: FileNames) -> str:
+    """The file that a selection begins in: by its path, which tells folders apart, else by its name."""
+    told = [cells.get(heading, "").strip() for heading in ("Begin Path", "Begin File")]
+    return next((cell for cell in told if names(cell) in names), told[1] or told[0])
 
 
 def _within_its_file(mark: Mark, annotations: Annotations, names: FileNames) -> Mark:

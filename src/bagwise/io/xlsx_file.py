@@ -1,0 +1,180 @@
+"""Spreadsheets (.xlsx) as rows of text: values, never formulas; a cell that cannot be used is told with its row."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from bagwise.exceptions import BagwiseError, FormatError
+from bagwise.io.text import TextTable, check_readable, defuse
+from bagwise.memory import check_allocation
+
+WORKBOOK = "xl/workbook.xml"
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # .xls, and .xlsx with a password
+ZIP = b"PK\x03\x04"
+_SIZE_PER_BYTE = 50  # openpyxl's cells, beside the XML that they are read from
+_ZEROS = re.compile(r"0+")  # the format of numbers that are written with leading zeros
+
+
+def is_spreadsheet(path: str | Path) -> bool:
+    """Whether a file is a spreadsheet, by its content; one that is of another office's kind is refused."""
+    with check_readable(path).open("rb") as file:
+        start = file.read(4)
+    if start == OLD_OFFICE:
+        raise FormatError(
+            f"{path}: it is a spreadsheet of the old kind (.xls) or has a password; save it as .xlsx without one, or "
+            "as CSV in UTF-8."
+        )
+    if start != ZIP:
+        return False
+    with _damaged(path), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        is_open_document = "content.xml" in names
+    if is_open_document:
+        raise FormatError(f"{path}: it is an OpenDocument spreadsheet (.ods); save it as .xlsx, or as CSV in UTF-8.")
+    return WORKBOOK in names
+
+
+def read_sheet(path: str | Path, sheet: str | None = None) -> TextTable:
+    """The cells of a sheet as text, rows and columns that are blank left out.
+
+    A value that is merged over several rows counts for each of them. Numbers keep the zeros that their format puts in
+    front. Cells that hold no value that could be a name or a label are told in the table's `flaws`.
+
+    Parameters
+    ----------
+    path : path
+    sheet : str or None
+        Its name; None takes the one that holds a table, and is an error where several do.
+    """
+    openpyxl = _import_openpyxl()
+    with _damaged(path), zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    check_allocation(
+        _SIZE_PER_BYTE * size, f"{path} read as a spreadsheet", "save the sheet of labels alone, or as CSV"
+    )
+    with _damaged(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of styles and checks of input that are not kept
+        formulas = openpyxl.load_workbook(path, keep_links=False)
+        values = openpyxl.load_workbook(path, data_only=True, keep_links=False)
+    with closing(formulas), closing(values):
+        name = _choose(values, path, sheet)
+        return _as_text(formulas[name], values[name], path)
+
+
+def _import_openpyxl() -> Any:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise ImportError(
+            f"Reading spreadsheets needs openpyxl, which is not there ({error}); pip install 'bagwise[xlsx]', or save "
+            "the table as CSV."
+        ) from error
+    return openpyxl
+
+
+@contextmanager
+def _damaged(path: Any) -> Iterator[None]:
+    """Whatever is said about a damaged file, as one `FormatError` that names the file."""
+    try:
+        yield
+    except (BagwiseError, ImportError, MemoryError):
+        raise
+    except Exception as error:  # openpyxl lets through whatever its XML reader, zipfile and its own classes raise
+        text = " ".join(str(error).split())[:200]
+        raise FormatError(
+            f"{path}: it is damaged or no spreadsheet ({type(error).__name__}: {text}); save it again, or as CSV."
+        ) from error
+
+
+def _choose(workbook: Any, path: Any, sheet: str | None) -> str:
+    """The name of the sheet to read."""
+    names = [page.title for page in workbook.worksheets]
+    if sheet is not None:
+        if sheet not in names:
+            raise FormatError(f"{path}: there is no sheet {sheet!r}; its sheets are {', '.join(map(repr, names))}.")
+        return sheet
+    sizes = {page.title: _filled(page) for page in workbook.worksheets}
+    tables = [name for name in names if min(sizes[name]) >= 2]
+    if len(tables) > 1:
+        raise FormatError(
+            f"{path}: the sheets {', '.join(map(repr, tables))} hold a table each; name the one to use (--sheet "
+            f"{tables[0]!r})."
+        )
+    filled = [name for name in names if min(sizes[name])]
+    if not filled:
+        raise FormatError(f"{path} is empty: all of its cells are blank.")
+    return tables[0] if tables else filled[0]
+
+
+def _filled(page: Any) -> tuple[int, int]:
+    """Number of rows and columns of a sheet in which there is anything."""
+    cells = [cell for row in page.iter_rows() for cell in row if cell.value is not None]
+    return len({cell.row for cell in cells}), len({cell.column for cell in cells})
+
+
+def _as_text(formulas: Any, values: Any, path: Any) -> TextTable:
+    """The cells of a sheet; `formulas` and `values` are the same sheet read in two ways."""
+    merged: dict[tuple[int, int], int] = {}
+    for area in formulas.merged_cells.ranges:
+        if area.max_col > area.min_col:
+            raise FormatError(
+                f"{path}, row {area.min_row}: the cells {area.coord} are merged over several columns, so it is not "
+                "clear which of them is meant; unmerge them, or remove a title above the table."
+            )
+        merged |= {(row, area.min_col): area.min_row for row in range(area.min_row, area.max_row + 1)}
+    texts: dict[int, dict[int, str]] = {}
+    flaws: dict[tuple[int, int], str] = {}
+    for cells in values.iter_rows():
+        for empty in cells:
+            row, column = empty.row, empty.column
+            cell = values.cell(merged.get((row, column), row), column)
+            text, flaw = _cell(cell, formulas.cell(cell.row, column).value)
+            if flaw:
+                flaws[row, column] = f"the cell {empty.coordinate} holds {flaw}"
+            if text:
+                texts.setdefault(row, {})[column] = text
+    if not texts:
+        raise FormatError(f"{path} is empty: all cells of the sheet {values.title!r} are blank.")
+    lines, columns = sorted(texts), sorted({column for cells in texts.values() for column in cells})
+    row_of, column_of = ({key: i for i, key in enumerate(keys)} for keys in (lines, columns))
+    return TextTable(
+        rows=[[texts[line].get(column, "") for column in columns] for line in lines],
+        lines=lines,
+        separator="",
+        source=f"from the sheet {values.title!r}",
+        flaws={(row_of[line], column_of[column]): flaw for (line, column), flaw in flaws.items()},
+    )
+
+
+def _cell(cell: Any, formula: Any) -> tuple[str, str]:
+    """The text of a cell, and what is wrong with it."""
+    value = cell.value
+    if value is None:
+        formula = getattr(formula, "text", formula)  # of a formula for several cells
+        if isinstance(formula, str) and formula.startswith("="):
+            flaw = f"a formula that was never worked out ({formula[:60]!r}); open and save it in a spreadsheet program"
+            return formula, flaw
+        return "", ""
+    if cell.data_type == "e":
+        return str(value), f"the error {value}; write what is meant"
+    if isinstance(value, bool):
+        return str(int(value)), ""
+    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
+        return str(value), f"a date or time ({value}); write it as text, with an apostrophe in front"
+    if isinstance(value, (int, float)):
+        return _number(value, str(cell.number_format)), ""
+    return defuse(str(value).strip()), ""
+
+
+def _number(value: float, number_format: str) -> str:
+    if float(value).is_integer():
+        width = len(number_format) if _ZEROS.fullmatch(number_format) else 0
+        return defuse(str(int(value)).zfill(width))
+    return defuse(repr(value))
