@@ -101,7 +101,7 @@ def test_new_recordings_by_the_model_alone(scene, run, tmp_path):
     assert {row["mode"] for row in rows} == {"inductive"}
     assert result.annotations.classes == sorted({label for labels in made.label_sets for label in labels})
     assert not (tmp_path / "out" / "model.bagwise").exists()
-    with pytest.raises(InputError, match="leave medium and settings out"):
+    with pytest.raises(InputError, match="leave --medium and --medium-set out"):
         annotate_media(sounds, tmp_path / "x", model=out / "model.bagwise", settings={"window": "5"})
     strange = tmp_path / "labels.csv"
     strange.write_text("file,label\nrecording-000.wav,unicorn\n")

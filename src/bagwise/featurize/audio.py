@@ -20,7 +20,7 @@ from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outlin
 from bagwise.featurize.segmentation import Stages, foreground, segment
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.spectrogram import spectrogram
-from bagwise.featurize.stages import draw_sound_stages
+from bagwise.featurize.stages import draw_sound_stages, numbered_picture
 from bagwise.featurize.syllables import FEATURE_NAMES, syllable_features
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
@@ -95,7 +95,7 @@ def find_syllables(samples: np.ndarray, rate: int, settings: AudioSettings) -> S
     if settings.low >= rate / 2:
         raise InputError(
             f"The recording has a rate of {rate} Hz and so nothing above {rate / 2:g} Hz, but only sounds from "
-            f"low={settings.low:g} Hz on are looked at; lower it."
+            f"{settings.low:g} Hz on are looked at; lower that (--medium-set low=100)."
         )
     picture = spectrogram(
         samples, rate, frame=settings.frame, overlap=settings.overlap, low=settings.low, high=settings.high,
@@ -214,7 +214,7 @@ def draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float,
     find = partial(find_syllables, settings=settings)
     for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
         _, stages = hear_piece(path, info, begin, settings.window, find)
-        target = folder / f"{piece_name(path.stem, begin)}.stages.png"
+        target = numbered_picture(folder, piece_name(path.stem, begin))
         draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
         yield f"from {begin:g} s: {int(stages.labels.max(initial=0))} regions, threshold {stages.decibels:.1f} dB"
         yield f"wrote {target}"

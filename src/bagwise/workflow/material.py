@@ -164,7 +164,10 @@ def find_source(
     expected = None if trained is None else list(trained["feature_names"] or []) or None
     if path.is_file():
         if settings or medium not in (None, TABLE):
-            raise InputError(f"{path} is a file of bags, which has no medium and no settings of one; leave them out.")
+            raise InputError(
+                f"{path} is a file of bags, which has no medium and no settings of one; leave --medium and "
+                "--medium-set out."
+            )
         if trained is not None and trained["medium"] != TABLE:
             raise InputError(f"The model was trained on {trained['medium']}, and {path} is a file of bags; give media.")
         return Source(path, MEDIA[TABLE], MEDIA[TABLE].make_settings(), [path.name], dict(options), expected)
@@ -178,7 +181,8 @@ def find_source(
     else:
         if settings or medium not in (None, trained["medium"]):
             raise InputError(
-                f"The model was trained on {trained['medium']} with its own settings; leave medium and settings out."
+                f"The model was trained on {trained['medium']} with its own settings; leave --medium and "
+                "--medium-set out."
             )
         kind = check_medium(trained["medium"])
         if kind.name == TABLE:
