@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import any_path, going_on, progress
 from bagwise.cli._data import check_label_options, label_options, reader_options
 from bagwise.cli._settings import grid_values, medium_set_option, parse_pairs, select_options, set_option
 
@@ -71,7 +71,8 @@ def annotate(
 
     The folder of the results is a run: it can be corrected (bagwise correct) and fitted again (bagwise refit).
 
-    Exit code 0: all is done. 3: done, but some files or labels could not be used; each is named.
+    Exit code 0: all is done. 3: done, but some files or labels could not be used; each is named. 130: interrupted
+    (Ctrl-C); what is finished is kept, and the same command goes on.
     """
     from bagwise.workflow import Run
 
@@ -81,6 +82,7 @@ def annotate(
         reading["window"] = window
     options = reader_options(None, bag, features) | ({} if read_as is None else {"format": read_as})
     with (
+        going_on(),
         progress(quiet) as report,
         Run.create(
             source, out, labels=labels, columns=columns, separator=separator, fold_case=fold_case, sheet=sheet,

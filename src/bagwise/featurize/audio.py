@@ -15,7 +15,7 @@ from bagwise.exceptions import InputError
 from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
-from bagwise.featurize.medium import Medium, Row
+from bagwise.featurize.medium import Medium, Parts, Row
 from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outline_region, time_ticks
 from bagwise.featurize.segmentation import Stages, foreground, segment
 from bagwise.featurize.settings import Settings
@@ -26,6 +26,7 @@ from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
 PLACES = ("start", "end", "low", "high")
+PART = 600.0  # seconds of a long recording that are kept together
 HEIGHT = 300  # of pictures, in units of the page
 
 
@@ -115,43 +116,67 @@ def piece_name(name: str, start: float) -> str:
     return f"{name}@{f'{start:.3f}'.rstrip('0').rstrip('.')}"
 
 
-def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
-    """The syllables of one recording; only a stretch of it is in memory at a time.
+def cut_audio(path: str | Path, settings: AudioSettings) -> list[tuple[float, float]]:
+    """First and last second of the parts of a recording: ten minutes or more of a long one, else all of it."""
+    spans = stretches(audio_info(path).seconds)
+    n = max(1, int(spans[-1][1] // PART))
+    return [(group[0][0], group[-1][1]) for group in np.array_split(np.array(spans), n)]
 
-    A recording of one piece is a bag called `name`; the pieces of a longer one are called ``name@start``, the start
-    in seconds, unless the whole file is one bag. A syllable belongs to the piece that holds its middle.
-    """
+
+def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
+    """The syllables of a part of a recording as one bag; only a stretch of it is in memory at a time."""
     info = audio_info(path)
     features: list[np.ndarray] = []
     boxes: list[np.ndarray] = []
     heard = False
     for span in stretches(info.seconds):
-        part = hear(path, info, span, partial(find_syllables, settings=settings))
-        heard = heard or not part.is_silent
-        found, places = syllable_features(part.stages.picture, part.stages.labels)
+        if not part[0] <= span[0] < part[1]:
+            continue
+        found = hear(path, info, span, partial(find_syllables, settings=settings))
+        heard = heard or not found.is_silent
+        described, places = syllable_features(found.stages.picture, found.stages.labels)
         box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
-        box[:, :2] += part.begin
+        box[:, :2] += found.begin
         middle = box[:, :2].mean(axis=1)
-        own = (middle < part.last) & ((middle >= part.first) | (part.first == 0.0))
-        own |= (part.last == info.seconds) & (middle >= part.last)
-        features.append(found[own])
+        own = (middle < found.last) & ((middle >= found.first) | (found.first == 0.0))
+        own |= (found.last == info.seconds) & (middle >= found.last)
+        features.append(described[own])
         boxes.append(box[own])
-    box = np.clip(np.concatenate(boxes), 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
+    box = np.concatenate(boxes)
+    locations = {key: box[:, i] for i, key in enumerate(PLACES)}
+    return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"heard": heard})
+
+
+def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
+    """The bags of a recording from the syllables of its parts.
+
+    A recording of one piece is a bag called `name`; the pieces of a longer one are called ``name@start``, the start
+    in seconds, unless the whole file is one bag. A syllable belongs to the piece that holds its middle.
+    """
+    info = audio_info(path)
+    box = np.stack([np.concatenate([part.locations[key] for part in parts]) for key in PLACES], axis=1)
+    box = np.clip(box, 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
     names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
     box = box[order]
     problems = []
-    if not heard:
+    if not any(part.info["heard"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
         problems.append("no syllable was found in it; lower the threshold if there are any.")
     return FileBags(
         bag_names=names,
         sizes=sizes,
-        features=np.concatenate(features)[order],
+        features=np.concatenate([part.features for part in parts])[order],
         locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
         info={"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels},
         problems=problems,
     )
+
+
+def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
+    """The syllables of one recording, all parts of it after each other; see `join_parts`."""
+    found = [read_part(path, part, settings) for part in cut_audio(path, settings)]
+    return join_parts(path, name, found, settings)
 
 
 def _pieces(
@@ -247,6 +272,7 @@ AUDIO = Medium(
     settings=AudioSettings,
     extensions=EXTENSIONS,
     read=read_audio,
+    parts=Parts(cut_audio, read_part, join_parts),
     feature_names=_feature_names,
     places=PLACES,
     place_in_words=place_in_words,
