@@ -12,7 +12,7 @@ import numpy as np
 
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
-from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info
+from bagwise.featurize.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, audio_info, open_sound
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Parts, Row
@@ -125,23 +125,24 @@ def cut_audio(path: str | Path, settings: AudioSettings) -> list[tuple[float, fl
 
 def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
     """The syllables of a part of a recording as one bag; only a stretch of it is in memory at a time."""
-    info = audio_info(path)
     features: list[np.ndarray] = []
     boxes: list[np.ndarray] = []
     heard = False
-    for span in stretches(info.seconds):
-        if not part[0] <= span[0] < part[1]:
-            continue
-        found = hear(path, info, span, partial(find_syllables, settings=settings))
-        heard = heard or not found.is_silent
-        described, places = syllable_features(found.stages.picture, found.stages.labels)
-        box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
-        box[:, :2] += found.begin
-        middle = box[:, :2].mean(axis=1)
-        own = (middle < found.last) & ((middle >= found.first) | (found.first == 0.0))
-        own |= (found.last == info.seconds) & (middle >= found.last)
-        features.append(described[own])
-        boxes.append(box[own])
+    with open_sound(path) as sound:
+        seconds = sound.info.seconds
+        for span in stretches(seconds):
+            if not part[0] <= span[0] < part[1]:
+                continue
+            found = hear(sound, span, partial(find_syllables, settings=settings))
+            heard = heard or not found.is_silent
+            described, places = syllable_features(found.stages.picture, found.stages.labels)
+            box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
+            box[:, :2] += found.begin
+            middle = box[:, :2].mean(axis=1)
+            own = (middle < found.last) & ((middle >= found.first) | (found.first == 0.0))
+            own |= (found.last == seconds) & (middle >= found.last)
+            features.append(described[own])
+            boxes.append(box[own])
     box = np.concatenate(boxes)
     locations = {key: box[:, i] for i, key in enumerate(PLACES)}
     return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"heard": heard})
@@ -158,7 +159,7 @@ def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings:
     box = np.clip(box, 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
     names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
     box = box[order]
-    problems = []
+    problems = [info.problem] if info.problem else []
     if not any(part.info["heard"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
@@ -194,10 +195,10 @@ def _pieces(
 
 def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
     """The spectrogram of the piece that begins at `start`, with the syllables in it."""
-    info = audio_info(path)
-    seconds = min(settings.window, info.seconds - start)
     find = partial(find_syllables, settings=settings)
-    picture = hear_piece(path, info, start, settings.window, find)[1].picture
+    with open_sound(path) as sound:
+        seconds = min(settings.window, sound.info.seconds - start)
+        picture = hear_piece(sound, start, settings.window, find)[1].picture
     first, last, low, high = picture.edges
 
     def across(second: float) -> float:
@@ -232,17 +233,21 @@ def _kilohertz(low: float, high: float) -> list[float]:
 
 def draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float, pieces: int) -> Iterator[str]:
     """Draw every stage of some pieces of a recording, from `start` on; gives what was found, line by line."""
-    info = audio_info(path)
-    yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
-    if start >= info.seconds:
-        raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
     find = partial(find_syllables, settings=settings)
-    for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
-        _, stages = hear_piece(path, info, begin, settings.window, find)
-        target = numbered_picture(folder, piece_name(path.stem, begin))
-        draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
-        yield f"from {begin:g} s: {int(stages.labels.max(initial=0))} regions, threshold {stages.decibels:.1f} dB"
-        yield f"wrote {target}"
+    with open_sound(path) as sound:
+        info = sound.info
+        yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
+        if info.problem:
+            yield f"{path.name}: {info.problem}"
+        if start >= info.seconds:
+            raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
+        for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
+            _, stages = hear_piece(sound, begin, settings.window, find)
+            target = numbered_picture(folder, piece_name(path.stem, begin))
+            draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
+            n = int(stages.labels.max(initial=0))
+            yield f"from {begin:g} s: {n} regions, threshold {stages.decibels:.1f} dB"
+            yield f"wrote {target}"
 
 
 def place_in_words(row: Row) -> str:
@@ -271,6 +276,7 @@ AUDIO = Medium(
     instances="syllables",
     settings=AudioSettings,
     extensions=EXTENSIONS,
+    unreadable=UNREADABLE,
     read=read_audio,
     parts=Parts(cut_audio, read_part, join_parts),
     feature_names=_feature_names,
@@ -292,7 +298,7 @@ def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None 
     Parameters
     ----------
     paths : list of paths
-        wav, flac, ogg or mp3 files of any rate and any number of channels.
+        Sound files (wav, flac, ogg, mp3, aiff, ...) of any rate and any number of channels.
     settings : AudioSettings or None
 
     Returns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,8 @@ class Medium:
     settings : class of the settings
     extensions : tuple of str
         Endings of its files, in lower case with the dot.
+    unreadable : mapping
+        Endings of files that are of this medium but cannot be read, and why and what to do.
     read : function of path, name and settings that gives the `FileBags` of a file; None where there are no files
     parts : Parts or None
         How long files are read in parts, where they may take long.
@@ -103,6 +105,7 @@ class Medium:
     instances: str
     settings: type[Settings]
     extensions: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[Path, str, Any], FileBags] | None = None
     parts: Parts | None = None
     belongs: Callable[[Path, Any], bool] = _every_file

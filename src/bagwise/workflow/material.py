@@ -220,6 +220,11 @@ def read_material(
     done = featurize_folder(source.folder, source.names, source.medium, source.settings, run, jobs, progress)
     done = refuse_files(done, source.medium, source.feature_names)
     problems = list(done.errors.items())
+    problems += [
+        (name, f"{name}: {why}.")
+        for name in list_files(source.folder)
+        if (why := source.medium.unreadable.get(PurePosixPath(name).suffix.lower()))
+    ]
     problems += [(name, f"{name}: {text}") for name, file in done.bags.items() for text in file.problems]
     if not done.bags:
         raise InputError(f"None of the {len(source.names)} files could be read; the first: {problems[0][1]}")
