@@ -144,6 +144,7 @@ def test_an_interrupt_ends_in_one_line_and_the_same_command_goes_on(tmp_path):
     process = subprocess.Popen(
         command(folder, out), env=in_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells start background jobs without it
     )  # fmt: skip
     deadline = time.monotonic() + 240
     while not list(out.glob(".features/*-of-30.zip")):  # a part is kept, and most are not read yet

@@ -116,6 +116,14 @@ def test_one_table_of_all_recordings_with_full_paths(scene, tmp_path):
     assert {name: set(labels) for name, labels in material.sets.items()} == heard(made)
 
 
+def test_a_folder_of_tables_with_names_of_their_own(scene, tmp_path):
+    """BirdNET-Go calls its tables a.wav.txt; notes among them would make it unclear."""
+    made, _ = scene
+    write_raven(made, tmp_path / "tables", name="{}.txt")
+    _, material = annotate(scene, tmp_path / "run", tmp_path / "tables")
+    assert {name: set(labels) for name, labels in material.sets.items()} == heard(made)
+
+
 def test_an_empty_table_says_that_nothing_was_heard(scene, tmp_path):
     made, _ = scene
     write_raven(made, tmp_path / "raven")

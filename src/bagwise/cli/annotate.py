@@ -39,6 +39,11 @@ N_OF_A_KIND = 10  # problems that are printed
 @click.option("--window", type=float, help="Seconds of a piece of a recording (audio; 10 by default).")
 @medium_set_option
 @click.option("--format", "formats", multiple=True, help="Formats to write; all of the medium if not given.")
+@click.option("--names", type=any_path(), help="Table of the scientific names of labels, for birdnet.csv.")
+@click.option(
+    "--label-studio-root", type=any_path(), metavar="FOLDER",
+    help="Folder from which Label Studio serves files, so that its tasks play and show them.",
+)  # fmt: skip
 @click.option("--instance-labels", "use_known", is_flag=True, help="Learn from the instance labels in a table, too.")
 @click.option(
     "--known", type=any_path(), help="Instances that are known: a table or folder of Raven, Audacity, COCO, ..."
@@ -63,9 +68,9 @@ def annotate(
     source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, separator: str | None,
     fold_case: bool, sheet: str | None, min_confidence: float, model: str, settings: tuple[str, ...],
     select: str | None, grid: str | None, folds: int, medium: str | None, window: float | None,
-    medium_settings: tuple[str, ...], formats: tuple[str, ...], use_known: bool, known: Path | None,
-    noise_share: float, max_noise: float, seed: int | None, jobs: int, no_page: bool, overwrite: bool,
-    bag: str | None, features: str | None, read_as: str | None, quiet: bool,
+    medium_settings: tuple[str, ...], formats: tuple[str, ...], names: Path | None, label_studio_root: Path | None,
+    use_known: bool, known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int,
+    no_page: bool, overwrite: bool, bag: str | None, features: str | None, read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -89,13 +94,23 @@ def annotate(
             min_confidence=min_confidence, model=model, learner=parse_pairs(settings), select=select,
             grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
             use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
-            max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite, progress=report,
+            max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, names=names,
+            label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
         ) as run,
     ):  # fmt: skip
         result = run.result()
     print_result(result)
+    if names is not None:
+        _print_names(result.annotations)
     if result.problems:
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
+
+
+def _print_names(annotations: Any) -> None:
+    """Which labels have a scientific name."""
+    missing = [label for label in annotations.classes if label not in annotations.names]
+    others = f"; none for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}" if missing else ""
+    click.echo(f"scientific names: {len(annotations.classes) - len(missing)} of {len(annotations.classes)}{others}")
 
 
 def print_result(result: Any) -> None:

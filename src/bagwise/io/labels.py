@@ -127,7 +127,7 @@ def read_labels(
     (['a.wav', 'b.wav'], [['wren', 'robin'], ['wren']])
     """
     check_choice("repeats", repeats, ("error", "join"))
-    found = _read(_rows(path, separator, sheet), path, name, label, check_mark(list_mark), repeats == "join")
+    found = _read(read_table_rows(path, separator, sheet), path, name, label, check_mark(list_mark), repeats == "join")
     if fold_case:
         sets = fold_labels(found.label_sets)
         found = replace(found, label_sets=sets, class_names=sorted({label for labels in sets for label in labels}))
@@ -135,8 +135,8 @@ def read_labels(
     return replace(found, problems=[*found.problems, *doubts], path=os.fspath(path))
 
 
-def _rows(path: str | os.PathLike[str], separator: str | None, sheet: str | None) -> TextTable:
-    """The rows of a file of any of the kinds."""
+def read_table_rows(path: str | os.PathLike[str], separator: str | None, sheet: str | None) -> TextTable:
+    """The rows of a table in a file of any of the kinds: delimited text, a spreadsheet, parquet."""
     path = check_readable(path)
     if is_spreadsheet(path):
         return read_sheet(path, sheet)

@@ -11,6 +11,7 @@ from bagwise.dataset import rows_of
 from bagwise.exceptions import InputError
 from bagwise.io.annotations import Annotations, check_formats, formats_of, read_marks
 from bagwise.io.annotations.compare import compare_marks
+from bagwise.io.annotations.names import read_names
 from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step
 from bagwise.report.page import check_page_can_be_made
@@ -57,6 +58,8 @@ class Options:
     max_noise: float
     seed: int | None
     page: bool
+    names: Mapping[str, tuple[str, str]]
+    label_studio_root: Path | None
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ def create_run(
     seed: int | None = None,
     jobs: int = -1,
     page: bool = True,
+    names: str | Path | None = None,
+    label_studio_root: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Any:
@@ -195,6 +200,10 @@ def create_run(
         Processes that read files; -1 for all cores.
     page : bool
         Whether to write ``report.html``.
+    names : path or None
+        Table of the scientific names of labels, for ``birdnet.csv``.
+    label_studio_root : path or None
+        Folder from which Label Studio serves files, so that its tasks show and play them.
     overwrite : bool
         Whether another run in `out` may be replaced.
     progress : callable or None
@@ -232,12 +241,15 @@ def create_run(
         folds=folds, use_known=use_known, known=None if known is None else Path(known),
         formats=formats_of(found.medium) if formats is None else check_formats(formats, found.medium),
         noise_share=noise_share, max_noise=max_noise, seed=seed, page=page,
+        names={} if names is None else read_names(names),
+        label_studio_root=None if label_studio_root is None else Path(label_studio_root).resolve(),
     )  # fmt: skip
+    _check_options(options, source)
     lock = lock_run(out)
     try:
         job = Job(make, out, found, options, trained, lock, jobs, step)
         old = start_run(out, job.identity, overwrite)
-        material = read_material(found, out, table, jobs, step)
+        material = _with_raven_remark(read_material(found, out, table, jobs, step), options.formats)
         if found.medium.name == TABLE and not use_known:
             material = replace(material, known=[])
         if options.known is not None:
@@ -261,6 +273,31 @@ def _check_places(source: Path, out: Path, model: Path | None) -> None:
     for path, what in ((source, "The media"), (model, "The model")):
         if path is not None and _holds(out, path):
             raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
+
+
+def _check_options(options: Options, source: Path) -> None:
+    """Refuse options of formats that are not written, and a folder of Label Studio that does not hold the media."""
+    root = options.label_studio_root
+    for given, option, name in ((options.names, "--names", "birdnet"), (root, "--label-studio-root", "label-studio")):
+        if given and name not in options.formats:
+            raise InputError(f"{option} is for the format {name}, which is not written; leave it out, or add {name}.")
+    if root is not None and not _holds(root, source):
+        raise InputError(
+            f"{source} does not lie in {root}, from which Label Studio serves files; give a folder above it "
+            "(--label-studio-root)."
+        )
+
+
+def _with_raven_remark(material: Material, formats: Sequence[str]) -> Material:
+    """Say what times of all recordings opened as one sound cannot count."""
+    unknown = [file["file"] for file in material.unread if file["seconds"] is None]
+    if not unknown or "raven" not in formats:
+        return material
+    text = (
+        f"{len(unknown)} file(s) that could not be read, such as {unknown[0]}, have no known length; leave them out "
+        "when you open all recordings as one sound in Raven (raven/all.selections.txt)."
+    )
+    return replace(material, problems=[*material.problems, ("raven", text)])
 
 
 def _with_known_marks(material: Material, source: Source, path: Path) -> Material:
@@ -314,7 +351,8 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "identity": job.identity,
         "options": {
             "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
-            "trained": job.trained is not None,
+            "trained": job.trained is not None, "names": dict(options.names),
+            "label_studio_root": None if options.label_studio_root is None else str(options.label_studio_root),
         },
         "fitted": key,
         "outputs": [] if old is None else old.get("outputs", []),

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import FormatError, InputError
+from bagwise.exceptions import BagwiseError, FormatError, InputError
 from bagwise.featurize.files import FileBags, assemble
 from bagwise.featurize.media import MEDIA, check_medium, find_files, guess_medium, list_files
 from bagwise.featurize.medium import Medium
@@ -99,6 +99,8 @@ class Material:
     form : str
         How the table of labels was understood.
     problems : list of (name, message)
+    unread : list of dict
+        Name of every file that could not be read, and its seconds where they are known.
     n_reused : int
         Files that were read before.
     """
@@ -111,6 +113,7 @@ class Material:
     entries: dict[str, str]
     form: str = ""
     problems: list[Problem] = field(default_factory=list)
+    unread: list[dict[str, Any]] = field(default_factory=list)
     n_reused: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,7 +121,7 @@ class Material:
         return {
             "sets": self.sets, "known": self.known, "whole": self.whole, "files": self.files, "entries": self.entries,
             "feature_names": self.dataset.feature_names, "form": self.form, "problems": self.problems,
-            "prints": self.prints(),
+            "unread": self.unread, "prints": self.prints(),
         }  # fmt: skip
 
     def prints(self) -> dict[str, str]:
@@ -248,6 +251,7 @@ def read_material(
         entries={name: source.entry(run, name).name for name in done.bags},
         form="" if labels is None else labels.form,
         problems=problems,
+        unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
         n_reused=done.n_reused,
     )
     if marks is not None:
@@ -255,6 +259,16 @@ def read_material(
         material = replace(material, known=known, form=f"{material.form}; {text}")
     names = set(material.dataset.bag_names)
     return replace(material, sets={bag: found for bag, found in sets.items() if bag in names})
+
+
+def _seconds(source: Source, name: str) -> float | None:
+    """How long a file is that could not be used, where its heading tells."""
+    if source.medium.parts is None:
+        return None
+    try:
+        return round(source.medium.parts.cut(source.folder / name, source.settings)[-1][1], 4)
+    except (BagwiseError, OSError):
+        return None
 
 
 def _assemble(
@@ -355,6 +369,7 @@ def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str,
         entries=kept["entries"],
         form=kept["form"],
         problems=[(name, message) for name, message in kept["problems"]],
+        unread=kept.get("unread", []),
     )
 
 

@@ -28,14 +28,20 @@ HEADINGS = ("Start (s)", "End (s)", "Scientific name", "Common name", "Confidenc
 
 
 def write_birdnet(annotations: Annotations, folder: Path) -> list[Path]:
-    """``birdnet.csv``: every syllable with its species in both columns of names, since a label is one name."""
+    """``birdnet.csv``: every syllable with the names of its species; a label without any stands in both columns."""
     path = open_folder(folder, "birdnet.csv")
     rows = [
-        (row["start"], row["end"], row["label"], row["label"], probability_text(row), row["file"])
+        (row["start"], row["end"], *_names(annotations, row["label"]), probability_text(row), row["file"])
         for row in annotations.shown()
     ]
     write_csv([dict(zip(HEADINGS, row, strict=True)) for row in rows], path, HEADINGS)
     return [path]
+
+
+def _names(annotations: Annotations, label: str) -> tuple[str, str]:
+    """Scientific and common name; the common name of one label that is another label would be read back as that."""
+    scientific, common = annotations.names.get(label, (label, label))
+    return scientific, label if common in annotations.classes else common
 
 
 def read_birdnet(path: Path, annotations: Annotations) -> Marks:
@@ -43,7 +49,8 @@ def read_birdnet(path: Path, annotations: Annotations) -> Marks:
 
     Both the headings of BirdNET's CSV and those of its table for R are known.
     """
-    names, labels = FileNames(annotations, defuse), Spelling(annotations.classes, defuse, undefuse)
+    names = FileNames(annotations, defuse)
+    labels = Spelling(annotations.classes, lambda label: defuse(_names(annotations, label)[1]), undefuse)
     rows: list[Mark] = []
     covered: set[str] = set()
     for name, table in find_tables(path, *ENDINGS).items():

@@ -77,7 +77,7 @@ def guess_annotation_format(path: str | Path) -> str:
     """The name of the format of a file or folder of annotations, from its ending and its first lines."""
     path = Path(path)
     if path.is_dir():
-        for name, endings in (("raven", raven.ENDINGS), ("birdnet", birdnet.ENDINGS)):
+        for name, endings in (("raven", raven.table_endings(path)), ("birdnet", birdnet.ENDINGS)):
             if any(next(path.rglob(f"*{ending}"), None) for ending in endings):
                 return name
         if next(path.rglob("*.txt"), None):
