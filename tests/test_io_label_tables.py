@@ -3,6 +3,7 @@
 import csv
 import datetime
 import io
+import zipfile
 from pathlib import Path
 
 import openpyxl
@@ -190,6 +191,35 @@ def test_what_only_spreadsheets_hold(tmp_path):
     assert table.rows == [3, 5, 6, 7, 8]
 
 
+def edit_member(path, name, old, new):
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    assert old in members[name]
+    members[name] = members[name].replace(old, new)
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+
+
+def test_a_stray_cell_at_the_end_of_the_sheet_costs_nothing(tmp_path):
+    path = tmp_path / "labels.xlsx"
+    book = to_xlsx(path, [["file", "label"], ["a.wav", "wren"], [None, "owl"]])
+    page = book.active
+    page["XFD1048576"].number_format = "0.00"  # somebody touched it; it holds nothing
+    page.merge_cells("A2:A3")
+    book.save(path)
+    edit_member(path, "xl/worksheets/sheet1.xml", b'ref="A2:A3"', b'ref="A2:A1048576"')
+    assert read_labels(path).label_sets == [["wren", "owl"]]
+    edit_member(path, "xl/worksheets/sheet1.xml", b'ref="A2:A1048576"', b'ref="A2:XFD1048576"')
+    with pytest.raises(FormatError, match="row 2: cells of this row are merged over several columns"):
+        read_labels(path)
+    page["XFD1048576"] = "x"
+    page.unmerge_cells("A2:A3")
+    book.save(path)
+    with pytest.raises(FormatError, match="row 1: beside file and label there are the columns"):
+        read_labels(path)
+
+
 def test_spreadsheets_without_a_heading(tmp_path):
     to_xlsx(tmp_path / "labels.xlsx", [["a.wav", "wren"], ["b.wav", "owl"]])
     table = read_labels(tmp_path / "labels.xlsx")
@@ -229,7 +259,9 @@ def test_merged_cells_over_columns_are_refused(tmp_path):
     book = to_xlsx(path, [["Survey of 2024"], ["file", "label"], ["a.wav", "wren"]])
     book.active.merge_cells("A1:B1")
     book.save(path)
-    with pytest.raises(FormatError, match=r"row 1: the cells A1:B1 are merged over several columns.*remove a title"):
+    with pytest.raises(
+        FormatError, match=r"row 1: cells of this row are merged over several columns \(1 to 2\).*remove a title"
+    ):
         read_labels(path)
 
 
@@ -252,8 +284,6 @@ def test_one_of_several_sheets(tmp_path):
 
 
 def test_other_spreadsheets_and_damaged_ones_are_named(tmp_path, monkeypatch):
-    import zipfile
-
     path = tmp_path / "labels.xls"
     path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512))
     with pytest.raises(FormatError, match=r"old kind \(.xls\) or has a password; save it as .xlsx"):

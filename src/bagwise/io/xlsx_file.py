@@ -7,13 +7,16 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bagwise.exceptions import BagwiseError, FormatError
 from bagwise.io.text import TextTable, check_readable, defuse
 from bagwise.memory import check_allocation
+
+Cells = dict[tuple[int, int], Any]
+"""Cells that hold anything, by row and column."""
 
 WORKBOOK = "xl/workbook.xml"
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # .xls, and .xlsx with a password
@@ -56,16 +59,17 @@ def read_sheet(path: str | Path, sheet: str | None = None) -> TextTable:
     openpyxl = _import_openpyxl()
     with _damaged(path), zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
-    check_allocation(
-        _SIZE_PER_BYTE * size, f"{path} read as a spreadsheet", "save the sheet of labels alone, or as CSV"
-    )
-    with _damaged(path), warnings.catch_warnings():
+    check_allocation(_SIZE_PER_BYTE * size, f"{path} read as a spreadsheet", "save the sheet of labels alone, as CSV")
+    with ExitStack() as stack, _damaged(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of styles and checks of input that are not kept
-        formulas = openpyxl.load_workbook(path, keep_links=False)
-        values = openpyxl.load_workbook(path, data_only=True, keep_links=False)
-    with closing(formulas), closing(values):
-        name = _choose(values, path, sheet)
-        return _as_text(formulas[name], values[name], path)
+        # read_only looks at cells as they come; else a merged area is filled with cells, however large it claims to be
+        books = [openpyxl.load_workbook(path, read_only=True, data_only=v, keep_links=False) for v in (False, True)]
+        for book in books:
+            stack.callback(book.close)
+        cells = {page.title: _cells(page) for page in books[1].worksheets}
+        formulas = {page.title: _cells(page) for page in books[0].worksheets}
+        name = _choose(formulas, path, sheet)
+        return _as_text(name, formulas[name], cells[name], _merged(books[0][name]), path)
 
 
 def _import_openpyxl() -> Any:
@@ -93,75 +97,83 @@ def _damaged(path: Any) -> Iterator[None]:
         ) from error
 
 
-def _choose(workbook: Any, path: Any, sheet: str | None) -> str:
+def _cells(page: Any) -> Cells:
+    """The cells of a sheet that hold anything, by row and column."""
+    page.reset_dimensions()  # what the file claims of its size; else each row is filled up to that
+    return {(cell.row, cell.column): cell for row in page.iter_rows() for cell in row if cell.value is not None}
+
+
+def _merged(page: Any) -> list[tuple[int, int, int, int]]:
+    """First column and row, last column and row of the areas that are merged."""
+    from defusedxml.ElementTree import iterparse
+    from openpyxl.utils.cell import range_boundaries
+
+    with page.parent._archive.open(page._worksheet_path) as file:
+        found = (element for _, element in iterparse(file) if element.tag.rpartition("}")[2] == "mergeCell")
+        return [range_boundaries(element.get("ref")) for element in found]
+
+
+def _choose(sheets: dict[str, Cells], path: Any, sheet: str | None) -> str:
     """The name of the sheet to read."""
-    names = [page.title for page in workbook.worksheets]
     if sheet is not None:
-        if sheet not in names:
-            raise FormatError(f"{path}: there is no sheet {sheet!r}; its sheets are {', '.join(map(repr, names))}.")
+        if sheet not in sheets:
+            raise FormatError(f"{path}: there is no sheet {sheet!r}; its sheets are {', '.join(map(repr, sheets))}.")
         return sheet
-    sizes = {page.title: _filled(page) for page in workbook.worksheets}
-    tables = [name for name in names if min(sizes[name]) >= 2]
+    sizes = {name: min(len({key[axis] for key in cells}) for axis in (0, 1)) for name, cells in sheets.items()}
+    tables = [name for name, size in sizes.items() if size >= 2]
     if len(tables) > 1:
         raise FormatError(
             f"{path}: the sheets {', '.join(map(repr, tables))} hold a table each; name the one to use (--sheet "
             f"{tables[0]!r})."
         )
-    filled = [name for name in names if min(sizes[name])]
+    filled = [name for name, size in sizes.items() if size]
     if not filled:
         raise FormatError(f"{path} is empty: all of its cells are blank.")
     return tables[0] if tables else filled[0]
 
 
-def _filled(page: Any) -> tuple[int, int]:
-    """Number of rows and columns of a sheet in which there is anything."""
-    cells = [cell for row in page.iter_rows() for cell in row if cell.value is not None]
-    return len({cell.row for cell in cells}), len({cell.column for cell in cells})
-
-
-def _as_text(formulas: Any, values: Any, path: Any) -> TextTable:
-    """The cells of a sheet; `formulas` and `values` are the same sheet read in two ways."""
-    merged: dict[tuple[int, int], int] = {}
-    for area in formulas.merged_cells.ranges:
-        if area.max_col > area.min_col:
+def _as_text(
+    name: str, written: Cells, worked_out: Cells, merged: list[tuple[int, int, int, int]], path: Any
+) -> TextTable:
+    """The cells of a sheet, of which `written` are those with formulas and `worked_out` those with values."""
+    shown: Cells = {place: worked_out.get(place, cell) for place, cell in written.items()}
+    origin = {place: place for place in shown}
+    last = max((row for row, _ in shown), default=0)
+    for left, top, right, bottom in merged:
+        if right > left:
             raise FormatError(
-                f"{path}, row {area.min_row}: the cells {area.coord} are merged over several columns, so it is not "
-                "clear which of them is meant; unmerge them, or remove a title above the table."
+                f"{path}, row {top}: cells of this row are merged over several columns ({left} to {right}), so it is "
+                "not clear which of them is meant; unmerge them, or remove a title above the table."
             )
-        merged |= {(row, area.min_col): area.min_row for row in range(area.min_row, area.max_row + 1)}
+        if (top, left) in shown:
+            origin |= {(row, left): (top, left) for row in range(top, min(bottom, last) + 1)}
     texts: dict[int, dict[int, str]] = {}
     flaws: dict[tuple[int, int], str] = {}
-    for cells in values.iter_rows():
-        for empty in cells:
-            row, column = empty.row, empty.column
-            cell = values.cell(merged.get((row, column), row), column)
-            text, flaw = _cell(cell, formulas.cell(cell.row, column).value)
-            if flaw:
-                flaws[row, column] = f"the cell {empty.coordinate} holds {flaw}"
-            if text:
-                texts.setdefault(row, {})[column] = text
+    for (row, column), first in origin.items():
+        text, flaw = _cell(shown[first], first not in worked_out)
+        if flaw:
+            flaws[row, column] = f"the cell {shown[first].coordinate} holds {flaw}"
+        if text:
+            texts.setdefault(row, {})[column] = text
     if not texts:
-        raise FormatError(f"{path} is empty: all cells of the sheet {values.title!r} are blank.")
+        raise FormatError(f"{path} is empty: all cells of the sheet {name!r} are blank.")
     lines, columns = sorted(texts), sorted({column for cells in texts.values() for column in cells})
     row_of, column_of = ({key: i for i, key in enumerate(keys)} for keys in (lines, columns))
     return TextTable(
         rows=[[texts[line].get(column, "") for column in columns] for line in lines],
         lines=lines,
         separator="",
-        source=f"from the sheet {values.title!r}",
+        source=f"from the sheet {name!r}",
         flaws={(row_of[line], column_of[column]): flaw for (line, column), flaw in flaws.items()},
     )
 
 
-def _cell(cell: Any, formula: Any) -> tuple[str, str]:
+def _cell(cell: Any, is_formula: bool) -> tuple[str, str]:
     """The text of a cell, and what is wrong with it."""
     value = cell.value
-    if value is None:
-        formula = getattr(formula, "text", formula)  # of a formula for several cells
-        if isinstance(formula, str) and formula.startswith("="):
-            flaw = f"a formula that was never worked out ({formula[:60]!r}); open and save it in a spreadsheet program"
-            return formula, flaw
-        return "", ""
+    if is_formula:
+        text = str(getattr(value, "text", value))  # of a formula for several cells
+        return text, f"a formula that was never worked out ({text[:60]!r}); open and save it in a spreadsheet program"
     if cell.data_type == "e":
         return str(value), f"the error {value}; write what is meant"
     if isinstance(value, bool):
