@@ -13,6 +13,7 @@ import numpy as np
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, audio_info, open_sound
+from bagwise.featurize.ffmpeg import is_for_ffmpeg
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Parts, Row
@@ -26,7 +27,8 @@ from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
 PLACES = ("start", "end", "low", "high")
-PART = 600.0  # seconds of a long recording that are kept together
+PART = 120.0  # seconds of a long recording that are kept together
+DECODED = 10  # times as much where all of the file before it must be decoded
 HEIGHT = 300  # of pictures, in units of the page
 
 
@@ -117,9 +119,9 @@ def piece_name(name: str, start: float) -> str:
 
 
 def cut_audio(path: str | Path, settings: AudioSettings) -> list[tuple[float, float]]:
-    """First and last second of the parts of a recording: ten minutes or more of a long one, else all of it."""
+    """First and last second of the parts of a recording: two minutes or more of a long one, else all of it."""
     spans = stretches(audio_info(path).seconds)
-    n = max(1, int(spans[-1][1] // PART))
+    n = max(1, int(spans[-1][1] // (DECODED * PART if is_for_ffmpeg(path) else PART)))
     return [(group[0][0], group[-1][1]) for group in np.array_split(np.array(spans), n)]
 
 
