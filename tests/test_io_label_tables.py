@@ -213,6 +213,9 @@ def test_a_stray_cell_at_the_end_of_the_sheet_costs_nothing(tmp_path):
     edit_member(path, "xl/worksheets/sheet1.xml", b'ref="A2:A1048576"', b'ref="A2:XFD1048576"')
     with pytest.raises(FormatError, match="row 2: cells of this row are merged over several columns"):
         read_labels(path)
+    edit_member(path, "xl/worksheets/sheet1.xml", b'<row r="3"', b'<row r="999999999999"')
+    edit_member(path, "xl/worksheets/sheet1.xml", b'ref="A2:XFD1048576"', b'ref="A2:A3"')
+    assert read_labels(path).label_sets == [["wren"]]  # that row is in no spreadsheet
     page["XFD1048576"] = "x"
     page.unmerge_cells("A2:A3")
     book.save(path)

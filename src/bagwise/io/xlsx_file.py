@@ -8,6 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bagwise.memory import check_allocation
 Cells = dict[tuple[int, int], Any]
 """Cells that hold anything, by row and column."""
 
+MOST_ROWS = 1_048_576  # of any spreadsheet
 WORKBOOK = "xl/workbook.xml"
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # .xls, and .xlsx with a password
 ZIP = b"PK\x03\x04"
@@ -100,7 +102,8 @@ def _damaged(path: Any) -> Iterator[None]:
 def _cells(page: Any) -> Cells:
     """The cells of a sheet that hold anything, by row and column."""
     page.reset_dimensions()  # what the file claims of its size; else each row is filled up to that
-    return {(cell.row, cell.column): cell for row in page.iter_rows() for cell in row if cell.value is not None}
+    rows = islice(page.iter_rows(), MOST_ROWS)  # those between the ones that are there come too, however many
+    return {(cell.row, cell.column): cell for row in rows for cell in row if cell.value is not None}
 
 
 def _merged(page: Any) -> list[tuple[int, int, int, int]]:
