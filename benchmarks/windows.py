@@ -13,7 +13,8 @@ from bagwise.datasets import make_soundscape
 from bagwise.demo.soundscape import N_RECORDINGS
 from bagwise.featurize import AudioSettings, featurize_audio
 from benchmarks.common import Record, data_folder, show
-from benchmarks.media_accuracy import BIRDS, covered, read_events
+from benchmarks.media_accuracy import BIRDS, covered
+from benchmarks.soundscapes import cosmos_events
 
 WINDOWS = (1, 3, 10, 60)
 RECALL, PRECISION = "recall over time %", "precision over time %"
@@ -30,7 +31,7 @@ def main(quick: bool = False) -> list[Record]:
     if data is None or not (data / BIRDS).is_dir():
         print(f"  {BIRDS} is not there (set BAGWISE_DATA to the folder that holds it): left out")
         return records
-    return records + by_window(BIRDS, sorted((data / BIRDS).glob("*.wav")), read_events(data / BIRDS))
+    return records + by_window(BIRDS, sorted((data / BIRDS).glob("*.wav")), cosmos_events(data / BIRDS))
 
 
 def by_window(name: str, files: list[Path], events: list[dict[str, Any]]) -> list[Record]:
