@@ -49,6 +49,10 @@ N_OF_A_KIND = 10  # problems that are printed
     "--max-noise", type=click.FloatRange(0, 1), default=0.5, show_default=True,
     help="What is more probably noise stands in the long table only.",
 )  # fmt: skip
+@click.option(
+    "--sites", type=any_path(),
+    help="Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Of all that is random; by default as the catalogue has it.")
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Files read at a time; -1 for all cores.")
 @click.option("--no-page", is_flag=True, help="Write no report.html.")
@@ -61,8 +65,9 @@ def annotate(
     source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, separator: str | None,
     fold_case: bool, model: str, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
     medium: str | None, window: float | None, medium_settings: tuple[str, ...], formats: tuple[str, ...],
-    use_known: bool, known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int,
-    no_page: bool, overwrite: bool, bag: str | None, features: str | None, read_as: str | None, quiet: bool,
+    use_known: bool, known: Path | None, noise_share: float, max_noise: float, sites: Path | None,
+    seed: int | None, jobs: int, no_page: bool, overwrite: bool, bag: str | None, features: str | None,
+    read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -84,8 +89,8 @@ def annotate(
             source, out, labels=labels, columns=columns, separator=separator, fold_case=fold_case, model=model,
             learner=parse_pairs(settings), select=select, grid=grid_values(select, grid), folds=folds, medium=medium,
             settings=reading, reading=options, use_known=use_known, known=known, formats=list(formats) or None,
-            noise_share=noise_share, max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite,
-            progress=report,
+            noise_share=noise_share, max_noise=max_noise, sites=sites, seed=seed, jobs=jobs, page=not no_page,
+            overwrite=overwrite, progress=report,
         ) as run,
     ):  # fmt: skip
         result = run.result()

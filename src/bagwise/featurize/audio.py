@@ -22,6 +22,7 @@ from bagwise.featurize.settings import Settings
 from bagwise.featurize.spectrogram import spectrogram
 from bagwise.featurize.stages import draw_sound_stages
 from bagwise.featurize.syllables import FEATURE_NAMES, syllable_features
+from bagwise.featurize.when import recorded_sound
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
@@ -256,6 +257,7 @@ AUDIO = Medium(
     picture_length=_picture_length,
     stages=draw_stages,
     timed=True,
+    recorded=recorded_sound,
     shown_as="sound",
 )
 

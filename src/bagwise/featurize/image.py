@@ -21,6 +21,7 @@ from bagwise.featurize.palette import N_COLOURS, nearest_colour
 from bagwise.featurize.pictures import Picture, as_png, outline_region
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stages import draw_image_stages
+from bagwise.featurize.when import recorded_by_name
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 REGIONS = ("slic", "mask", "coco", "patches")
@@ -255,6 +256,7 @@ IMAGE = Medium(
     ),
     draw=draw_image,
     stages=draw_stages,
+    recorded=recorded_by_name,
     shown_as="image",
 )
 

@@ -14,6 +14,7 @@ from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
 from bagwise.featurize.pictures import Picture
 from bagwise.featurize.settings import Settings
+from bagwise.featurize.when import Recorded
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 Row = Mapping[str, Any]
@@ -78,6 +79,8 @@ class Medium:
         What the review page shows and plays it as; "" where there is nothing to see or hear.
     timed : bool
         Whether the info of a file tells its seconds.
+    recorded : function of path and name that gives when a file was recorded, or None where nothing tells it
+        None where files of the medium tell no time at all.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Medium:
     stages: Callable[[Path, Path, Any, float, int], Iterator[str]] | None = None
     shown_as: str = ""
     timed: bool = False
+    recorded: Callable[[Path, str], Recorded | None] | None = None
 
     def __repr__(self) -> str:
         return f"Medium({self.name!r})"

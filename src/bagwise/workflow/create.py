@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from bagwise.workflow.fit import fit_told, select_setting
 from bagwise.workflow.learner import DEFAULT_MODEL, RECIPE, about_model, load_trained, make_learner
 from bagwise.workflow.manifest import STATE, UNFINISHED, lock_run, start_run, unlock_run, write_manifest
 from bagwise.workflow.material import (
+    TABLE,
     Material,
     Source,
     find_source,
@@ -30,6 +31,7 @@ from bagwise.workflow.material import (
     read_told,
     write_told,
 )
+from bagwise.workflow.sites import check_sites, read_sites
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
 from bagwise.workflow.version import Version
@@ -55,6 +57,7 @@ class Options:
     max_noise: float
     seed: int | None
     page: bool
+    sites: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ def create_run(
     seed: int | None = None,
     jobs: int = -1,
     page: bool = True,
+    sites: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Any:
@@ -186,6 +190,8 @@ def create_run(
         Processes that read files; -1 for all cores.
     page : bool
         Whether to write ``report.html``.
+    sites : path or None
+        Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.
     overwrite : bool
         Whether another run in `out` may be replaced.
     progress : callable or None
@@ -209,7 +215,7 @@ def create_run(
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
     table = read_label_table(labels, columns, separator, fold_case)
-    exclude = [Path(path) for path in (out, labels, known) if path is not None]
+    exclude = [Path(path) for path in (out, labels, known, sites) if path is not None]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
     )  # fmt: skip
@@ -220,6 +226,7 @@ def create_run(
         folds=folds, use_known=use_known, known=None if known is None else Path(known),
         formats=formats_of(found.medium) if formats is None else check_formats(formats, found.medium),
         noise_share=noise_share, max_noise=max_noise, seed=seed, page=page,
+        sites=None if sites is None else _read_sites(Path(sites), found),
     )  # fmt: skip
     lock = lock_run(out)
     try:
@@ -244,6 +251,15 @@ def _check_places(source: Path, out: Path, model: Path | None) -> None:
     for path, what in ((source, "The media"), (model, "The model")):
         if path is not None and path.resolve().is_relative_to(out.resolve()):
             raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
+
+
+def _read_sites(path: Path, source: Source) -> dict[str, Any]:
+    """The table of sites, as it is kept in the manifest: a refit needs it again."""
+    if source.medium.name == TABLE:
+        raise InputError(f"{source.path} is a file of bags, which no site belongs to; leave --sites out.")
+    sites = read_sites(path)
+    check_sites(sites, source.names, path)
+    return {"table": str(path), "sites": [asdict(site) for site in sites]}
 
 
 def _with_known_marks(material: Material, source: Source, path: Path) -> Material:
@@ -296,7 +312,7 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "identity": job.identity,
         "options": {
             "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
-            "trained": job.trained is not None,
+            "trained": job.trained is not None, **({} if options.sites is None else {"sites": options.sites}),
         },
         "fitted": key,
         "outputs": [] if old is None else old.get("outputs", []),

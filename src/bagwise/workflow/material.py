@@ -217,7 +217,7 @@ def read_material(
         sets=sets,
         known=[],
         whole=whole,
-        files=[{"file": name, **bags.info} for name, bags in done.bags.items()],
+        files=[{"file": name, **bags.info, **_recorded(source, name)} for name, bags in done.bags.items()],
         entries={name: source.entry(run, name).name for name in done.bags},
         form="" if labels is None else labels.form,
         problems=problems,
@@ -225,6 +225,12 @@ def read_material(
     )
     names = set(material.dataset.bag_names)
     return replace(material, sets={bag: found for bag, found in sets.items() if bag in names})
+
+
+def _recorded(source: Source, name: str) -> dict[str, str]:
+    """When a file was recorded and how that is known, as far as anything tells it."""
+    found = None if source.medium.recorded is None else source.medium.recorded(source.folder / name, name)
+    return {} if found is None else {"recorded": found.time.isoformat(), "recorded_from": found.source}
 
 
 def _assemble(
