@@ -12,11 +12,25 @@ import numpy as np
 
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
-from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info
+from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info, read_blocks
+from bagwise.featurize.clips import PAGE_RATE, SLOW, as_flac, make_clip
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Row
-from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outline_region, time_ticks
+from bagwise.featurize.pictures import (
+    CLOSE_HEIGHT,
+    CLOSE_WIDTH,
+    WIDTH,
+    CloseUp,
+    Picture,
+    as_grey_png,
+    name_once,
+    outline_region,
+    span_in_words,
+    tick_words,
+    time_in_words,
+    time_ticks,
+)  # fmt: skip
 from bagwise.featurize.segmentation import Stages, foreground, segment
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.spectrogram import spectrogram
@@ -28,6 +42,9 @@ from bagwise.io.annotations.label_studio_facts import LabelStudio
 BAGS = ("window", "file")
 PLACES = ("start", "end", "low", "high")
 HEIGHT = 300  # of pictures, in units of the page
+LONGEST_PICTURE = 30.0  # seconds: in more of them syllables could not be told apart
+LONGEST_CLOSE_UP, AROUND, CONTEXT = 3.0, 0.25, 4.0  # seconds; the noise is that of the context
+ULTRASOUND = 15_000.0  # where only what lies above this is looked at, it is played slower
 
 
 @dataclass(frozen=True)
@@ -171,9 +188,9 @@ def _pieces(
 def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
     """The spectrogram of the piece that begins at `start`, with the syllables in it."""
     info = audio_info(path)
-    seconds = min(settings.window, info.seconds - start)
+    seconds = min(_picture_length(settings), info.seconds - start)
     find = partial(find_syllables, settings=settings)
-    picture = hear_piece(path, info, start, settings.window, find)[1].picture
+    picture = hear_piece(path, info, start, seconds, find)[1].picture
     first, last, low, high = picture.edges
 
     def across(second: float) -> float:
@@ -190,15 +207,55 @@ def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettin
 
     inside = [row for row in rows if start <= row["start"] < start + seconds]
     return Picture(
-        title=f"{name}, from {start:g} s" if start else name,
+        title=f"{name}, from {time_in_words(start)}" if start else name,
         kind="sound",
         width=WIDTH,
         height=HEIGHT,
-        background=as_png(picture.intensity[::-1], cmap="gray_r", vmin=0, vmax=1),
+        background=as_grey_png(picture.intensity[::-1]),
         regions=name_once([outline_region(row, place(row), WIDTH) for row in inside]),
-        ticks=[(max(across(t), 0.0), f"{start + t:g} s") for t in time_ticks(seconds)],
+        ticks=[(max(across(t), 0.0), tick_words(start + t, start + seconds)) for t in time_ticks(seconds)],
         levels=[(down(1000 * k), f"{k:g} kHz") for k in _kilohertz(low, high)],
     )
+
+
+def close_up_sounds(path: Path, rows: Sequence[Row], settings: AudioSettings) -> Iterator[CloseUp]:
+    """The spectrogram of each syllable and a little around it."""
+    info = audio_info(path)
+    for row in rows:
+        start, end = close_up_span(row, info.seconds)
+        begin, samples = next(
+            read_blocks(path, min(end + CONTEXT, info.seconds) - max(0.0, start - CONTEXT), max(0.0, start - CONTEXT))
+        )
+        picture = spectrogram(
+            samples, info.rate, frame=settings.frame, overlap=settings.overlap, low=min(settings.low, info.rate / 4),
+            high=settings.high, smooth=settings.smooth, noise_quantile=settings.noise_quantile,
+        )  # fmt: skip
+        inside = (begin + picture.times >= start) & (begin + picture.times < end)
+        if not inside.any():
+            inside[np.argmin(np.abs(begin + picture.times - start))] = True
+        _, _, low, high = picture.edges
+        left, right = (100 * (float(row[key]) - start) / (end - start) for key in ("start", "end"))
+        top, bottom = (100 * (high - min(max(float(row[key]), low), high)) / (high - low) for key in ("high", "low"))
+        yield CloseUp(
+            picture=as_grey_png(picture.intensity[::-1, inside], CLOSE_WIDTH, CLOSE_HEIGHT),
+            width=CLOSE_WIDTH,
+            height=CLOSE_HEIGHT,
+            box=tuple(round(value, 1) for value in (left, top, min(right, 100.0) - left, bottom - top)),
+        )
+
+
+def close_up_span(row: Row, seconds: float) -> tuple[float, float]:
+    """First and last second of a recording that are shown and played of one syllable."""
+    start = max(0.0, float(row["start"]) - AROUND)
+    return start, max(start + 0.01, min(float(row["end"]) + AROUND, start + LONGEST_CLOSE_UP, seconds))
+
+
+def cut_sound(path: Path, start: float, end: float, settings: AudioSettings) -> bytes:
+    """A stretch of a recording for the page, small: one channel, at most 24 kHz, ten bits; FLAC."""
+    info = audio_info(path)
+    _, samples = next(read_blocks(path, min(end, info.seconds) - start, start))
+    slow = SLOW if settings.low >= ULTRASOUND else 1
+    return as_flac(*make_clip(samples, info.rate, slow=slow, most_rate=PAGE_RATE))
 
 
 def _kilohertz(low: float, high: float) -> list[float]:
@@ -222,7 +279,7 @@ def draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float,
 
 
 def place_in_words(row: Row) -> str:
-    return f"{row['start']:.2f} to {row['end']:.2f} s, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
+    return f"{span_in_words(row['start'], row['end'])}, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
 
 
 def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
@@ -230,7 +287,7 @@ def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[s
 
 
 def _picture_length(settings: AudioSettings) -> float:
-    return settings.window
+    return min(settings.window, LONGEST_PICTURE)
 
 
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
@@ -255,6 +312,9 @@ AUDIO = Medium(
     label_studio=LabelStudio("audio", "labels", "Audio", "Labels", value=_mark_value, details=_mark_details),
     draw=draw_sound,
     picture_length=_picture_length,
+    close_ups=close_up_sounds,
+    cut_sound=cut_sound,
+    close_up_span=close_up_span,
     stages=draw_stages,
     timed=True,
     recorded=recorded_sound,

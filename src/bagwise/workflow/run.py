@@ -549,8 +549,7 @@ class Run:
                 file.write((version_folder(self.path, self.version) / MODEL_FILE).read_bytes())
             outputs.append(self.path / MODEL_FILE)
         if options["page"] if page is None else page:
-            write_page(result, self.path / PAGE, progress or (lambda what, done, total: None))
-            outputs.append(self.path / PAGE)
+            outputs += write_page(result, self.path / PAGE, progress or (lambda what, done, total: None))
         annotations = result.annotations
         self.manifest = {
             **self.manifest,
