@@ -35,6 +35,7 @@ BENCHMARKS = {
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",
+    "page": "benchmarks.page",
     "peers": "benchmarks.peers",
 }
 

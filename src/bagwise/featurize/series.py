@@ -186,7 +186,9 @@ def draw_series(path: Path, name: str, rows: Sequence[Row], settings: SeriesSett
         width=WIDTH,
         height=HEIGHT,
         regions=[outline_region(row, place(row), WIDTH) for row in rows],
-        ticks=[(t / seconds * WIDTH, tick_words(series.start + t, series.start + seconds)) for t in time_ticks(seconds)],
+        ticks=[
+            (t / seconds * WIDTH, tick_words(series.start + t, series.start + seconds)) for t in time_ticks(seconds)
+        ],
         lines=[
             " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, column, strict=True))
             for column in heights.T[:MOST_CHANNELS]
