@@ -19,16 +19,14 @@ from PIL import Image
 from bagwise.dataset import rows_of
 from bagwise.featurize import AudioSettings
 from bagwise.featurize.audio import read_audio
-from bagwise.featurize.media import MEDIA
 from bagwise.featurize.pictures import span_in_words, tick_words, time_in_words
-from bagwise.io.annotations import Annotations
 from bagwise.report.field import BY_FILE
 from bagwise.report.gallery import MOST, MOST_OF_A_KIND, MOST_SOUND, choose_gallery
 from bagwise.report.page import check_page_can_be_made, choose_pieces, draw_piece, write_page
 from bagwise.report.result import AnnotateResult
 from bagwise.report.summary import class_colours, summarize_run
 from bagwise.workflow.sites import in_field
-from media_examples import ABOUT, MAKERS, finding, pictures, sounds, table
+from media_examples import MAKERS, crowd, finding, pictures, sounds, table
 
 
 @pytest.fixture
@@ -308,28 +306,11 @@ def test_galleries_are_bounded_whatever_the_number_of_labels(n_labels):
         assert all(part["surest"] and part["doubtful"] for part in gallery)
 
 
-def crowd(folder, n_files, seconds, window, n_rows):
-    """A run over copies of noisy recordings with instances everywhere."""
-    rng = np.random.default_rng(0)
-    rate, files, rows = 16_000, [], []
-    soundfile.write(folder / "noise.wav", 0.1 * rng.standard_normal(round(rate * seconds)), rate, subtype="PCM_16")
-    for i in range(n_files):
-        name = f"{i:05d}.wav"
-        (folder / name).symlink_to(folder / "noise.wav")
-        files.append({"file": name, "seconds": seconds, "rate": rate, "channels": 1})
-        for j, start in enumerate(np.sort(rng.uniform(0, seconds - 0.5, n_rows)).round(4).tolist()):
-            place = {"start": start, "end": start + 0.4, "low": 2000.0, "high": 5000.0}
-            found = finding(f"label {(i + j) % 7}", round(rng.uniform(0.3, 1.0), 4), bag=name, instance=j)
-            rows.append({"file": name, **place, **found})
-    about = {**ABOUT, "settings": {"window": window}}
-    classes = [f"label {i}" for i in range(7)]
-    annotations = Annotations(MEDIA["audio"], rows, files, classes, about, folder, 0.5)
-    return AnnotateResult(annotations, [("a", "wrong")] * 5000, [("a.wav", ["b"])] * 5000, [], "", 0, {})
-
-
 def weight(folder, *case):
     folder.mkdir()
-    page, *sounds = write_page(crowd(folder, *case), folder / "report.html")
+    wrong = [("a", "wrong")] * 5000
+    result = AnnotateResult(crowd(folder, *case), wrong, [("a.wav", ["b"])] * 5000, [], "", 0, {})
+    page, *sounds = write_page(result, folder / "report.html")
     text = page.read_text(encoding="utf-8")
     check(page)
     pictures = re.findall(r'<image href="data:image/png;base64,([^"]*)"', text)
@@ -356,7 +337,7 @@ def test_the_weight_is_bounded_whatever_the_window_and_the_number_of_files(tmp_p
 
 def test_beyond_ten_thousand_files_the_page_ends_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("bagwise.report.file_rows.MOST_FILES", 3)
-    result = crowd(tmp_path, 5, 2.0, 10.0, 2)
+    result = AnnotateResult(crowd(tmp_path, 5, 2.0, 10.0, 2), [], [], [], "", 0, {})
     write_page(result, tmp_path / "report.html")
     assert f"The first 3 of 5 files; {BY_FILE} has all." in (tmp_path / "report.html").read_text(encoding="utf-8")
 

@@ -120,5 +120,14 @@
     });
   }
 
+  // -- from a row to its region ---------------------------------------------------------------------------------------
+
+  const centre = () => {
+    const target = document.getElementById(location.hash.slice(1));
+    if (target?.tagName === "polygon") target.closest("figure").scrollIntoView({ block: "center" });
+  };
+  addEventListener("hashchange", centre);
+  centre();
+
   document.documentElement.dataset.ready = "1";
 })();
