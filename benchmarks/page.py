@@ -137,9 +137,9 @@ def open_browser() -> Iterator[Any]:
 def main(quick: bool = False) -> list[Record]:
     """Print the table and return its records."""
     cases: list[tuple[str, int, float, tuple[int, int], float]] = [
-        ("many files", 300, 15.0, (10, 14), 10.0),
-        ("a tenth of the files", 30, 150.0, (100, 140), 10.0),
-        ("five minutes, window as long", 12, 300.0, (200, 280), 300.0),
+        ("many files", 300, 20.0, (16, 22), 10.0),
+        ("a tenth of the files", 30, 200.0, (160, 220), 10.0),
+        ("five minutes, window as long", 20, 300.0, (240, 330), 300.0),
     ]
     with open_browser() as browser:
         records = [measure(*case, browser) for case in (cases[:1] if quick else cases)]

@@ -163,6 +163,8 @@ def test_spans_and_ticks_in_words():
     assert span_in_words(5562.13, 5563.0) == "1:32:42.13 to 1:32:43.00"
     assert [tick_words(t, 65.0) for t in (0.0, 9.5, 60.0, 62.5)] == ["0:00", "0:09.5", "1:00", "1:02.5"]
     assert tick_words(2.5, 10.0) == "2.5 s"
+    assert tick_words(1.7e9, 1.7e9 + 60) == "1.7e+09 s"  # not a time within the file
+    assert time_in_words(1.7e9, 1) == "1700000000.0 s"
 
 
 def test_summary_is_plain_and_right(result):

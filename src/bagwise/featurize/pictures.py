@@ -15,6 +15,7 @@ MOST_COLUMNS, MOST_ROWS = 1200, 300  # points of a drawn background, however muc
 CLOSE_WIDTH, CLOSE_HEIGHT = 150, 100  # points of the small picture of one instance
 GREYS = 16  # levels of a background: half a byte a point
 QUALITY = 75  # of photographs
+HOURS = 360_000.0  # seconds from which on a time is that of some other clock, and stays a number
 NEAR_X, NEAR_Y = 50, 100  # within which one name does for several regions of a label
 
 
@@ -113,8 +114,8 @@ def time_ticks(seconds: float) -> list[float]:
 
 
 def time_in_words(seconds: float, digits: int = 0) -> str:
-    """Seconds as people read them: ``12.35 s`` below a minute, then ``1:02.35`` and ``1:32:42.10``."""
-    if round(seconds, digits) < 60:
+    """Seconds as people read them: ``12.35 s`` below a minute, then ``1:02.35`` and ``1:32:42.10``, up to 100 hours."""
+    if round(seconds, digits) < 60 or seconds >= HOURS:
         return f"{seconds:.{digits}f} s"
     minutes, rest = divmod(round(seconds, digits), 60)
     hours, minutes = divmod(int(minutes), 60)
@@ -131,7 +132,7 @@ def span_in_words(start: float, end: float, digits: int = 2) -> str:
 
 def tick_words(seconds: float, until: float) -> str:
     """What stands at a mark along the time of a picture that ends at `until`."""
-    if until < 60:
+    if until < 60 or until >= HOURS:
         return f"{seconds:g} s"
     whole = f"{seconds:.3f}".rstrip("0").partition(".")[2]
     text = time_in_words(seconds, len(whole))

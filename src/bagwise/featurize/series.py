@@ -22,6 +22,7 @@ from bagwise.featurize.pictures import (
     Picture,
     as_drawing,
     outline_region,
+    span_in_words,
     tick_words,
     time_ticks,
 )  # fmt: skip
@@ -221,7 +222,7 @@ def draw_stretch(series: Series, place: Row, size: int) -> Any:
 
 
 def place_in_words(row: Row) -> str:
-    return f"{row['start']} to {row['end']} s"
+    return span_in_words(row["start"], row["end"]) if row["end"] >= 60 else f"{row['start']} to {row['end']} s"
 
 
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:

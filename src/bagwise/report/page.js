@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const LIMIT = 100; // rows of a table that are shown before all are asked for
-  const FILTERED = 12; // tables of more rows get a field to find some
+  const FILTERED = 8; // tables of more rows get a field to find some
   const said = document.getElementById("said");
 
   const make = (tag, properties, ...children) => {
