@@ -168,3 +168,16 @@ def test_sites_that_no_file_has_and_tables_without_files_are_refused(media, tmp_
     with pytest.raises(InputError, match="leave --sites out"):
         Run.create(bags, tmp_path / "run", sites=media / "sites.csv")
     assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_another_table_of_sites_writes_the_run_anew_without_learning_again(media, tmp_path):
+    options = {"labels": media / "labels.csv", "page": False, "jobs": 1, "formats": ["csv"]}
+    Run.create(media / "media", tmp_path / "run", **options).close()
+    model = (tmp_path / "run" / ".run" / "0" / "model.bagwise").stat()
+    assert "latitude" not in read_rows(tmp_path / "run" / "labels-by-file.csv")[0]
+    for latitude in ("52.1", "48.0"):
+        sites = write(tmp_path / "sites.csv", SITES.replace("52.1", latitude))
+        Run.create(media / "media", tmp_path / "run", sites=sites, **options).close()
+        assert latitude in {row["latitude"] for row in read_rows(tmp_path / "run" / "labels-by-file.csv")}
+    after = (tmp_path / "run" / ".run" / "0" / "model.bagwise").stat()
+    assert (after.st_mtime_ns, after.st_ino) == (model.st_mtime_ns, model.st_ino)
