@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
+from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info, read_blocks
 from bagwise.featurize.clips import PAGE_RATE, SLOW, as_flac, make_clip
 from bagwise.featurize.files import FileBags
@@ -223,9 +223,7 @@ def close_up_sounds(path: Path, rows: Sequence[Row], settings: AudioSettings) ->
     info = audio_info(path)
     for row in rows:
         start, end = close_up_span(row, info.seconds)
-        begin, samples = next(
-            read_blocks(path, min(end + CONTEXT, info.seconds) - max(0.0, start - CONTEXT), max(0.0, start - CONTEXT))
-        )
+        begin, samples = _read_stretch(path, info, start, end, CONTEXT)
         picture = spectrogram(
             samples, info.rate, frame=settings.frame, overlap=settings.overlap, low=min(settings.low, info.rate / 4),
             high=settings.high, smooth=settings.smooth, noise_quantile=settings.noise_quantile,
@@ -250,10 +248,20 @@ def close_up_span(row: Row, seconds: float) -> tuple[float, float]:
     return start, max(start + 0.01, min(float(row["end"]) + AROUND, start + LONGEST_CLOSE_UP, seconds))
 
 
+def _read_stretch(
+    path: Path, info: AudioInfo, start: float, end: float, around: float = 0.0
+) -> tuple[float, np.ndarray]:
+    """First second and samples of a stretch and what is around it, as far as the recording goes."""
+    if start >= info.seconds:
+        raise FormatError(f"{path}: it is {info.seconds:.2f} s long, so nothing is there at {start:.2f} s.")
+    begin = max(0.0, start - around)
+    return next(read_blocks(path, min(end + around, info.seconds) - begin, begin))
+
+
 def cut_sound(path: Path, start: float, end: float, settings: AudioSettings) -> bytes:
     """A stretch of a recording for the page, small: one channel, at most 24 kHz, ten bits; FLAC."""
     info = audio_info(path)
-    _, samples = next(read_blocks(path, min(end, info.seconds) - start, start))
+    _, samples = _read_stretch(path, info, start, end)
     slow = SLOW if settings.low >= ULTRASOUND else 1
     return as_flac(*make_clip(samples, info.rate, slow=slow, most_rate=PAGE_RATE))
 
