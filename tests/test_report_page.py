@@ -167,6 +167,26 @@ def test_spans_and_ticks_in_words():
     assert time_in_words(1.7e9, 1) == "1700000000.0 s"
 
 
+def test_remarks_and_the_choice_of_the_model_stand_on_the_page(result, tmp_path):
+    write_page(result, tmp_path / "plain.html")
+    plain = (tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "Which model" not in plain
+    assert "hard to tell" not in plain
+    rows = [
+        {"model": "one", "listed": 0.876, "explained": 1.0, "score": 0.938},
+        {"model": "two", "why": "cannot"},
+    ]
+    choice = {"model": "one", "folds": 5, "rows": rows}
+    more = replace(result, remarks=["Always listed together: <b>"], choice=choice)
+    write_page(more, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(text)
+    assert checker.stack == []
+    for expected in ("<li>Always listed together: &lt;b&gt;</li>", "<b>one</b>", ">88 %<", ">94 %<", "<td>two</td>"):
+        assert expected in text
+
+
 def test_summary_is_plain_and_right(result):
     summary = summarize_run(result)
     json.dumps(summary)

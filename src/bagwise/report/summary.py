@@ -22,7 +22,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     dict
         ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict for each class), ``least_sure``
         (rows, the least sure first), ``files`` (see `file_rows`), ``n_files``, ``field`` (see `summarize_field`),
-        ``problems``, ``unexplained``, ``doubtful``, ``form``.
+        ``problems``, ``unexplained``, ``doubtful``, ``remarks``, ``choice``, ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -53,6 +53,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "problems": result.problems,
         "unexplained": result.unexplained,
         "doubtful": result.doubtful,
+        "remarks": result.remarks,
+        "choice": result.choice,
         "form": result.form,
         "max_noise": annotations.max_noise,
     }

@@ -60,6 +60,7 @@ from bagwise.workflow.manifest import (
     write_manifest,
 )
 from bagwise.workflow.material import TABLE, Material, Source, read_told, reopen_material
+from bagwise.workflow.remarks import hard_labels, label_remarks
 from bagwise.workflow.sites import Site, in_field, site_problems
 from bagwise.workflow.told import Told, join_told, put_together
 from bagwise.workflow.unexplained import never_given, unexplained_labels
@@ -289,15 +290,17 @@ class Run:
             max_noise=self.manifest["options"]["max_noise"],
         )
         annotations = in_field(plain, () if self._sites is None else self._sites["sites"])
-        problems = self.problems
+        problems, learned = self.problems, not self.manifest["options"]["trained"] or self.version > 0
         return AnnotateResult(
             annotations=annotations,
-            problems=problems + never_given(annotations, unexplained, problems),
+            problems=problems + never_given(annotations, unexplained, problems, hard_labels(told).untold),
             unexplained=unexplained,
             outputs=[self.path / name for name in self.manifest.get("outputs", [])] + [self.path / NAME],
             form=self.material.form,
             n_reused=self._n_reused,
             label_sets=dict(zip(map(str, told.dataset.bag_names), told.dataset.label_sets, strict=True)),
+            remarks=label_remarks(told, self.medium) if learned else [],
+            choice=self.manifest.get("choice", {}),
         )
 
     def _current(self) -> Version:
@@ -560,6 +563,7 @@ class Run:
             "instances": len(annotations.rows),
             "problems": [{"name": name, "message": message} for name, message in result.problems],
             "unexplained": [{"bag": name, "labels": labels} for name, labels in result.unexplained],
+            "remarks": result.remarks,
             "outputs": [path.relative_to(self.path).as_posix() for path in outputs],
             "status": FINISHED,
         }
