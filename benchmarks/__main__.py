@@ -39,6 +39,7 @@ BENCHMARKS = {
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",
+    "page": "benchmarks.page",
     "peers": "benchmarks.peers",
 }
 

@@ -56,6 +56,10 @@ N_OF_A_KIND = 10  # problems that are printed
     "--max-noise", type=click.FloatRange(0, 1), default=0.5, show_default=True,
     help="What is more probably noise stands in the long table only.",
 )  # fmt: skip
+@click.option(
+    "--sites", type=any_path(),
+    help="Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Of all that is random; by default as the catalogue has it.")
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Files read at a time; -1 for all cores.")
 @click.option("--no-page", is_flag=True, help="Write no report.html.")
@@ -69,8 +73,9 @@ def annotate(
     fold_case: bool, sheet: str | None, min_confidence: float, model: str, settings: tuple[str, ...],
     select: str | None, grid: str | None, folds: int, medium: str | None, window: float | None,
     medium_settings: tuple[str, ...], formats: tuple[str, ...], names: Path | None, label_studio_root: Path | None,
-    use_known: bool, known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int,
-    no_page: bool, overwrite: bool, bag: str | None, features: str | None, read_as: str | None, quiet: bool,
+    use_known: bool, known: Path | None, noise_share: float, max_noise: float, sites: Path | None,
+    seed: int | None, jobs: int, no_page: bool, overwrite: bool, bag: str | None, features: str | None,
+    read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -94,7 +99,7 @@ def annotate(
             min_confidence=min_confidence, model=model, learner=parse_pairs(settings), select=select,
             grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
             use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
-            max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, names=names,
+            max_noise=max_noise, sites=sites, seed=seed, jobs=jobs, page=not no_page, names=names,
             label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
             say=print_remark,
         ) as run,

@@ -57,7 +57,8 @@ class Annotations(Generic[MediumT_co]):
     max_noise : float
         Instances more probably noise than this stand in the long table only.
     extra : tuple of str
-        Further columns of the rows that the long table has, such as ``checked`` and ``by`` after a review.
+        Further columns of the rows that the long table has: ``site`` and ``time`` of field recordings, ``checked`` and
+        ``by`` after a review.
     unread : list of dict
         The files that could not be read: file, and seconds where they are known, else None.
     names : dict
