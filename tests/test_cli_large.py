@@ -85,7 +85,7 @@ def test_other_formats_are_converted(data):
 )
 def test_what_cannot_go_by_pieces_is_one_line(data, arguments, message, monkeypatch):
     monkeypatch.chdir(data)
-    (data / "all.csv").write_text("bag,labels\n")
+    (data / "all.csv").write_text("bag,labels\nb0,wren\n")
     done = run("fit", "all.parquet", "--out", "m.bagwise", *arguments)
     assert done.exit_code == 1
     assert message in done.stderr.splitlines()[-1]

@@ -19,6 +19,8 @@ from bagwise.scale import BagSource
 from bagwise.scale.ahead import read_ahead, tree_sum
 from bagwise.scale.files import SHARE_OF_MEMORY, parse_memory
 
+ROW_BYTES = 8 * 8 + 8 * 5  # features, and scores of classes
+
 
 def made(n_bags=80, seed=0, prefix="bag"):
     data = make_gaussian_bags(n_bags=n_bags, random_state=seed)
@@ -52,7 +54,7 @@ def test_pieces_are_the_file_whatever_its_row_groups(tmp_path, form, rows, piece
     data, path = made(), tmp_path / "a.parquet"
     write_dataset(data, path, form)
     regroup(path, rows)
-    source = BagSource.from_parquet(path, memory=SHARE_OF_MEMORY * piece_rows * 8 * 8)
+    source = BagSource.from_parquet(path, memory=SHARE_OF_MEMORY * piece_rows * ROW_BYTES)
     same(source.pieces(), data)
     assert (source.n_bags, source.n_instances, source.n_features) == (80, data.bags.n_instances, 8)
     assert source.class_names == data.class_names
@@ -80,6 +82,26 @@ def test_a_folder_a_pattern_and_a_list_are_one_source(tmp_path):
         source = BagSource.from_parquet(paths)
         assert source.n_pieces == 3
         same(source.pieces(), data)
+
+
+@pytest.mark.parametrize("form", ["parquet", "parquet-nested"])
+def test_wider_instances_come_in_finer_pieces(tmp_path, form):
+    data = made()
+    write_dataset(data, tmp_path / "a.parquet", form)
+    for source in (
+        BagSource.from_parquet(tmp_path / "a.parquet", memory=SHARE_OF_MEMORY * 100 * ROW_BYTES),
+        BagSource.from_dataset(data),
+    ):
+        source.memory = SHARE_OF_MEMORY * 100 * ROW_BYTES
+        fine = source.finer(80)  # ten times the columns
+        same(fine.pieces(), data)
+        most = 100 * ROW_BYTES // (8 * 80 + 8 * 5)
+        sizes = [piece.bags.n_instances for piece in fine.pieces()]
+        assert all(piece.bags.n_instances <= most or len(piece) == 1 for piece in fine.pieces())
+        assert max(sizes) > most / 2
+        for i in range(fine.n_pieces):
+            assert fine.describe(i).bags() == data.bags[fine.bag_starts[i] : fine.bag_starts[i + 1]]
+        assert fine.finer(80) is fine
 
 
 def test_unlabelled_bags_text_labels_and_columns_of_zeros_and_ones(tmp_path):
@@ -208,7 +230,7 @@ def test_damage_inside_of_a_piece_names_the_piece(tmp_path):
     write_dataset(data, path)
     regroup(path, 500)
     before = os.stat(path)
-    source = BagSource.from_parquet(path, memory=SHARE_OF_MEMORY * 500 * 64)
+    source = BagSource.from_parquet(path, memory=SHARE_OF_MEMORY * 500 * ROW_BYTES)
     raw = bytearray(path.read_bytes())
     metadata = pyarrow.parquet.read_metadata(path)
     column = metadata.row_group(2).column(metadata.num_columns - 1)

@@ -81,7 +81,15 @@ class LabelledBags:
         return len(self.index)
 
     def __getitem__(self, key: Any) -> LabelledBags:
-        """Some of the bags: a slice, integers or a mask."""
+        """Some of the bags: a slice, which takes no room, integers or a mask."""
+        if isinstance(key, slice):
+            first, last, _ = key.indices(len(self))
+            start, stop = self.offsets[first], self.offsets[last]
+            return LabelledBags(
+                self.index[key], self.offsets[first : last + 1] - start, self.indicator[key],
+                None if self.known is None else self.known[start:stop],
+                None if self.relaxed is None else self.relaxed[key],
+            )  # fmt: skip
         known = None if self.known is None else Bags(self.known, self.offsets)[key].instances
         return LabelledBags(
             self.index[key], offsets_of(np.diff(self.offsets)[key]), self.indicator[key], known,

@@ -256,9 +256,7 @@ class ORedLogisticRegression(
             rates=parameters.possible,
         )  # fmt: skip
         self.background_label_ = background_label(self.classes_)
-        problem = UnionProblem.build(told.offsets, told.indicator)
-        problem.check_memory(self.max_exact_labels)
-        warn_approximation(problem, self.max_exact_labels)
+        self._check_bags(told)
         weights = start_weights(last[0], self.classes_, self.background, self.n_features_in_)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
         likelihood = likelihood_of(told)
@@ -278,6 +276,12 @@ class ORedLogisticRegression(
                 ConvergenceWarning,
             )
         return self
+
+    def _check_bags(self, told: LabelledBags) -> None:
+        """Refuse bags that need too much memory, and name those that will be approximated."""
+        problem = UnionProblem.build(told.offsets, told.indicator)
+        problem.check_memory(self.max_exact_labels)
+        warn_approximation(problem, self.max_exact_labels)
 
     def _solve(
         self,

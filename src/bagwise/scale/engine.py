@@ -83,8 +83,13 @@ class Training:
     def n_used(self, number: int) -> int:
         return int(self.starts[number + 1] - self.starts[number])
 
-    def split(self, index: np.ndarray) -> list[np.ndarray]:
-        """Positions within `index`, numbers of used bags, of those of every piece, in the pieces' order."""
+    def split(self, index: np.ndarray) -> list[Any]:
+        """Positions within `index`, numbers of used bags, of those of every piece, in the pieces' order.
+
+        Slices where the index rises, which it does unless bags were drawn: what they select takes no room.
+        """
+        if np.all(index[1:] > index[:-1]):
+            return [slice(a, b) for a, b in pairwise(np.searchsorted(index, self.starts).tolist())]
         order = np.argsort(index, kind="stable")
         cuts = np.searchsorted(index[order], self.starts)
         return [order[a:b] for a, b in pairwise(cuts)]

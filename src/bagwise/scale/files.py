@@ -17,7 +17,7 @@ from bagwise.io.data.parquet_parts import FileOutline, ParquetParts
 from bagwise.io.text import check_readable
 
 ENDINGS = (".parquet", ".pq")
-PIECE_BYTES = 64 * 2**20  # of features; larger pieces save nothing any more
+PIECE_BYTES = 64 * 2**20  # of features and scores; larger pieces save nothing any more
 SHARE_OF_MEMORY = (
     12  # pieces of features that a fit may hold in one form or another: read, scaled, scored, the next one
 )
@@ -36,9 +36,9 @@ def parse_memory(given: int | float | str) -> int:
     return size
 
 
-def piece_bytes(memory: int) -> int:
-    """Bytes of features in a piece, so that a fit keeps within the memory."""
-    return min(memory // SHARE_OF_MEMORY, PIECE_BYTES)
+def piece_rows(memory: int, row_bytes: int) -> int:
+    """Instances in a piece, each of so many bytes of features and scores, so that a fit keeps within the memory."""
+    return max(min(memory // SHARE_OF_MEMORY, PIECE_BYTES) // max(row_bytes, 1), 1)
 
 
 def find_files(paths: Any) -> list[Path]:
@@ -151,8 +151,13 @@ def cut_rows(outline: FileOutline, file: ParquetParts, most: int) -> np.ndarray:
 
     Row groups are joined while they fit; one that is too large is cut between bags.
     """
-    ends = np.cumsum(outline.sizes)
     groups = np.unique(np.searchsorted(outline.first_rows, file.group_rows))  # bags that begin in each, and the end
+    return cut_bags(outline.sizes, most, groups)
+
+
+def cut_bags(sizes: np.ndarray, most: int, groups: np.ndarray) -> np.ndarray:
+    """As `cut_rows`; cuts are made at `groups`, numbers of bags, where one of them is in reach."""
+    ends = np.cumsum(sizes)
     cuts, n_bags = [0], len(ends)
     while cuts[-1] < n_bags:
         done = ends[cuts[-1] - 1] if cuts[-1] else 0

@@ -24,7 +24,7 @@ from bagwise.scale.cluster import OnCluster
 from bagwise.scale.engine import Engine, Here, Training
 from bagwise.scale.learner import SummedAmbiguousLoss, SummedLikelihood
 from bagwise.scale.pieces import read_pieces
-from bagwise.scale.scaling import Passes, fit_step
+from bagwise.scale.scaling import Passes, fit_step, width_behind
 from bagwise.scale.source import BagSource
 from bagwise.solvers.result import Callback, CheckpointLike
 
@@ -73,6 +73,7 @@ def fit_source(
     (5, 8)
     """
     check_learner(model, checkpoint is not None)
+    source = source.finer(widest(model, source))
     final = final_step(model)
     labels = _labels_of(source, final, use_known)
     own = isinstance(checkpoint, (str, os.PathLike))
@@ -134,6 +135,14 @@ def _labels_of(source: BagSource, final: Any, use_known: bool) -> _Labels:
         known = code[source.instance_labels()[used]]
         known = known if np.any(known >= 0) else None
     return _Labels(classes, training, LabelledBags.of(training.offsets, indicator, known))
+
+
+def widest(model: Any, source: BagSource) -> int:
+    """Columns of the instances where the steps of a pipeline make most of them."""
+    widths = [source.n_features]
+    for step in [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []:
+        widths.append(width_behind(step, widths[-1], source.n_instances))
+    return max(widths)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -240,7 +249,7 @@ def _fit_sample(
 
 def _gather(training: Training, index: np.ndarray) -> Bags:
     """These bags, numbers of used ones in rising order, in memory."""
-    parts = [(i, positions) for i, positions in enumerate(training.split(index)) if len(positions)]
+    parts = [(i, positions) for i, positions in enumerate(training.split(index)) if len(index[positions])]
     pieces = [training.source.describe(i) for i, _ in parts]
     chosen = []
     for (number, positions), bags in zip(parts, read_ahead(read_pieces(pieces)), strict=True):

@@ -67,7 +67,7 @@ def pieces_of(training: Training, told: LabelledBags) -> list[LabelledBags | Non
     """What is said of the bags of each piece, whose numbers count from the first used one there; None of no bag."""
     parts: list[LabelledBags | None] = []
     for positions, first in zip(training.split(told.index), training.starts, strict=False):
-        part = told[positions] if len(positions) else None
+        part = told[positions] if len(told.index[positions]) else None
         parts.append(None if part is None else replace(part, index=part.index - first))
     return parts
 

@@ -34,6 +34,8 @@ class FilePiece:
     start, stop : int
         Rows.
     sizes : (n,) instances of each bag
+    nested : bool
+        Whether a row is a bag, not an instance.
     """
 
     path: str
@@ -46,6 +48,7 @@ class FilePiece:
     start: int
     stop: int
     sizes: np.ndarray
+    nested: bool
 
     def __str__(self) -> str:
         return f"{self.path}, piece {self.number + 1} of {self.n_pieces} (rows {self.start + 1} to {self.stop})"
@@ -59,6 +62,15 @@ class FilePiece:
         with self._reading():
             dataset = self._open().dataset(self.start, self.stop)
         return replace(dataset, bags=self._converted(dataset.bags))
+
+    def part(self, first: int, last: int) -> FilePiece:
+        """Some of its bags, that follow each other."""
+        rows = np.ones(len(self.sizes), dtype=np.int64) if self.nested else self.sizes
+        start = self.start + int(rows[:first].sum())
+        return replace(self, start=start, stop=start + int(rows[first:last].sum()), sizes=self.sizes[first:last])
+
+    def numbered(self, number: int, n_pieces: int) -> FilePiece:
+        return replace(self, number=number, n_pieces=n_pieces)
 
     def _open(self) -> ParquetParts:
         try:
@@ -104,6 +116,17 @@ class MemoryPiece:
 
     def __str__(self) -> str:
         return f"{self.piece.name}, piece {self.number + 1} of {self.n_pieces}"
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return self.piece.bags.sizes
+
+    def part(self, first: int, last: int) -> MemoryPiece:
+        """Some of its bags, that follow each other."""
+        return replace(self, piece=self.piece[first:last])
+
+    def numbered(self, number: int, n_pieces: int) -> MemoryPiece:
+        return replace(self, number=number, n_pieces=n_pieces)
 
     def bags(self) -> Bags:
         return self.piece.bags

@@ -58,6 +58,16 @@ def fit_step(step: Any, passes: Passes) -> None:
     step.n_features_in_ = fitted.n_features_in_ = passes.n_features
 
 
+def width_behind(step: Any, n_features: int, n_instances: int) -> int:
+    """Features that a step makes of so many, learned from so many instances."""
+    transformer = getattr(step, "transformer", None)
+    if isinstance(transformer, RandomFourierFeatures):
+        return 2 * transformer.n_components
+    if isinstance(transformer, RBFDictionary):
+        return transformer._dictionary_size(n_instances)
+    return n_features
+
+
 def _fit_standard(scaler: StandardScaler, passes: Passes) -> None:
     """As scikit-learn does: a feature whose variance is lost in rounding is constant, and is not divided."""
     n, mean, squares = passes.moments()

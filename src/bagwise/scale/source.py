@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,15 +33,17 @@ from bagwise.scale.files import (
     check_distinct,
     check_same_columns,
     count_features,
+    cut_bags,
     cut_rows,
     find_files,
     join_labels,
     parse_memory,
-    piece_bytes,
+    piece_rows,
 )
 from bagwise.scale.pieces import FilePiece, MemoryPiece, Piece
 
 PIECE_BAGS = 1000
+SCORE_BYTES = 8  # of an instance for each class
 
 
 class BagSource:
@@ -120,7 +123,6 @@ class BagSource:
             `bag`, `labels`, `instance_label` and `features`: headings of columns, where they are not the usual ones.
         """
         most = memory_limit() if memory is None else parse_memory(memory)
-        bound = piece_bytes(most)
         found = find_files(paths)
         fingerprints = [Fingerprint.of(path) for path in found]
         files = [ParquetParts(path, **options) for path in found]
@@ -131,13 +133,14 @@ class BagSource:
         check_distinct(files, outlines)
         class_names, Y = join_labels(files, outlines)
         n_features = count_features(files[0])
+        n_rows = piece_rows(most, n_features * np.dtype(dtype).itemsize + SCORE_BYTES * len(class_names))
         shared: dict[str, Any] = {
             "options": tuple(options.items()),
             "class_names": None if Y is None and not class_names else tuple(class_names), "dtype": np.dtype(dtype).str,
+            "nested": files[0].form == "nested",
         }  # fmt: skip
         ranges = [
-            (file, outline, cut_rows(outline, file, bound // max(n_features * np.dtype(dtype).itemsize, 1)))
-            for file, outline in zip(files, outlines, strict=True)
+            (file, outline, cut_rows(outline, file, n_rows)) for file, outline in zip(files, outlines, strict=True)
         ]
         n_pieces = sum(len(cuts) - 1 for *_, cuts in ranges)
         pieces, bag_starts, n_before = list[FilePiece](), [0], 0
@@ -273,6 +276,22 @@ class BagSource:
         if not 0 <= number < self.n_pieces:
             raise InputError(f"There is no piece {number}; there are {self.n_pieces}, from 0 on.")
         return self._pieces[number]
+
+    def finer(self, n_columns: int) -> BagSource:
+        """The same source in pieces that keep within its memory where instances have so many columns, or itself."""
+        most = piece_rows(self.memory, n_columns * self.dtype.itemsize + SCORE_BYTES * len(self.class_names))
+        parts, starts = list[Piece](), [0]
+        for piece in self._pieces:
+            before = starts[-1]
+            for first, last in pairwise(cut_bags(piece.sizes, most, np.empty(0, dtype=np.int64)).tolist()):
+                parts.append(piece.part(first, last))
+                starts.append(before + last)
+        if len(parts) == self.n_pieces:
+            return self
+        other = copy(self)
+        other._pieces = [piece.numbered(i, len(parts)) for i, piece in enumerate(parts)]
+        other.bag_starts = np.array(starts)
+        return other
 
     def instance_labels(self) -> np.ndarray:
         """(m,) class index of every instance, -1 where unknown."""
