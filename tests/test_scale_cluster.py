@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of clocks and p
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     ) as started:
         yield started
 

@@ -47,7 +47,7 @@ def open_cluster(address: str) -> Iterator[Any]:
             raise InputError(f"--cluster {address}: a cluster has at least one worker.")
         with (
             distributed.LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+                n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
