@@ -49,17 +49,13 @@ def main(quick: bool = False) -> list[Record]:
 def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     """35 clips of ten seconds; events are marked in time only."""
     folder = folder / "cosmos_birds_audio"
-    with (folder / "annotations.csv").open(encoding="utf-8") as file:
-        events: list[dict[str, Any]] = [
-            {"file": row["file"], "start": float(row["start_s"]), "end": float(row["end_s"]), "label": row["label"]}
-            for row in csv.DictReader(file)
-        ]
+    events = read_events(folder)
     files = sorted(folder.glob("*.wav"))
     found = featurize_audio(files)
     assert found.locations is not None
     records = _segmentation(rows_of(found.locations), events)
     show("The same by the window of a bag, percent of time", [_by_window(files, events, w) for w in (1, 3, 10, 60)])
-    dataset, alone = _with_truth(found, events)
+    dataset, alone = with_truth(found, events)
     rows = _transductive(dataset, models)
     inside = [np.mean(_labels(dataset)[alone] == guess[alone]) for guess in (row.pop("labels") for row in rows)]
     for row, share in zip(rows, inside, strict=True):
@@ -71,6 +67,15 @@ def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     return [{"data": "cosmos", "part": "segments", **r} for r in records] + [
         {"data": "cosmos", "part": "species", **r} for r in rows
     ]
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """The events that people marked: file, start, end and label."""
+    with (folder / "annotations.csv").open(encoding="utf-8") as file:
+        return [
+            {"file": row["file"], "start": float(row["start_s"]), "end": float(row["end_s"]), "label": row["label"]}
+            for row in csv.DictReader(file)
+        ]
 
 
 def _by_window(files: list[Path], events: list[dict[str, Any]], window: float) -> Record:
@@ -103,7 +108,7 @@ def _covered(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> R
     }  # fmt: skip
 
 
-def _with_truth(found: BagDataset, events: list[dict[str, Any]]) -> tuple[BagDataset, np.ndarray]:
+def with_truth(found: BagDataset, events: list[dict[str, Any]]) -> tuple[BagDataset, np.ndarray]:
     """Labels of clips and segments from the events; also which segments lie in events of one species only."""
     assert found.locations is not None
     names = sorted({event["label"] for event in events})

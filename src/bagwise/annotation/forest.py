@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
+from bagwise.annotation._calibration import CalibratedMixin, Training
 from bagwise.annotation._feasibility import infeasible_bags
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -35,7 +36,7 @@ from bagwise.solvers.result import Callback
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 
 
-class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedForest(CalibratedMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Which instance carries which label, and extremely randomised trees that tell labels apart, in turns.
 
     The model is that of `ORedLogisticRegression`: every instance has one label, and a bag's labels are the union of its
@@ -66,6 +67,9 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
         out-of-bag probabilities.
+    calibrate : {"bag"} or None, default=None
+        "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
+        of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
     n_jobs : int or None
         Trees in parallel (threads).
     random_state : int, RandomState or None
@@ -86,6 +90,9 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         The smoothing that the rounds were run with.
     missed_, spurious_ : float, or (c,) array where an array was given
         The rates that the last round was run with.
+    temperature_, doubt_, class_scale_, seen_temperature_, seen_class_scale_, seen_bags_
+    bag_slope_, bag_offset_, bag_reliability_
+        With calibrate="bag", as of `ORedLogisticRegression`.
 
     Notes
     -----
@@ -126,6 +133,7 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         smoothing: float = 0.3,
         missed: Any = 0.0,
         spurious: Any = 0.0,
+        calibrate: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
@@ -137,6 +145,7 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         self.smoothing = smoothing
         self.missed = missed
         self.spurious = spurious
+        self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -155,6 +164,8 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         """
         check_count(self, "n_estimators", "n_rounds", "n_round_trees", "min_samples_leaf")
         check_positive(self, "smoothing")
+        self._check_calibrate()
+        self._forget_calibration()
         bags, indicator = self._start_fit(X, Y)
         refuse_sparse(bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_))
@@ -192,6 +203,8 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
             for name, given in (("missed", self.missed), ("spurious", self.spurious))
         )
         parameters.warn_of_bounds(learned)
+        if self._can_calibrate(indicator):
+            self._calibrate(_held_out(bags, indicator, known, proba))
         return self
 
     def _parallel(self) -> Parallel:
@@ -238,17 +251,24 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         n_trees = len(self.forest_[0])
         return (n_trees * shares + self.smoothing_ / shares.shape[1]) / (n_trees + self.smoothing_)
 
+    def _plain_scores(self, bags: Bags) -> np.ndarray:
+        return np.log(self._instance_scores(bags))
+
     def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
-        proba = self._instance_scores(bags)
+        proba = self._probabilities(bags)
         return proba, proba
 
     def _probabilities(self, bags: Bags) -> np.ndarray:
-        return self._instance_scores(bags)
+        proba = self._instance_scores(bags)
+        return self._as_probabilities(np.log(proba), bags) if self._is_calibrated else proba
+
+    def _told_probabilities(self, bags: Bags) -> np.ndarray:
+        return super()._told_probabilities(bags) if self._is_calibrated else self._instance_scores(bags)
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bag; in a bag that nothing explains, the shares among its labels."""
         check_no_empty_sets(indicator)
-        proba = self._instance_scores(bags)
+        proba = self._told_probabilities(bags)
         rates = self._rates()
         _, posterior = union_posterior(proba, bags.offsets, indicator, known=known, **_arguments(rates))
         impossible, reason = infeasible_bags(bags.offsets, indicator, known, False, rates)
@@ -272,7 +292,7 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         return np.maximum.reduceat(proba, bags.offsets[:-1], axis=0)
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        return union_of_best(self._instance_scores(bags), bags)
+        return union_of_best(self._probabilities(bags), bags)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -285,6 +305,13 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
 def _arguments(rates: Rates | None) -> dict[str, Any]:
     """Rates as arguments of `union_posterior`."""
     return {} if rates is None else {"missed": rates.missed, "spurious": rates.spurious}
+
+
+def _held_out(bags: Bags, indicator: np.ndarray, known: np.ndarray | None, proba: np.ndarray) -> Training:
+    """The training with what the trees say of bags that they did not see; not of those with a label of their own."""
+    fair = np.flatnonzero(~indicator[:, indicator.sum(axis=0) < 2].any(axis=1))
+    rows, _ = bags.select(fair) if len(fair) else (slice(0, 0), None)
+    return Training(bags, indicator, known, None, fair, np.log(proba[rows]))
 
 
 def leave_out_infeasible(

@@ -1,0 +1,202 @@
+"""Are probabilities right? Before and after calibration, on real sets and on recordings; and what a precision costs."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from bagwise import BagDataset
+from bagwise.catalog import make_model
+from bagwise.datasets import make_soundscape
+from bagwise.featurize import featurize_audio
+from bagwise.findings import promise_precision
+from bagwise.metrics import calibration_error
+from bagwise.pipeline import final_step, find_instances
+from benchmarks.common import SECONDS, Record, data_folder, load_real, show, with_ratio
+from benchmarks.media_accuracy import read_events, with_truth
+
+SETS = ("hja_birdsong_filtered", "msrc_v2", "letter_carroll_rebuilt", "letter_frost_rebuilt")
+MODELS = ("ored", "ored-forest")
+RECORDED = ("ored-background", "ored-forest")
+QUICK_FOREST = {"n_estimators": 100, "n_round_trees": 50, "n_rounds": 6}
+PRECISIONS = (0.8, 0.9, 0.95)
+NEW, TOLD, SEEN, LABELS = "new instances", "told, new bags", "told, learned from", "bag labels"
+BEFORE, AFTER = "before", "after"
+Outcomes = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]
+
+
+def usable(data: BagDataset) -> BagDataset:
+    """The bags that a union of labels can explain."""
+    return data[data.Y.any(axis=1) & (data.bags.sizes >= data.Y.sum(axis=1))]
+
+
+def uncalibrated(model: Any) -> Any:
+    """The same fit, its probabilities as they came."""
+    plain = copy.deepcopy(model)
+    final_step(plain)._forget_calibration()
+    return plain
+
+
+def top(truth: np.ndarray, findings: Any, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the label is right, and its probability."""
+    return (findings.labels == truth)[counted].astype(float), findings.probability[counted]
+
+
+def judge(
+    before: Any, after: Any, training: BagDataset, held: BagDataset, out: Outcomes, noise_counts: bool = False
+) -> None:
+    """Add what came and what was promised, before and after; `noise_counts`: what is of no class is wrong."""
+    for when, judged in ((BEFORE, before), (AFTER, after)):
+        for where, part, told in ((NEW, held, False), (TOLD, held, True), (SEEN, training, True)):
+            truth = part.instance_labels.instances
+            counted = np.ones(len(truth), dtype=bool) if noise_counts else truth >= 0
+            findings = find_instances(judged, part.bags, part.Y if told else None)
+            out.setdefault((where, when), []).append(top(truth, findings, counted & (findings.labels >= 0)))
+        out.setdefault((LABELS, when), []).append((held.Y.ravel(), judged.predict_proba(held.bags).ravel()))
+
+
+def errors(out: Outcomes) -> Record:
+    """Expected calibration errors, all folds together."""
+    found: Record = {}
+    for where in (NEW, TOLD, SEEN, LABELS):
+        for when in (BEFORE, AFTER):
+            parts = out.get((where, when), [])
+            joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            found[f"{where}, {when}"] = calibration_error(*joined) if parts else None
+    return found
+
+
+def precision_rows(out: Outcomes, **about: Any) -> list[Record]:
+    """Asked and got, and the share of all right labels that is kept; the set is chosen fold by fold."""
+    rows = []
+    for where in (NEW, TOLD, SEEN):
+        for asked in PRECISIONS:
+            row: Record = {**about, "instances": where, "asked": asked}
+            for when in (BEFORE, AFTER):
+                kept = [promise_precision(probability, asked) for _, probability in out[where, when]]
+                parts = [right[keep] for (right, _), keep in zip(out[where, when], kept, strict=True)]
+                n_right = sum(right.sum() for right, _ in out[where, when])
+                held = np.concatenate(parts)
+                row[f"precision {when}"] = float(held.mean()) if len(held) else None
+                row[f"recall {when}"] = float(held.sum() / n_right)
+                row[f"kept {when}"] = len(held) / sum(len(right) for right, _ in out[where, when])
+            rows.append(row)
+    return rows
+
+
+def learner(name: str, quick: bool, **settings: Any) -> Any:
+    return make_model(name, **({**QUICK_FOREST, **settings} if quick and name == "ored-forest" else settings))
+
+
+def on_sets(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], list[Record]]:
+    """Ten folds of every set."""
+    tables: list[Record] = []
+    promises: list[Record] = []
+    for set_name in SETS[1:3] if quick else SETS:
+        data = load_real(set_name)
+        if data is None:
+            continue
+        data = usable(data)
+        for name in names:
+            out: Outcomes = {}
+            seconds = []
+            for train, test in KFold(3 if quick else 10, shuffle=True, random_state=0).split(np.arange(len(data))):
+                training, held = data[train], data[test]
+                started = time.perf_counter()
+                model = learner(name, quick, calibrate="bag").fit(training.bags, training.Y)
+                seconds.append(time.perf_counter() - started)
+                judge(uncalibrated(model), model, training, held, out)
+            started = time.perf_counter()
+            learner(name, quick).fit(training.bags, training.Y)
+            ratio = seconds[-1] / (time.perf_counter() - started)
+            row = {"set": set_name, "model": name, **errors(out)}
+            print(
+                {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, flush=True
+            )
+            tables.append(with_ratio(row, f"{name} calibrated, {set_name}", "not calibrated", ratio, unit=SECONDS))
+            promises += precision_rows(out, set=set_name, model=name)
+    return tables, promises
+
+
+# -- recordings -------------------------------------------------------------------------------------------------------
+
+
+def soundscapes(quick: bool) -> tuple[BagDataset, BagDataset]:
+    """The demo's recordings, and the new ones that it annotates with the model of those."""
+    parts = []
+    for n, seed in ((20 if quick else 60, 0), (20, 1_000_003)):
+        with tempfile.TemporaryDirectory() as folder:
+            scene = make_soundscape(n, random_state=seed)
+            sounds, *_ = scene.write(folder)
+            found = featurize_audio(sorted(Path(sounds).glob("*.wav")))
+            parts.append(with_truth(found, scene.events)[0])
+    return parts[0], parts[1]
+
+
+def cosmos() -> BagDataset | None:
+    folder = data_folder()
+    if folder is None or not (folder / "cosmos_birds_audio").is_dir():
+        print("  cosmos_birds_audio is not there (set BAGWISE_DATA to the folder that holds it): left out")
+        return None
+    folder = folder / "cosmos_birds_audio"
+    return with_truth(featurize_audio(sorted(folder.glob("*.wav"))), read_events(folder))[0]
+
+
+def on_recordings(quick: bool, names: tuple[str, ...]) -> list[Record]:
+    """Segments in an event, and all of them, where those outside of events are wrong whatever they are called."""
+    rows: list[Record] = []
+    known, new = soundscapes(quick)
+    birds = cosmos()
+    for name in names:
+        share = {"background_share": 0.1} if name == "ored-background" else {}
+
+        def both(part: BagDataset, name: str = name, share: Record = share) -> tuple[Any, Any]:
+            plain, calibrated = (learner(name, quick, calibrate=how, **share) for how in (None, "bag"))
+            return plain.fit(part.bags, part.Y), calibrated.fit(part.bags, part.Y)
+
+        for noise_counts in (False, True):
+            if name == "ored-forest" and noise_counts:
+                continue  # it knows no noise
+            what = "all segments" if noise_counts else "segments in events"
+            out: Outcomes = {}
+            judge(*both(known), known, new, out, noise_counts)
+            rows.append({"recordings": "soundscapes", "model": name, "of": what, **errors(out)})
+            if birds is None:
+                continue
+            out = {}
+            for train, test in KFold(5, shuffle=True, random_state=0).split(np.arange(len(birds))):
+                judge(*both(birds[train]), birds[train], birds[test], out, noise_counts)
+            rows.append({"recordings": "cosmos", "model": name, "of": what, **errors(out)})
+    return rows
+
+
+def main(quick: bool = False) -> list[Record]:
+    """Print the tables and return their records. BAGWISE_CALIBRATION may name parts and models, by default all."""
+    asked = os.environ.get("BAGWISE_CALIBRATION", "sets recordings " + " ".join(MODELS)).split()
+    models = tuple(name for name in MODELS if name in asked)
+    records: list[Record] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # bags that cannot be explained, classes that a fold does not know
+        if "sets" in asked:
+            tables, promises = on_sets(quick, models)
+            show("Expected calibration error", tables, left=("model",))
+            show("A wanted precision, and what it costs", promises, left=("model", "instances"))
+            records += tables + promises
+        if "recordings" in asked:
+            rows = on_recordings(quick, RECORDED)
+            show("Expected calibration error, recordings", rows, left=("model", "of"))
+            records += rows
+    return records
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv)
