@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
-from bagwise import BagDataset
+from bagwise import BagDataset, Bags
 from bagwise.catalog import make_model
 from bagwise.datasets import make_soundscape
 from bagwise.featurize import featurize_audio
 from bagwise.findings import promise_precision
+from bagwise.likeness import Likeness
 from bagwise.metrics import calibration_error
 from bagwise.pipeline import final_step, find_instances
 from benchmarks.common import SECONDS, Record, data_folder, load_real, show, with_ratio
@@ -151,9 +152,10 @@ def cosmos() -> BagDataset | None:
     return with_truth(featurize_audio(sorted(folder.glob("*.wav"))), read_events(folder))[0]
 
 
-def on_recordings(quick: bool, names: tuple[str, ...]) -> list[Record]:
+def on_recordings(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], list[Record]]:
     """Segments in an event, and all of them, where those outside of events are wrong whatever they are called."""
     rows: list[Record] = []
+    promises: list[Record] = []
     known, new = soundscapes(quick)
     birds = cosmos()
     for name in names:
@@ -170,18 +172,66 @@ def on_recordings(quick: bool, names: tuple[str, ...]) -> list[Record]:
             out: Outcomes = {}
             judge(*both(known), known, new, out, noise_counts)
             rows.append({"recordings": "soundscapes", "model": name, "of": what, **errors(out)})
+            if not noise_counts:
+                promises += precision_rows(out, recordings="soundscapes", model=name)
             if birds is None:
                 continue
             out = {}
             for train, test in KFold(5, shuffle=True, random_state=0).split(np.arange(len(birds))):
                 judge(*both(birds[train]), birds[train], birds[test], out, noise_counts)
             rows.append({"recordings": "cosmos", "model": name, "of": what, **errors(out)})
+            if not noise_counts:
+                promises += precision_rows(out, recordings="cosmos", model=name)
+    return rows, promises
+
+
+# -- strangers --------------------------------------------------------------------------------------------------------
+
+
+def half_of_the_classes(data: BagDataset, seed: int) -> tuple[BagDataset, BagDataset, np.ndarray]:
+    """Bags of half of the classes, three quarters to train on and the others; and the instances of other classes."""
+    rng = np.random.default_rng(seed)
+    chosen = np.zeros(data.n_classes, dtype=bool)
+    chosen[rng.permutation(data.n_classes)[: data.n_classes // 2]] = True
+    inside = rng.permutation(np.flatnonzero(~data.Y[:, ~chosen].any(axis=1)))
+    truth = data.instance_labels.instances
+    strange = data.bags.instances[(truth >= 0) & ~chosen[truth]]
+    cut = 3 * len(inside) // 4
+    return data[np.sort(inside[:cut])], data[np.sort(inside[cut:])], strange
+
+
+def strangers_row(name: str, training: BagDataset, held: BagDataset, strange: np.ndarray) -> Record:
+    """False alarms on bags of the same kind, strangers that are found, and those that are named without a word."""
+    likeness = Likeness.learn(training.bags)
+    model = make_model("ored-background", background_share=0.1, calibrate="bag").fit(training.bags, training.Y)
+    bags = Bags(strange, np.arange(len(strange) + 1))
+    sure = model.find(bags).probability >= 0.9
+    unlike = likeness.is_unlike(strange)
+    return {
+        "trained on": name, "training instances": training.bags.n_instances, "strangers": len(strange),
+        "false alarms": float(likeness.is_unlike(held.bags.instances).mean()), "found": float(unlike.mean()),
+        "at .9 and more": float(sure.mean()), "of these found": float(unlike[sure].mean()) if sure.any() else None,
+    }  # fmt: skip
+
+
+def on_strangers(quick: bool) -> list[Record]:
+    data = load_real(SETS[0])
+    rows = [
+        strangers_row(f"half of HJA's classes, draw {seed}", *half_of_the_classes(usable(data), seed))
+        for seed in range(0 if data is None else 1 if quick else 5)
+    ]
+    known, new = soundscapes(quick)
+    birds = cosmos()
+    if birds is not None:
+        rows.append(strangers_row("soundscapes; strangers: cosmos", known, new, birds.bags.instances))
+        train, test = next(KFold(4, shuffle=True, random_state=0).split(np.arange(len(birds))))
+        rows.append(strangers_row("cosmos; strangers: soundscapes", birds[train], birds[test], known.bags.instances))
     return rows
 
 
 def main(quick: bool = False) -> list[Record]:
     """Print the tables and return their records. BAGWISE_CALIBRATION may name parts and models, by default all."""
-    asked = os.environ.get("BAGWISE_CALIBRATION", "sets recordings " + " ".join(MODELS)).split()
+    asked = os.environ.get("BAGWISE_CALIBRATION", "sets recordings strangers " + " ".join(MODELS)).split()
     models = tuple(name for name in MODELS if name in asked)
     records: list[Record] = []
     with warnings.catch_warnings():
@@ -192,8 +242,13 @@ def main(quick: bool = False) -> list[Record]:
             show("A wanted precision, and what it costs", promises, left=("model", "instances"))
             records += tables + promises
         if "recordings" in asked:
-            rows = on_recordings(quick, RECORDED)
+            rows, promises = on_recordings(quick, RECORDED)
             show("Expected calibration error, recordings", rows, left=("model", "of"))
+            show("A wanted precision, and what it costs, recordings", promises, left=("model", "instances"))
+            records += rows + promises
+        if "strangers" in asked:
+            rows = on_strangers(quick)
+            show("Unlike anything in training", rows)
             records += rows
     return records
 

@@ -38,7 +38,7 @@ from bagwise.annotation._calibration_fit import (
     untold_shares,
 )
 from bagwise.bags import Bags
-from bagwise.exceptions import warn_caller
+from bagwise.exceptions import CalibrationWarning, warn_caller
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import UnionProblem
 from bagwise.metrics import reliability_table
@@ -48,7 +48,6 @@ BAG = "bag"
 N_FOLDS = 5
 ENOUGH_HELD_OUT = 1_000  # bags that a few numbers can be found from; with more bags fewer folds are fitted
 FEWEST_BAGS = 10
-LOOSER = 10.0  # factor on the tolerance of fits that only tell how sure a model may be
 FITTED = (
     "temperature_", "doubt_", "class_scale_", "background_scale_", "told_class_scale_", "told_background_scale_",
     "seen_temperature_", "seen_class_scale_", "seen_background_scale_", "seen_bags_", "bag_slope_", "bag_offset_",
@@ -121,7 +120,7 @@ class CalibratedMixin:
             warn_caller(
                 f"calibrate={self.calibrate!r} holds bags out to see how sure the model may be, and of {n_labelled} "
                 f"labelled bag(s) none can be spared; give {FEWEST_BAGS} or more. Probabilities stay as they are.",
-                UserWarning,
+                CalibrationWarning,
             )
         return self.calibrate is not None and n_labelled >= FEWEST_BAGS
 
@@ -154,7 +153,7 @@ class CalibratedMixin:
             warn_caller(
                 "calibrate='bag': every label is in one bag only, so that no bag can be held out; probabilities stay "
                 "as they are.",
-                UserWarning,
+                CalibrationWarning,
             )
             return
         held = training.held_out

@@ -47,8 +47,9 @@ def write_page(
     progress("drawing", len(pieces), len(pieces))
     template = files("bagwise.report").joinpath("page.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+        loader=jinja2.FunctionLoader(lambda name: files("bagwise.report").joinpath(name).read_text(encoding="utf-8")),
+    )  # fmt: skip
     environment.filters["percent"] = _percent
     environment.filters["place"] = annotations.medium.place_in_words
     page = environment.from_string(template).render(

@@ -14,8 +14,9 @@ import scipy.sparse as sp
 
 from bagwise._version import __version__
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.exceptions import CalibrationWarning, InfeasibleBagWarning, InputError
 from bagwise.io.checkpoint import Checkpoint, fingerprint
+from bagwise.likeness import ATTRIBUTE, Likeness
 from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.report.result import Problem
@@ -108,7 +109,9 @@ def fit_training_set(
 def fit_told(
     model: Any, told: Told, *, checkpoint: Path | None = None, callback: Callback | None = None
 ) -> list[Problem]:
-    """Fit the model of a run; gives the bags whose labels cannot be explained.
+    """Fit the model of a run, and keep with it what its training instances look like.
+
+    Gives the bags whose labels cannot be explained.
 
     Parameters
     ----------
@@ -131,12 +134,15 @@ def fit_told(
             state = Checkpoint(checkpoint, identity)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
+        warnings.simplefilter("ignore", CalibrationWarning)  # the page says so
         try:
             fit_training_set(model, training, state, callback)
         except InputError as error:
             if not problems:
                 raise
             raise InputError(f"{error} The first of {len(problems)} problem(s): {problems[0][1]}") from error
+    likeness = Likeness.learn(training.bags)
+    setattr(model, ATTRIBUTE, None if likeness is None else likeness.to_dict())
     if state is not None:
         state.clear()
     return problems

@@ -44,7 +44,7 @@ def write_long_parquet(annotations: Annotations, folder: Path) -> list[Path]:
         **dict.fromkeys(annotations.medium.places, arrow.int64() if annotations.medium.whole else arrow.float64()),
     }  # fmt: skip
     if annotations.extra:  # a table may have columns of these names itself
-        kinds |= {"checked": arrow.bool_(), "by": arrow.string()}
+        kinds |= {name: arrow.bool_() for name in ("checked", "unlike", "kept")} | {"by": arrow.string()}
     columns = {}
     for key in annotations.columns:
         values = [row[key] for row in annotations.rows]
