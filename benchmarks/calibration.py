@@ -32,7 +32,8 @@ QUICK_FOREST = {"n_estimators": 100, "n_round_trees": 50, "n_rounds": 6}
 PRECISIONS = (0.8, 0.9, 0.95)
 NEW, TOLD, SEEN, LABELS = "new instances", "told, new bags", "told, learned from", "bag labels"
 BEFORE, AFTER = "before", "after"
-Outcomes = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]
+Outcomes = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray, float]]]
+"""Place and time to what came, what was promised and the doubt of the model, fold by fold."""
 
 
 def usable(data: BagDataset) -> BagDataset:
@@ -61,8 +62,9 @@ def judge(
             truth = part.instance_labels.instances
             counted = np.ones(len(truth), dtype=bool) if noise_counts else truth >= 0
             findings = find_instances(judged, part.bags, part.Y if told else None)
-            out.setdefault((where, when), []).append(top(truth, findings, counted & (findings.labels >= 0)))
-        out.setdefault((LABELS, when), []).append((held.Y.ravel(), judged.predict_proba(held.bags).ravel()))
+            doubt = getattr(final_step(judged), "doubt_", 0.0)
+            out.setdefault((where, when), []).append((*top(truth, findings, counted & (findings.labels >= 0)), doubt))
+        out.setdefault((LABELS, when), []).append((held.Y.ravel(), judged.predict_proba(held.bags).ravel(), 0.0))
 
 
 def errors(out: Outcomes) -> Record:
@@ -70,9 +72,9 @@ def errors(out: Outcomes) -> Record:
     found: Record = {}
     for where in (NEW, TOLD, SEEN, LABELS):
         for when in (BEFORE, AFTER):
-            parts = out.get((where, when), [])
-            joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
-            found[f"{where}, {when}"] = calibration_error(*joined) if parts else None
+            parts = out[where, when]
+            came, promised = (np.concatenate([part[i] for part in parts]) for i in range(2))
+            found[f"{where}, {when}"] = calibration_error(came, promised)
     return found
 
 
@@ -83,13 +85,15 @@ def precision_rows(out: Outcomes, **about: Any) -> list[Record]:
         for asked in PRECISIONS:
             row: Record = {**about, "instances": where, "asked": asked}
             for when in (BEFORE, AFTER):
-                kept = [promise_precision(probability, asked) for _, probability in out[where, when]]
-                parts = [right[keep] for (right, _), keep in zip(out[where, when], kept, strict=True)]
-                n_right = sum(right.sum() for right, _ in out[where, when])
+                parts = [
+                    right[promise_precision(probability, asked, doubt)]
+                    for right, probability, doubt in out[where, when]
+                ]
+                n_right = sum(right.sum() for right, *_ in out[where, when])
                 held = np.concatenate(parts)
                 row[f"precision {when}"] = float(held.mean()) if len(held) else None
                 row[f"recall {when}"] = float(held.sum() / n_right)
-                row[f"kept {when}"] = len(held) / sum(len(right) for right, _ in out[where, when])
+                row[f"kept {when}"] = len(held) / sum(len(right) for right, *_ in out[where, when])
             rows.append(row)
     return rows
 
@@ -98,11 +102,11 @@ def learner(name: str, quick: bool, **settings: Any) -> Any:
     return make_model(name, **({**QUICK_FOREST, **settings} if quick and name == "ored-forest" else settings))
 
 
-def on_sets(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], list[Record]]:
+def on_sets(quick: bool, sets: tuple[str, ...], names: tuple[str, ...]) -> tuple[list[Record], list[Record]]:
     """Ten folds of every set."""
     tables: list[Record] = []
     promises: list[Record] = []
-    for set_name in SETS[1:3] if quick else SETS:
+    for set_name in sets:
         data = load_real(set_name)
         if data is None:
             continue
@@ -230,14 +234,15 @@ def on_strangers(quick: bool) -> list[Record]:
 
 
 def main(quick: bool = False) -> list[Record]:
-    """Print the tables and return their records. BAGWISE_CALIBRATION may name parts and models, by default all."""
+    """Print the tables and return their records. BAGWISE_CALIBRATION may name parts, sets and models, by default all."""
     asked = os.environ.get("BAGWISE_CALIBRATION", "sets recordings strangers " + " ".join(MODELS)).split()
     models = tuple(name for name in MODELS if name in asked)
     records: list[Record] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # bags that cannot be explained, classes that a fold does not know
         if "sets" in asked:
-            tables, promises = on_sets(quick, models)
+            sets = tuple(name for name in SETS if name in asked) or (SETS[1:3] if quick else SETS)
+            tables, promises = on_sets(quick, sets, models or MODELS)
             show("Expected calibration error", tables, left=("model",))
             show("A wanted precision, and what it costs", promises, left=("model", "instances"))
             records += tables + promises

@@ -101,6 +101,13 @@ def test_given_shares_are_met(seed):
     assert_allclose(found.shifts[:-1], 0.0)
 
 
+def test_where_every_instance_is_known_there_is_nothing_to_share():
+    data = make_gaussian_bags(n_bags=30, random_state=0)
+    model = ORedLogisticRegression(background=True, background_share=0.1, calibrate="bag")
+    model.fit(data.bags, data.Y, instance_labels=data.instance_labels)
+    assert np.isfinite(model.annotate_proba(data.bags, data.Y)).all()
+
+
 def test_labels_that_are_everywhere_beside_others_have_even_shares():
     Y = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 1, 0]], dtype=np.uint8)
     assert untold_shares(Y, np.array([1, 1, 2, 1])) == pytest.approx({0: (0.5 * 3 + 2 / 3) / 5})

@@ -248,8 +248,8 @@ def reliability_table(outcome: Any, probability: Any, n_bins: int = 10) -> list[
     Examples
     --------
     >>> from bagwise.metrics import reliability_table
-    >>> reliability_table([1, 1, 0, 0], [0.9, 0.95, 0.97, 0.2], n_bins=2)[1]
-    {'low': 0.5, 'high': 1.0, 'confidence': 0.94, 'accuracy': 0.6666666666666666, 'count': 3}
+    >>> reliability_table([1, 0, 0, 0], [0.75, 0.75, 0.25, 0.25], n_bins=2)[1]
+    {'low': 0.5, 'high': 1.0, 'confidence': 0.75, 'accuracy': 0.5, 'count': 2}
     """
     outcome, probability = _as_outcomes(outcome, probability)
     if n_bins < 1:

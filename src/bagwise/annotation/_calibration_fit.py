@@ -79,6 +79,11 @@ class HeldOut:
     inference: dict[str, Any]
     shares: Shares
 
+    @property
+    def _has_shares(self) -> bool:
+        """Whether any share is given, and any instance there that it is a share of."""
+        return bool(self.shares) and len(self.scores[counted_rows(self.problem)]) > 0
+
     def infer(self, proba: np.ndarray) -> np.ndarray:
         """Turn probabilities into posteriors, in place; gives the log-likelihood of every bag."""
         found = self.problem.infer_in_place(proba, softmax=False, residual=False, rates=self.rates, **self.inference)
@@ -128,7 +133,7 @@ class HeldOut:
             bounds[2] = (0.0, 0.0)
         solution = minimize(self.negative_log_likelihood, start, jac=True, method="L-BFGS-B", bounds=bounds).x
         found = self._of_parameters(solution)
-        if not self.shares:
+        if not self._has_shares:
             return found
 
         def negative(candidate: Recalibration) -> float:
@@ -179,6 +184,8 @@ class HeldOut:
         The two differ: instances of a bag are alike, so that a label takes up more of the bags that list it than the
         product of independent instances knows of.
         """
+        if not self._has_shares:
+            return recalibration
         for _ in range(3 if len(self.shares) > 1 else 1):  # columns take from each other
             for column, share in self.shares.items():
                 recalibration = self._with_share(recalibration, column, share, alone)
@@ -186,7 +193,7 @@ class HeldOut:
 
     def _meets_shares(self, recalibration: Recalibration) -> bool:
         """Whether the shares could be had; a temperature near zero leaves nothing to shift."""
-        if not self.shares:
+        if not self._has_shares:
             return True
         mean = self.posterior(recalibration)[counted_rows(self.problem)].mean(axis=0)
         return all(abs(mean[column] - share) <= NEAR for column, share in self.shares.items())

@@ -42,6 +42,8 @@ class Found:
         Whether a person said so.
     unlike : (m,) array of bool or None
         Whether the instance is unlike anything that the model was trained on; None where the model cannot tell.
+    doubt : float
+        Share of instances whose features mislead the model, however sure it is, as far as calibration could see.
     """
 
     classes: list[Any]
@@ -52,6 +54,7 @@ class Found:
     transductive: np.ndarray
     checked: np.ndarray
     unlike: np.ndarray | None = None
+    doubt: float = 0.0
 
 
 def find_labels(model: Any, told: Told) -> Found:
@@ -65,6 +68,7 @@ def find_labels(model: Any, told: Told) -> Found:
         classes, np.full(m, -1), np.full(m, -1), np.zeros(m) if tags.probabilities else None,
         np.zeros(m) if tags.background else None, transductive, told.checked,
         None if likeness is None else likeness.is_unlike(dataset.bags.instances),
+        float(getattr(final_step(model), "doubt_", 0.0)),
     )  # fmt: skip
     recoded = dataset.recode(classes, unknown="drop")
     with warnings.catch_warnings():
@@ -116,7 +120,7 @@ def with_said(found: Found, told: Told) -> Found:
     """The findings with what people said since; their labels may be new."""
     classes = [*found.classes, *(name for name in told.dataset.class_names if name not in set(found.classes))]
     copies = {
-        name: None if values is None else values.copy()
+        name: values.copy() if isinstance(values, np.ndarray) else values
         for name, values in vars(found).items()
         if name not in ("classes", "checked")
     }
@@ -163,7 +167,7 @@ def keep_for_precision(found: Found, precision: float, max_noise: float) -> np.n
     if found.unlike is not None:
         named &= ~found.unlike
     open_rows = np.flatnonzero(named & ~found.checked)
-    kept[open_rows] = promise_precision(found.probability[open_rows], precision)
+    kept[open_rows] = promise_precision(found.probability[open_rows], precision, found.doubt)
     return kept
 
 

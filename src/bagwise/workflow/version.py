@@ -54,6 +54,7 @@ def write_version(run: Path, version: Version) -> None:
         "calls": version.calls,
         "classes": found.classes,
         "problems": version.problems,
+        "doubt": found.doubt,
         "columns": [name for name, values in optional.items() if values is not None],
     }
     with atomic_write(version_folder(run, version.number) / FINDINGS) as file:
@@ -70,7 +71,7 @@ def read_version(run: Path, number: int, n_instances: int) -> Version:
         optional = dict(zip(document["columns"], rest, strict=True))
         found = Found(
             document["classes"], label, runner_up, optional.get("probability"), optional.get("noise"), transductive,
-            checked, optional.get("unlike"),
+            checked, optional.get("unlike"), float(document.get("doubt", 0.0)),
         )  # fmt: skip
         _check(found, n_instances)
         problems = [(str(name), str(message)) for name, message in document["problems"]]
