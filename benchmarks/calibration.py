@@ -234,7 +234,7 @@ def on_strangers(quick: bool) -> list[Record]:
 
 
 def main(quick: bool = False) -> list[Record]:
-    """Print the tables and return their records. BAGWISE_CALIBRATION may name parts, sets and models, by default all."""
+    """Print the tables and return their records. BAGWISE_CALIBRATION may name parts, sets and models; if not, all."""
     asked = os.environ.get("BAGWISE_CALIBRATION", "sets recordings strangers " + " ".join(MODELS)).split()
     models = tuple(name for name in MODELS if name in asked)
     records: list[Record] = []
