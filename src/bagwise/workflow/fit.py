@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from bagwise._version import __version__
 from bagwise.dataset import BagDataset
@@ -168,7 +169,10 @@ def select_setting(
     jobs: int | None,
 ) -> dict[str, Any]:
     """Set the named setting to the value of least cross-validated rank loss; gives name and value."""
-    search = search_by_rank_loss(model, name, values, cv=folds, random_state=seed)
+    candidate = clone(model)
+    if "calibrate" in final_step(candidate).get_params():
+        final_step(candidate).set_params(calibrate=None)  # it changes no ranking, and costs folds within folds
+    search = search_by_rank_loss(candidate, name, values, cv=folds, random_state=seed)
     best = search.set_params(refit=False, n_jobs=jobs).fit(training.bags, training.label_sets).best_params_
     model.set_params(**best)
     return {key.rsplit("__", 1)[-1]: value for key, value in best.items()}
