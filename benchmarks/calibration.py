@@ -78,6 +78,15 @@ def errors(out: Outcomes) -> Record:
     return found
 
 
+def accuracies(out: Outcomes) -> Record:
+    """Percent of the labels that are right: what calibration does to the labels themselves."""
+    return {
+        f"{where}, {when}": 100 * float(np.mean(np.concatenate([right for right, *_ in out[where, when]])))
+        for where in (NEW, TOLD, SEEN)
+        for when in (BEFORE, AFTER)
+    }
+
+
 def precision_rows(out: Outcomes, **about: Any) -> list[Record]:
     """Asked and got, and the share of all right labels that is kept; the set is chosen fold by fold."""
     rows = []
@@ -106,6 +115,7 @@ def on_sets(quick: bool, sets: tuple[str, ...], names: tuple[str, ...]) -> tuple
     """Ten folds of every set."""
     tables: list[Record] = []
     promises: list[Record] = []
+    right: list[Record] = []
     for set_name in sets:
         data = load_real(set_name)
         if data is None:
@@ -128,7 +138,9 @@ def on_sets(quick: bool, sets: tuple[str, ...], names: tuple[str, ...]) -> tuple
                 {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, flush=True
             )
             tables.append(with_ratio(row, f"{name} calibrated, {set_name}", "not calibrated", ratio, unit=SECONDS))
+            right.append({"set": set_name, "model": name, **accuracies(out)})
             promises += precision_rows(out, set=set_name, model=name)
+    show("Labels that are right, percent", right, left=("model",))
     return tables, promises
 
 
@@ -160,6 +172,7 @@ def on_recordings(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], li
     """Segments in an event, and all of them, where those outside of events are wrong whatever they are called."""
     rows: list[Record] = []
     promises: list[Record] = []
+    right: list[Record] = []
     known, new = soundscapes(quick)
     birds = cosmos()
     for name in names:
@@ -178,6 +191,7 @@ def on_recordings(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], li
             rows.append({"recordings": "soundscapes", "model": name, "of": what, **errors(out)})
             if not noise_counts:
                 promises += precision_rows(out, recordings="soundscapes", model=name)
+                right.append({"recordings": "soundscapes", "model": name, **accuracies(out)})
             if birds is None:
                 continue
             out = {}
@@ -186,6 +200,8 @@ def on_recordings(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], li
             rows.append({"recordings": "cosmos", "model": name, "of": what, **errors(out)})
             if not noise_counts:
                 promises += precision_rows(out, recordings="cosmos", model=name)
+                right.append({"recordings": "cosmos", "model": name, **accuracies(out)})
+    show("Labels of segments in events that are right, percent", right, left=("model",))
     return rows, promises
 
 
@@ -235,7 +251,9 @@ def on_strangers(quick: bool) -> list[Record]:
 
 def main(quick: bool = False) -> list[Record]:
     """Print the tables and return their records. BAGWISE_CALIBRATION may name parts, sets and models; if not, all."""
-    asked = os.environ.get("BAGWISE_CALIBRATION", "sets recordings strangers " + " ".join(MODELS)).split()
+    asked = os.environ.get(
+        "BAGWISE_CALIBRATION", " ".join(("sets", "recordings", "strangers", *MODELS, *RECORDED))
+    ).split()
     models = tuple(name for name in MODELS if name in asked)
     records: list[Record] = []
     with warnings.catch_warnings():
@@ -247,7 +265,7 @@ def main(quick: bool = False) -> list[Record]:
             show("A wanted precision, and what it costs", promises, left=("model", "instances"))
             records += tables + promises
         if "recordings" in asked:
-            rows, promises = on_recordings(quick, RECORDED)
+            rows, promises = on_recordings(quick, tuple(name for name in RECORDED if name in asked) or RECORDED)
             show("Expected calibration error, recordings", rows, left=("model", "of"))
             show("A wanted precision, and what it costs, recordings", promises, left=("model", "instances"))
             records += rows + promises
