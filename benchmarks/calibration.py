@@ -5,10 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import sys
-import tempfile
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,12 @@ from sklearn.model_selection import KFold
 
 from bagwise import BagDataset, Bags
 from bagwise.catalog import make_model
-from bagwise.datasets import make_soundscape
-from bagwise.featurize import featurize_audio
 from bagwise.findings import promise_precision
 from bagwise.likeness import Likeness
 from bagwise.metrics import calibration_error
 from bagwise.pipeline import final_step, find_instances
-from benchmarks.common import SECONDS, Record, data_folder, load_real, show, with_ratio
-from benchmarks.media_accuracy import read_events, with_truth
+from benchmarks.common import SECONDS, Record, load_real, show, with_ratio
+from benchmarks.soundscapes import cosmos_dataset, soundscape_dataset
 
 SETS = ("hja_birdsong_filtered", "msrc_v2", "letter_carroll_rebuilt", "letter_frost_rebuilt")
 MODELS = ("ored", "ored-forest")
@@ -149,23 +145,7 @@ def on_sets(quick: bool, sets: tuple[str, ...], names: tuple[str, ...]) -> tuple
 
 def soundscapes(quick: bool) -> tuple[BagDataset, BagDataset]:
     """The demo's recordings, and the new ones that it annotates with the model of those."""
-    parts = []
-    for n, seed in ((20 if quick else 60, 0), (20, 1_000_003)):
-        with tempfile.TemporaryDirectory() as folder:
-            scene = make_soundscape(n, random_state=seed)
-            sounds, *_ = scene.write(folder)
-            found = featurize_audio(sorted(Path(sounds).glob("*.wav")))
-            parts.append(with_truth(found, scene.events)[0])
-    return parts[0], parts[1]
-
-
-def cosmos() -> BagDataset | None:
-    folder = data_folder()
-    if folder is None or not (folder / "cosmos_birds_audio").is_dir():
-        print("  cosmos_birds_audio is not there (set BAGWISE_DATA to the folder that holds it): left out")
-        return None
-    folder = folder / "cosmos_birds_audio"
-    return with_truth(featurize_audio(sorted(folder.glob("*.wav"))), read_events(folder))[0]
+    return soundscape_dataset(20 if quick else 60, 0), soundscape_dataset(20, 1_000_003)
 
 
 def on_recordings(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], list[Record]]:
@@ -174,7 +154,7 @@ def on_recordings(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], li
     promises: list[Record] = []
     right: list[Record] = []
     known, new = soundscapes(quick)
-    birds = cosmos()
+    birds = cosmos_dataset()
     for name in names:
         share = {"background_share": 0.1} if name == "ored-background" else {}
 
@@ -241,7 +221,7 @@ def on_strangers(quick: bool) -> list[Record]:
         for seed in range(0 if data is None else 1 if quick else 5)
     ]
     known, new = soundscapes(quick)
-    birds = cosmos()
+    birds = cosmos_dataset()
     if birds is not None:
         rows.append(strangers_row("soundscapes; strangers: cosmos", known, new, birds.bags.instances))
         train, test = next(KFold(4, shuffle=True, random_state=0).split(np.arange(len(birds))))

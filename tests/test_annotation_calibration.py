@@ -27,7 +27,7 @@ from bagwise.annotation._calibration_fit import (
     untold_shares,
 )
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError
+from bagwise.exceptions import BackgroundShareWarning, InputError
 from bagwise.kernels import union_posterior
 from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.metrics import calibration_error, instance_outcomes
@@ -97,8 +97,21 @@ def test_doubt_that_made_the_labels_is_found():
 def test_given_shares_are_met(seed):
     bags = held_out(seed, background=True, shares={4: 0.3})
     found = bags.most_likely()
-    assert_allclose(bags.posterior(found)[:, -1].mean(), 0.3, atol=5e-3)
+    listed = np.repeat(bags.problem.n_labels > 0, np.diff(bags.problem.offsets))  # a share of what can be anything else
+    assert_allclose(bags.posterior(found)[listed, -1].mean(), 0.3, atol=5e-3)
     assert_allclose(found.shifts[:-1], 0.0)
+
+
+def test_shares_that_cannot_be_had_are_left_alone():
+    """Every label needs an instance, and bags of one label and one instance have none to spare."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    X = Bags(rng.normal(size=(60, 4)) + 3 * np.eye(3, 4)[y], np.arange(61))
+    with pytest.warns(BackgroundShareWarning, match="cannot be had"):
+        model = ORedLogisticRegression(background=True, background_share=0.3, calibrate="bag").fit(X, np.eye(3)[y])
+    assert 0.2 < model.temperature_ < 10.0
+    assert np.isfinite(model.annotate_proba(X, np.eye(3)[y])).all()
+    assert model.background_proba(X).mean() < 0.3
 
 
 def test_where_every_instance_is_known_there_is_nothing_to_share():
@@ -275,7 +288,6 @@ def test_it_goes_with_background_known_instances_rates_and_warm_starts():
         assert_allclose(found.proba.sum(axis=1) + found.background, 1.0)
         unknown = model.find(data.bags, data.Y, instance_labels=labels).background[known < 0]
         assert_allclose(unknown.mean(), 0.2, atol=0.02)
-        assert model.background_shift_ == 0.0
         assert model.background_scale_ > 0
     model.set_params(calibrate=None, background=False, missed=0.0, spurious=0.0).fit(data.bags, data.Y)
     fresh = ORedLogisticRegression(warm_start=True).fit(data.bags, data.Y)

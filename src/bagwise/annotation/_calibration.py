@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from bagwise.annotation._background import union_problem
 from bagwise.annotation._calibration_fit import (
     SMALLEST,
     HeldOut,
@@ -109,7 +110,7 @@ class CalibratedMixin:
     def _problem_of(
         self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
     ) -> UnionProblem:
-        return UnionProblem.build(bags.offsets, indicator, known=known, relaxed=relaxed)
+        return union_problem(bags.offsets, indicator, self._has_background, known, relaxed)
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
@@ -170,12 +171,18 @@ class CalibratedMixin:
 
         unseen = among(training.scores, held)
         told = unseen.most_likely()
+        if not unseen.meets_shares(told):  # they cannot be had, and the fit has said so
+            shares = {}
+            unseen = replace(unseen, shares=shares)
+            told = unseen.most_likely()
         new = unseen.with_shares(told, alone=True)
         own = self._plain_scores(training.bags)
         rows, _ = training.bags.select(held)
         seen = among(own[rows], held).nearest(unseen.posterior(told), told)
         if shares:  # those of all bags that were learned from, not of the held-out ones alone
-            seen = among(own, np.arange(len(training.bags))).with_shares(seen)
+            everything = among(own, np.arange(len(training.bags)))
+            moved = everything.with_shares(seen)
+            seen = moved if everything.meets_shares(moved) else seen
         self._set_recalibrations(new, told, seen)
         self.seen_bags_ = np.unique(fingerprints(training.bags))
         self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], new)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, log_expit, logit, logsumexp
 
+from bagwise.annotation._background import counted_instances
 from bagwise.bags import Bags
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import Rates, UnionProblem, clean_approximation
@@ -20,6 +21,7 @@ START_DOUBT = 0.02
 BOUNDS = {"temperature": (-1.5, 2.5), "doubt": (-12.0, 0.0), "background": (-10.0, 10.0)}  # logarithms and a logit
 FARTHEST_SHIFT = 60.0
 N_TEMPERATURES = 9
+NEVER = 1e300  # a cost that the search can compare, and add
 NEAR = 0.02  # of a share that is given
 EVERYWHERE = 0.95  # share of the labelled bags from which a label is in all of them, as good as
 SMALLEST = 1e-12
@@ -82,7 +84,7 @@ class HeldOut:
     @property
     def _has_shares(self) -> bool:
         """Whether any share is given, and any instance there that it is a share of."""
-        return bool(self.shares) and len(self.scores[counted_rows(self.problem)]) > 0
+        return bool(self.shares) and bool(counted_instances(self.problem).any())
 
     def infer(self, proba: np.ndarray) -> np.ndarray:
         """Turn probabilities into posteriors, in place; gives the log-likelihood of every bag."""
@@ -158,8 +160,8 @@ class HeldOut:
         """
 
         def checked(candidate: Recalibration) -> float:
-            value = cost(candidate) if self._meets_shares(candidate) else np.inf
-            return value if np.isfinite(value) else 1e300  # the search below compares, and adds
+            value = cost(candidate) if self.meets_shares(candidate) else np.inf
+            return value if np.isfinite(value) else NEVER
 
         grid = np.linspace(BOUNDS["temperature"][1], BOUNDS["temperature"][0], N_TEMPERATURES)
         tried: list[Recalibration] = []
@@ -168,6 +170,8 @@ class HeldOut:
             tried.append(self.with_shares(last))
         costs = np.array([checked(candidate) for candidate in tried])
         best = int(np.argmin(costs))
+        if costs[best] == NEVER:
+            return start
 
         def at(log_temperature: float) -> Recalibration:
             return self.with_shares(replace(tried[best], temperature=float(np.exp(log_temperature))))
@@ -191,15 +195,15 @@ class HeldOut:
                 recalibration = self._with_share(recalibration, column, share, alone)
         return recalibration
 
-    def _meets_shares(self, recalibration: Recalibration) -> bool:
+    def meets_shares(self, recalibration: Recalibration) -> bool:
         """Whether the shares could be had; a temperature near zero leaves nothing to shift."""
         if not self._has_shares:
             return True
-        mean = self.posterior(recalibration)[counted_rows(self.problem)].mean(axis=0)
+        mean = self.posterior(recalibration)[counted_instances(self.problem)].mean(axis=0)
         return all(abs(mean[column] - share) <= NEAR for column, share in self.shares.items())
 
     def _with_share(self, recalibration: Recalibration, column: int, share: float, alone: bool) -> Recalibration:
-        counted, n_columns = counted_rows(self.problem), self.scores.shape[1]
+        counted, n_columns = counted_instances(self.problem), self.scores.shape[1]
 
         def excess(shift: float) -> float:
             moved = recalibration.shifted(column, shift, n_columns)
@@ -225,11 +229,6 @@ def _root(rising: Callable[[float], float], start: float) -> float:
         here, step = there, 2.0 * step
 
 
-def counted_rows(problem: UnionProblem) -> np.ndarray | slice:
-    """The instances that count for a share: all but those that are known to be of a class."""
-    return (problem.known < 0) | (problem.known == problem.background) if len(problem.known) else slice(None)
-
-
 def untold_shares(indicator: np.ndarray, sizes: np.ndarray) -> Shares:
     """Labels that are in all bags, as good as, and hardly ever alone: even shares of their bags' instances.
 
@@ -241,7 +240,7 @@ def untold_shares(indicator: np.ndarray, sizes: np.ndarray) -> Shares:
     if not labelled.any():
         return {}
     listed, alone = indicator[labelled].mean(axis=0), indicator[n_labels == 1].sum(axis=0) / labelled.sum()
-    share = np.repeat(indicator / np.maximum(n_labels, 1)[:, None], sizes, axis=0).mean(axis=0)
+    share = np.repeat(indicator[labelled] / n_labels[labelled, None], sizes[labelled], axis=0).mean(axis=0)
     everywhere = np.flatnonzero((listed >= EVERYWHERE) & (alone <= 1.0 - EVERYWHERE))
     return {int(c): float(share[c]) for c in everywhere}
 

@@ -10,8 +10,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from bagwise.annotation._background import (
+    BackgroundMixin,
+    background_label,
+    counted_instances,
+    listed_labels,
+    shift_to_share,
+    union_problem,
+)
 from bagwise.annotation._calibration import CalibratedMixin, Training, softmax_of
-from bagwise.annotation._calibration_fit import counted_rows
 from bagwise.annotation._feasibility import infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import (
     DeviceObjective,
@@ -20,7 +27,7 @@ from bagwise.annotation._ored_objective import (
     affine_scores,
     inference_threads,
 )
-from bagwise.annotation._ored_start import shift_to_share, start_weights, weights_by_class
+from bagwise.annotation._ored_start import start_weights, weights_by_class
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
 from bagwise.bags import KNOWN_BACKGROUND, Bags, known_labels
 from bagwise.base import (
@@ -50,7 +57,7 @@ ON_INFEASIBLE = ("drop", "error", "relax")
 
 
 class ORedLogisticRegression(
-    CalibratedMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
+    CalibratedMixin, BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
 ):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
@@ -80,10 +87,11 @@ class ORedLogisticRegression(
         Add a class that any bag may hold without listing it: noise, clutter, what nobody labelled. Bags with no
         label become ordinary: all of their instances are background.
     background_share : float or None, default=None
-        Expected share of background among the training instances that are not known to be of a class. The likelihood
-        alone overrates the background, which is allowed in every bag; given a share, the background's intercept is
-        moved after the fit until its mean posterior probability is that share. The other weights, and so the ranking
-        of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy (docs/ored.md).
+        Expected share of background among the training instances that are in a bag with labels and not known. The
+        likelihood alone overrates the background, which is allowed in every bag; given a share, the background's
+        intercept is moved after the fit until its mean posterior probability is that share. The other weights, and so
+        the ranking of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy
+        (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and moves nothing.
     prune : float, default=0.0
         Share of the bags, those with the largest n |Y| 2^|Y|, to leave out of training (section 6.6.1).
     batch_fraction : float, default=1.0
@@ -136,7 +144,7 @@ class ORedLogisticRegression(
     temperature_, doubt_ : float, with calibrate="bag"
         Scores are divided by the temperature, and the doubt is a share of probability that is spread over all classes.
     background_scale_ : float, with calibrate="bag" and background=True
-        Factor on the odds of the background; `background_share` then moves this and not the intercept.
+        Factor on the odds of the background, at which its share is that of `background_share` where one is given.
     class_scale_ : (c,) array, with calibrate="bag"
         Factors on the odds of classes: 1, but for labels that are in every bag beside others.
     told_class_scale_, told_background_scale_
@@ -244,7 +252,7 @@ class ORedLogisticRegression(
             bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
             rates=parameters.possible,
         )  # fmt: skip
-        self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
+        self.background_label_ = background_label(self.classes_)
         problem = self._problem(bags, indicator, self.background, known, relaxed)
         warn_approximation(problem, self.max_exact_labels)
         weights = start_weights(last, self.classes_, self.background, bags.n_features)
@@ -255,10 +263,10 @@ class ORedLogisticRegression(
             result = self._solve(bags, problem, indicator, known, relaxed, weights, callback, checkpoint)
         self._set_weights(result.weights)
         self._forget_calibration()
+        if self.background and self.background_share is not None:
+            self._move_background(bags, problem)
         if self._can_calibrate(indicator):
             self._calibrate(self._held_out(bags, indicator, known, relaxed))
-        if self.background and self.background_share is not None and not self._is_calibrated:
-            self._move_background(bags, problem)
         self.n_iter_ = max(result.n_iter, 1)
         self.objective_history_, self.converged_ = result.history, result.converged
         if self.solver == "lbfgs" and not result.converged:
@@ -376,8 +384,7 @@ class ORedLogisticRegression(
         if known is not None:
             values = Bags(np.where(known == len(self.classes_), KNOWN_BACKGROUND, known), bags.offsets)
         settings = {
-            "calibrate": None, "warm_start": False, "background_share": None, "prune": 0.0,
-            "missed": self.missed_, "spurious": self.spurious_,
+            "calibrate": None, "warm_start": False, "prune": 0.0, "missed": self.missed_, "spurious": self.spurious_,
         }  # fmt: skip
 
         def fit(rest: np.ndarray) -> ORedLogisticRegression:
@@ -390,22 +397,18 @@ class ORedLogisticRegression(
         return self._cross_fitted(Training(bags, indicator, known, relaxed, nothing, np.empty((0, 0))), fit)
 
     def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
-        """Shift the background's intercept until its mean posterior over the training instances is the share asked.
-
-        Those that are known to be of a class do not count: otherwise the others would have to make up for each of them.
-        """
+        """Shift the background's intercept until its mean posterior over the instances that count is the share."""
         scores = affine_scores(bags.instances, self._weights())
-        counted = counted_rows(problem)
-        if not len(scores[counted]):
-            return
 
-        def mean_background(shift: float) -> float:
+        def background_at(shift: float) -> np.ndarray:
             posterior = scores.copy()
             posterior[:, -1] += shift
             self._infer(problem, posterior)
-            return float(np.mean(posterior[counted, -1]))
+            return posterior[:, -1]
 
-        self.background_shift_ = shift_to_share(mean_background, float(self.background_share or 0.0))
+        self.background_shift_ = shift_to_share(
+            background_at, counted_instances(problem), float(self.background_share or 0.0)
+        )
         self.background_intercept_ += self.background_shift_
 
     def _infer(self, problem: UnionProblem, scores: np.ndarray, *, softmax: bool = True) -> None:
@@ -455,10 +458,7 @@ class ORedLogisticRegression(
         known: np.ndarray | None = None,
         relaxed: np.ndarray | None = None,
     ) -> UnionProblem:
-        column = len(self.classes_) if background else None
-        if background:
-            indicator = np.hstack([indicator, np.zeros((len(indicator), 1), indicator.dtype)])
-        problem = UnionProblem.build(bags.offsets, indicator, column, known, relaxed)
+        problem = union_problem(bags.offsets, indicator, background, known, relaxed)
         problem.check_memory(self.max_exact_labels)
         return problem
 
@@ -570,17 +570,7 @@ class ORedLogisticRegression(
         if self._is_calibrated:
             posterior = self._as_probabilities(posterior, bags, told=True)
         self._infer(problem, posterior, softmax=not self._is_calibrated)
-        listed = np.repeat(indicator, bags.sizes, axis=0)
-        labels = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0).argmax(axis=1)
-        labels[~listed.any(axis=1)] = -1
-        if known is not None:  # those of a class that is not listed went unnoticed
-            labels[known >= 0] = known[known >= 0]
-            labels[known == len(self.classes_)] = -1
-        return self._findings(labels, posterior)
-
-    def _findings(self, labels: np.ndarray, proba: np.ndarray) -> Findings:
-        """With the background's column, if there is one, taken apart from the classes'."""
-        return Findings(labels, proba[:, : len(self.classes_)], proba[:, -1] if self._has_background else None)
+        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag (section 6.4); where bags have one label each, sum_i log p_ic."""

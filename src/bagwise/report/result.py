@@ -36,6 +36,10 @@ class AnnotateResult:
         Labels that somebody may have forgotten or made up, see `bagwise.workflow.doubtful`.
     trust : Trust or None
         How far probabilities can be believed.
+    remarks : list of str
+        What is worth knowing and no problem: labels that cannot be told apart.
+    choice : dict
+        How the model was chosen, see `bagwise.workflow.choose`; empty where it was named.
     """
 
     annotations: Annotations[Medium]
@@ -47,3 +51,5 @@ class AnnotateResult:
     label_sets: dict[str, set[str] | None] = field(default_factory=dict)
     doubtful: list[dict[str, Any]] = field(default_factory=list)
     trust: Trust | None = None
+    remarks: list[str] = field(default_factory=list)
+    choice: dict[str, Any] = field(default_factory=dict)

@@ -21,7 +21,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     -------
     dict
         ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict for each class), ``least_sure``
-        (rows, the least sure first), ``problems``, ``unexplained``, ``doubtful``, ``trust``, ``form``.
+        (rows, the least sure first), ``problems``, ``unexplained``, ``doubtful``, ``trust``, ``remarks``, ``choice``,
+        ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -54,6 +55,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "unexplained": result.unexplained,
         "doubtful": result.doubtful,
         "trust": None if result.trust is None else summarize_trust(result.trust, annotations),
+        "remarks": result.remarks,
+        "choice": result.choice,
         "form": result.form,
         "max_noise": annotations.max_noise,
     }
