@@ -36,6 +36,7 @@ BENCHMARKS = {
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
     "wrong-labels": "benchmarks.wrong_labels",
+    "calibration": "benchmarks.calibration",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",
