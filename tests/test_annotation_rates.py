@@ -44,7 +44,7 @@ def right(data, labels):
     return np.mean(labels == data.instance_labels.instances)
 
 
-@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "factorised"])
+@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "propagated"])
 @pytest.mark.parametrize(("background", "known"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("rates", [BOTH, {"missed": "learn", "spurious": 0.1}, {"missed": 0.2, "spurious": "learn"}])
 def test_gradient_in_weights_and_rates_equals_finite_differences(rates, background, known, max_exact):

@@ -10,7 +10,7 @@ from scipy.special import expit, log_expit, logit
 
 from bagwise.bags import Bags, known_labels
 from bagwise.exceptions import InputError, warn_caller
-from bagwise.kernels.union import Rates, UnionProblem, as_rates
+from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, as_rates, warn_approximation
 from bagwise.label_forms import encode_labels
 from bagwise.solvers import minimize_lbfgs
 
@@ -194,10 +194,13 @@ def label_presence(
     probabilities set to zero. Exact where union inference is.
     """
 
-    def likelihood_of(proba: np.ndarray) -> np.ndarray:
-        return problem.infer_in_place(proba, softmax=False, residual=False, rates=rates, **inference)
+    def likelihood_of(proba: np.ndarray, errors: np.ndarray | None = None) -> np.ndarray:
+        return problem.infer_in_place(proba, softmax=False, residual=False, rates=rates, errors=errors, **inference)
 
-    whole = likelihood_of(proba.copy())
+    exact = inference.get("max_exact_labels", MAX_EXACT_LABELS)
+    errors = problem.room_for_errors(exact)
+    whole = likelihood_of(proba.copy(), errors)
+    warn_approximation(problem, exact, errors)
     presence = np.empty((len(whole), n_classes))
     for c in range(n_classes):
         without = proba.copy()

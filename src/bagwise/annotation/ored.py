@@ -29,7 +29,6 @@ from bagwise.kernels.union import (
     METHODS,
     UnionProblem,
     check_carries_rates,
-    clean_approximation,
     warn_approximation,
 )
 from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
@@ -79,7 +78,8 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
     batch_fraction : float, default=1.0
         Share of the bags drawn anew for each EM iteration (section 6.6.2); needs solver="em".
     max_exact_labels : int, default=16
-        Bags with more labels use the factorised approximation, with an `ApproximationWarning`.
+        Bags with more labels are inferred by belief propagation, with an `ApproximationWarning` where its estimated
+        error matters.
     on_infeasible : {"drop", "error", "relax"}, default="drop"
         What to do with a bag that has more labels than instances (or none, without background): leave it out with a
         warning that names it, raise an error, or only require that its instances carry labels of the set (as if their
@@ -210,7 +210,6 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         )  # fmt: skip
         self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
         problem = self._problem(bags, indicator, self.background, known, relaxed)
-        warn_approximation(problem, self.max_exact_labels)
         weights = start_weights(last, self.classes_, self.background, bags.n_features)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
         if parameters.learned:
@@ -220,6 +219,8 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         self._set_weights(result.weights)
         if self.background and self.background_share is not None:
             self._move_background(bags, problem)
+        if np.any(problem.n_labels > self.max_exact_labels):
+            self._infer_and_warn(problem, affine_scores(bags.instances, self._weights()))
         self.n_iter_ = max(result.n_iter, 1)
         self.objective_history_, self.converged_ = result.history, result.converged
         if self.solver == "lbfgs" and not result.converged:
@@ -344,12 +345,16 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         self.background_shift_ = shift_to_share(mean_background, float(self.background_share or 0.0))
         self.background_intercept_ += self.background_shift_
 
-    def _infer(self, problem: UnionProblem, scores: np.ndarray) -> None:
+    def _infer(self, problem: UnionProblem, scores: np.ndarray, errors: np.ndarray | None = None) -> None:
         """Turn scores into posteriors, in place."""
         options = self._inference_options(scores.size)
-        problem.infer_in_place(scores, softmax=True, residual=False, rates=self._rates(), **options)
-        if np.any(problem.n_labels > self.max_exact_labels):
-            clean_approximation(scores)
+        problem.infer_in_place(scores, softmax=True, residual=False, rates=self._rates(), errors=errors, **options)
+
+    def _infer_and_warn(self, problem: UnionProblem, scores: np.ndarray) -> None:
+        """The same, with a warning where posteriors are not exact and their estimated error matters."""
+        errors = problem.room_for_errors(self.max_exact_labels)
+        self._infer(problem, scores, errors)
+        warn_approximation(problem, self.max_exact_labels, errors)
 
     def _inference_options(self, n_entries: int) -> dict[str, Any]:
         return {
@@ -443,9 +448,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         return affine_scores(bags.instances, np.hstack([self.coef_, self.intercept_[:, None]]))
 
     def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
-        problem = self._problem(bags, indicator, self._has_background, known)
-        warn_approximation(problem, self.max_exact_labels)
-        return problem
+        return self._problem(bags, indicator, self._has_background, known)
 
     def _probabilities(self, bags: Bags) -> np.ndarray:
         """(m, c) or, with background, (m, c + 1) prior probabilities."""
@@ -476,9 +479,8 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             )
         relaxed = impossible if impossible.any() else None
         problem = self._problem(bags, indicator, self._has_background, known, relaxed)
-        warn_approximation(problem, self.max_exact_labels)
         posterior = affine_scores(bags.instances, self._weights())
-        self._infer(problem, posterior)
+        self._infer_and_warn(problem, posterior)
         listed = np.repeat(indicator, bags.sizes, axis=0)
         labels = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0).argmax(axis=1)
         labels[~listed.any(axis=1)] = -1
