@@ -32,6 +32,7 @@ BENCHMARKS = {
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
     "wrong-labels": "benchmarks.wrong_labels",
+    "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",

@@ -1,4 +1,4 @@
-"""Union inference above `max_exact_labels`: belief propagation against exact inference, differences, and its estimate."""
+"""Union inference above `max_exact_labels`: belief propagation against exact inference and finite differences."""
 
 import itertools
 import warnings

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
+from bagwise.annotation._rate_check import missed_pays
 from bagwise.bags import Bags, known_labels
 from bagwise.exceptions import InputError, warn_caller
 from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, as_rates, warn_approximation
@@ -54,6 +55,10 @@ class RateParameters:
                 )
             given[name] = None if isinstance(value, str) else as_rates(name, value, n_classes)
         return cls(given, n_classes, background)
+
+    def without_missed(self) -> RateParameters:
+        """The same with `missed` given as zero."""
+        return replace(self, given={**self.given, "missed": np.zeros(self.n_classes)})
 
     @property
     def learned(self) -> list[str]:
@@ -123,6 +128,7 @@ class WrongLabelsMixin:
     spurious_: Any
     _start_predict: Any
     _probabilities: Any
+    _judges_missed = True  # not so the models that judge
 
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -134,6 +140,21 @@ class WrongLabelsMixin:
     @property
     def _has_background(self) -> bool:
         return False
+
+    def _borne_out(
+        self, parameters: RateParameters, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
+    ) -> RateParameters:
+        """Without a rate of missed labels that is to be learned but that held-out bags speak against."""
+        if not self._judges_missed or "missed" not in parameters.learned:
+            return parameters
+        pays = missed_pays(self, bags, indicator, instance_labels)
+        return parameters if pays else parameters.without_missed()
+
+    def _listed_probability(self, bags: Bags) -> np.ndarray:
+        """(n, c) probability that a label is listed, 1 - (1 - nu_c) prod_i (1 - (1 - mu_c) p_ic)."""
+        noticed = (1.0 - np.asarray(self.missed_)) * self._probabilities(bags)[:, : len(self.classes_)]
+        log_unseen = np.add.reduceat(np.log1p(-np.minimum(noticed, 1.0 - 1e-15)), bags.offsets[:-1], axis=0)
+        return 1.0 - (1.0 - np.asarray(self.spurious_)) * np.exp(log_unseen)
 
     def _rates(self) -> Rates | None:
         """The rates of the fit, one a column of the scores; None where labels are taken for right."""

@@ -159,6 +159,7 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         refuse_sparse(bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_))
         parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_))
+        parameters = self._borne_out(parameters, bags, indicator, instance_labels)
         bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible)
         rng = check_random_state(self.random_state)
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)

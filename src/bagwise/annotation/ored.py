@@ -88,7 +88,8 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         Rate at which an instance goes unnoticed by who lists the labels: a number in [0, 1) for all classes, an array
         of one a class, or "learn" for one number that is learned with the weights (solver="lbfgs"), as a logit under a
         weak prior, Beta(2, 10). It is a rate of instances, not of labels: a label is missed when all of its
-        instances are.
+        instances are. A learned rate is kept only if it ranks the labels of held-out bags (three folds) better than
+        none; else ``missed_`` is 0. That takes about four times as long as the fit alone.
     spurious : float, (c,) array or "learn", default=0.0
         Rate at which a label is listed though nothing noticed carries it.
     warm_start : bool, default=False
@@ -204,6 +205,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         if parameters.possible is not None:
             check_carries_rates(self.inference)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
+        parameters = self._borne_out(parameters, bags, indicator, instance_labels)
         bags, indicator, known, relaxed = select_bags(
             bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
             rates=parameters.possible,

@@ -78,7 +78,7 @@ def copy_normalized(q, q_free, n, k, A, free):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
+def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
     """P = sum over L of w(L) F(L), F(L) = prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
 
     The coefficient is w(L) = prod over j not in L of -need_j, which is (-1)^(k - |L|) where labels are right.
@@ -436,7 +436,7 @@ def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, 
         strict = bound
         if k <= FEW_LABELS:
             strict *= 0.01 if pull.size == 0 else FEW_LABELS_WRONG
-        result, done = _inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
+        result, done = inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
     elif method in (FORWARD, SUBSTITUTION):
         result, done = _forward(A, free, n, k, need, sums, method, pull)
     else:
