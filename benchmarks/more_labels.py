@@ -23,6 +23,7 @@ from benchmarks.common import Record, load_real, show
 N_LABELS, N_INSTANCES = (12, 16, 20, 24), (20, 100, 1000)
 SHARPNESS = {"diffuse": 1.0, "sharp": 0.1}  # of the rows' Dirichlet law
 MOST_MEMORY = 1.5e9  # bytes that forward-backward may take for one bag
+MOST_FITTED = 18  # labels of a bag up to which exact fits are waited for
 ENOUGH = 1e-6  # certified error of the truth where there is no memory for forward-backward
 
 
@@ -206,7 +207,7 @@ def fits(quick: bool) -> list[Record]:
                 own, new = data.instance_labels[order].instances, data.instance_labels[test].instances
                 new_instances = scaler.transform(data.bags[test].instances)
                 n_labels.append(Y.sum(axis=1))
-                for variant, limit in (("exact", 16), ("propagated", 1)):
+                for variant, limit in (("exact", MOST_FITTED), ("propagated", 1)):
                     if variant == "exact" and Y.sum(axis=1).max() > limit:
                         continue
                     started = time.perf_counter()

@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit, logit
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.bags import Bags, known_labels
 from bagwise.exceptions import InputError, warn_caller
+from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, as_rates, warn_approximation
 from bagwise.label_forms import encode_labels
 from bagwise.solvers import minimize_lbfgs
@@ -192,18 +193,32 @@ def plain_rate(given: Any) -> Any:
     return float(given) if np.ndim(given) == 0 else np.array(given, dtype=np.float64)
 
 
-def learn_rates(parameters: RateParameters, problem: UnionProblem, proba: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Logits of the learned rates at which label sets are most likely, the probabilities of the instances given."""
+def learn_rates(
+    parameters: RateParameters, problem: UnionProblem, proba: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of the learned rates and a power of `proba` at which label sets are most likely.
+
+    Probabilities of instances that are too timid spread what went unnoticed over all classes, and probabilities that
+    are too sure leave nothing to it: so their power, rows made to sum to one again, is found together with the rates.
+    `proba` must be that of bags that were not learned from. Returns the logits, and the probabilities to that power.
+    """
+    log_proba = np.log(proba)
     work, statistics = np.empty_like(proba), np.empty((len(problem.offsets) - 1, 3))
 
-    def negative_mean(logits: np.ndarray) -> tuple[float, np.ndarray]:
-        np.copyto(work, proba)
+    def negative_mean(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        logits, power = flat[:-1], np.exp(flat[-1])
+        np.multiply(log_proba, power, out=work)
         value = problem.infer_in_place(
-            work, softmax=False, residual=False, rates=parameters.rates(logits), statistics=statistics
+            work, softmax=True, residual=True, rates=parameters.rates(logits), statistics=statistics
         ).sum() + parameters.log_prior(logits)
-        return -float(value) / len(proba), -parameters.gradient(logits, statistics) / len(proba)
+        slope = power * np.vdot(work, log_proba)
+        gradient = np.append(parameters.gradient(logits, statistics), slope)
+        return -float(value) / len(proba), -gradient / len(proba)
 
-    return minimize_lbfgs(negative_mean, start, max_iter=100, tol=1e-5).weights
+    found = minimize_lbfgs(negative_mean, np.append(start, 0.0), max_iter=100, tol=1e-5).weights
+    sharpened = np.exp(found[-1]) * log_proba
+    softmax_in_place(sharpened)
+    return found[:-1], sharpened
 
 
 def label_presence(

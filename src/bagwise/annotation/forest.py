@@ -65,7 +65,7 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
-        out-of-bag probabilities.
+        out-of-bag probabilities; with rates, learned or given, these are raised to the power that does the same.
     n_jobs : int or None
         Trees in parallel (threads).
     random_state : int, RandomState or None
@@ -172,8 +172,8 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         history = []
         for number in range(1, self.n_rounds + 1):
             proba = self._out_of_bag(instances, posterior, bags, rng)
-            if parameters.learned:
-                logits = learn_rates(parameters, problem, proba, logits)
+            if parameters.possible is not None:
+                logits, proba = learn_rates(parameters, problem, proba, logits)
             log_likelihood, posterior = union_posterior(
                 proba, bags.offsets, indicator, known=known, **_arguments(parameters.rates(logits))
             )
