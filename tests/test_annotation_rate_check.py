@@ -10,7 +10,9 @@ from sklearn.model_selection import KFold
 
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation._rate_check import missed_pays
+from bagwise.annotation._rates import RateParameters, learn_rates
 from bagwise.datasets import make_gaussian_bags
+from bagwise.kernels.union import UnionProblem
 
 
 def unjudged(**parameters):
@@ -104,3 +106,23 @@ def test_few_labels_are_no_judges():
     few = np.flatnonzero(Y.any(axis=1))[:8]
     free, judged = unjudged(missed="learn"), ORedLogisticRegression(missed="learn")
     assert judged.fit(data.bags[few], Y[few]).missed_ == free.fit(data.bags[few], Y[few]).missed_ > 0.0
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_rates_and_the_power_of_probabilities_are_found_together(power):
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.full(5, 0.3), 8000) + 1e-9
+    proba /= proba.sum(axis=1, keepdims=True)
+    labels = (proba.cumsum(axis=1) > rng.random((8000, 1))).argmax(axis=1)
+    seen, Y = rng.random(8000) >= 0.3, np.zeros((2000, 5), np.uint8)
+    Y[np.arange(8000)[seen] // 4, labels[seen]] = 1
+    Y[rng.random(Y.shape) < 0.05] = 1
+    told = proba ** (1.0 / power)
+    told /= told.sum(axis=1, keepdims=True)
+    parameters = RateParameters.of("learn", "learn", 5)
+    problem = UnionProblem.build(np.arange(0, 8001, 4), Y)
+    logits, sharpened = learn_rates(parameters, problem, told, parameters.start({}))
+    missed, spurious = parameters.values(logits).values()
+    assert abs(missed - 0.3) < 0.02
+    assert abs(spurious - 0.05) < 0.02
+    assert np.abs(sharpened - proba).mean() < 0.01
