@@ -36,6 +36,11 @@ MODELS = {
     "mimlsvm": f"{UNIT} > MIMLSVM(random_state=0)",
     "mimlnn": f"{UNIT} > MIMLNN(random_state=0)",
     "mimlboost": f"{UNIT} > MIMLBoost()",
+    "bag-stack": "BagStack(members=[{}, ORedForest(n_estimators=100, n_round_trees=50, n_rounds=4, random_state=0)], "
+    "random_state=0)".format(
+        f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, size=600, whiten=True, width=0.5)) > "
+        "ORedLogisticRegression(l2=0.03)"
+    ),
     "lr-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(max_iter=1000))",
     "svm-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LinearSVC())",
     "most-frequent": "MostFrequentAnnotator()",
@@ -46,6 +51,8 @@ def text_of(model):
     """The steps of a model, each with all parameters that are not their defaults."""
     if isinstance(model, Pipeline):
         return " > ".join(text_of(step) for _, step in model.steps)
+    if isinstance(model, list):
+        return f"[{', '.join(map(text_of, model))}]"
     if not isinstance(model, BaseEstimator):
         return repr(model)
     defaults = {name: p.default for name, p in inspect.signature(type(model)).parameters.items()}
@@ -73,6 +80,7 @@ def test_every_name_stands_for_one_model():
         ("lr-supervised", {"C": 2.0},
          f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(C=2.0, max_iter=1000))"),
         ("ored-forest", {"random_state": 3}, "ORedForest(random_state=3)"),
+        ("bag-stack", {"members": [], "cv": 3}, "BagStack(cv=3, members=[], random_state=0)"),
     ],
 )  # fmt: skip
 def test_settings_replace_those_of_the_entry(name, settings, expected):
@@ -86,7 +94,7 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 25.")
+    assert message.endswith("docs/command-line.md lists all 26.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
     with pytest.raises(InputError, match=", ".join(CATALOG)):
         make_model("xyz")  # like none of them

@@ -49,6 +49,8 @@ REGISTRY = {
     "MIMLSVM": "bagwise.classification:MIMLSVM",
     "MIMLNN": "bagwise.classification:MIMLNN",
     "MIMLBoost": "bagwise.classification:MIMLBoost",
+    "BagStack": "bagwise.stacking:BagStack",
+    "BagStatistics": "bagwise.bag_statistics:BagStatistics",
     "M3IC": "bagwise.clustering:M3IC",
     "BAMIC": "bagwise.clustering:BAMIC",
     "CPM3C": "bagwise.clustering:CPM3C",

@@ -1,0 +1,136 @@
+"""Label sets of bags: our stack beside every other learner of the catalogue and beside scikit-learn on bag statistics.
+
+Five folds, drawn twice, the same for all. Nothing is chosen by the figures shown: the stack weighs its parts by the
+likelihood of training bags, the baselines choose their C by folds of them, and the others run as in the catalogue.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.papers.bag_learners import BAG_LEARNERS
+from benchmarks.papers.data import path_of
+from benchmarks.papers.experiment import Experiment, Report
+from benchmarks.papers.page import title_of
+from benchmarks.papers.runs import Record, Run, Store
+from benchmarks.papers.tables import HIGHER_IS_BETTER, Cell, Table, differs, mark_best, mean_of
+
+OURS = "bag-stack"
+DATA = ("carroll-24", "frost-24", "msrc", "hja-filtered", "scene", "reuters")
+MEASURES = ("average_precision", "ranking_loss", "one_error", "hamming_loss")
+FOLDS, REPEATS = 5, 2
+QUICK_DATA, QUICK_METHODS, QUICK_FOLDS = ("carroll-24",), (OURS, "ored", "lr-means"), 3
+LEFT_OUT: dict[tuple[str, str], str] = {}
+"""Data set and learner that take too long on one core, and how long."""
+TITLES = {name: name.replace("_", " ") for name in (*MEASURES, "calibration_error", "fit_seconds")}
+
+
+def methods_of(data: str, quick: bool) -> list[str]:
+    return [name for name in (QUICK_METHODS if quick else BAG_LEARNERS) if (data, name) not in LEFT_OUT]
+
+
+def sets_of(quick: bool) -> list[str]:
+    return [name for name in (QUICK_DATA if quick else DATA) if path_of(name)]
+
+
+def runs_of(data: str, method: str, quick: bool) -> list[Run]:
+    folds, repeats = (QUICK_FOLDS, 1) if quick else (FOLDS, REPEATS)
+    return [
+        Run("repeated-folds", data, method, (), (("folds", folds), ("repeat", repeat))) for repeat in range(repeats)
+    ]
+
+
+def runs(quick: bool) -> list[Run]:
+    return [run for data in sets_of(quick) for name in methods_of(data, quick) for run in runs_of(data, name, quick)]
+
+
+def report(store: Store, quick: bool, folder: Path) -> Report:
+    found = {
+        data: {
+            name: [record for run in runs_of(data, name, quick) for record in store[run]]
+            for name in methods_of(data, quick)
+        }
+        for data in sets_of(quick)
+    }
+    tables = [Table("Where the stack stands, and the best of the others", verdicts(found))] if found else []
+    tables += [Table(title_of(data), cells_of(records)) for data, records in found.items()]
+    return Report(tables, notes=notes_of(found))
+
+
+def values_of(records: list[Record], measure: str) -> np.ndarray:
+    return 100.0 * np.array([record[measure] for record in records])
+
+
+def cells_of(records: dict[str, list[Record]]) -> list[Cell]:
+    """One data set: learners by measures; bold are those that the test cannot tell from the best."""
+    columns = []
+    for measure in MEASURES:
+        values = {name: values_of(found, measure) for name, found in records.items()}
+        column = [
+            Cell(name, TITLES[measure], higher=measure in HIGHER_IS_BETTER, **mean_of(of_folds))  # type: ignore[arg-type]
+            for name, of_folds in values.items()
+        ]
+        columns.append({cell.row: cell for cell in mark_best(column, values)})
+    rows = sorted(records, key=lambda name: -float(columns[0][name].ours or 0.0))
+    return [
+        cell
+        for name in rows
+        for cell in (*(column[name] for column in columns), *_asides(name, records[name]))
+    ]  # fmt: skip
+
+
+def _asides(name: str, records: list[Record]) -> list[Cell]:
+    """Calibration and time, which nobody competes in here."""
+    calibration = [record["calibration_error"] for record in records if "calibration_error" in record]
+    seconds = np.mean([record["fit_seconds"] for record in records])
+    return [
+        Cell(name, TITLES["calibration_error"], text=f"{np.mean(calibration):.3f}" if calibration else ""),
+        Cell(name, TITLES["fit_seconds"], text=f"{seconds:.1f}"),
+    ]
+
+
+def verdicts(found: dict[str, dict[str, list[Record]]]) -> list[Cell]:
+    """Data sets by measures: first, tied or behind, with our mean and that of the best other."""
+    return [
+        Cell(data, TITLES[measure], text=verdict(records, measure))
+        for data, records in found.items()
+        for measure in MEASURES
+    ]
+
+
+def verdict(records: dict[str, list[Record]], measure: str) -> str:
+    """ "first": better than every other by the paired t-test; "behind": some other is better by it; else "tied"."""
+    sign = 1.0 if measure in HIGHER_IS_BETTER else -1.0
+    values = {name: values_of(of_folds, measure) for name, of_folds in records.items()}
+    ours = values.pop(OURS)
+    gains = {name: sign * float(np.mean(ours - others)) for name, others in values.items()}
+    apart = {name for name, others in values.items() if differs(ours, others)}
+    rival = min(gains, key=gains.__getitem__)
+    if any(gains[name] < 0 for name in apart):
+        word = "behind"
+    else:
+        word = "first" if len(apart) == len(values) else "tied"
+    return f"{word}: {ours.mean():.1f} / {values[rival].mean():.1f} ({rival})"
+
+
+def notes_of(found: dict[str, dict[str, list[Record]]]) -> list[str]:
+    notes = [
+        "Five folds drawn twice, the same for all learners; mean and deviation of the ten, in percent. First: better "
+        "than each of the others by a two-tailed paired t-test at 95 %; behind: one of the others is better by it; "
+        "tied: neither. The folds of two draws overlap, which makes the test call too many differences real. "
+        "`NAME-means` and `NAME-statistics` are scikit-learn's learners on the mean of a bag, and on mean, maximum, "
+        "minimum and deviation. `lr-supervised` and `svm-supervised` are not here: they are told the label of every "
+        "instance. Calibration error: expected, of all pairs of bag and label, ten equal bins; a measure of "
+        "`predict_proba`, which not all have. Seconds: one core that had other work too."
+    ]
+    reasons: dict[str, list[str]] = {}
+    for (data, name), reason in LEFT_OUT.items():
+        if data in found:
+            reasons.setdefault(f"{title_of(data)}: {reason}", []).append(name)
+    notes += [f"Not run, {reason}: {', '.join(names)}." for reason, names in reasons.items()]
+    return notes
+
+
+EXPERIMENTS: dict[str, Experiment] = {"beyond-bags": Experiment("Past the papers: label sets of bags", runs, report)}
