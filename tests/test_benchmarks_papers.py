@@ -16,8 +16,8 @@ from benchmarks.papers.bag_learners import BAG_LEARNERS
 from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.kinds import KINDS, calibration_error
 from benchmarks.papers.methods import METHODS
-from benchmarks.papers.page import cell_text, reasons, terminal_text
-from benchmarks.papers.reproduce import ROOT, reproduce, select
+from benchmarks.papers.page import cell_text, reasons, terminal_text, with_section
+from benchmarks.papers.reproduce import ROOT, reproduce, select, write_sections
 from benchmarks.papers.runs import Run, Store, execute
 from benchmarks.papers.tables import Cell, ResultTable, best_of, differs, mark_best, win_tie_loss
 
@@ -291,3 +291,43 @@ def test_the_stack_beside_others_in_the_short_form(data_folder, tmp_path):
     assert "Where the stack stands" in said[0]
     assert "bag-stack" in said[0]
     assert "lr-means" in said[0]
+
+
+def test_a_part_of_the_runs_makes_a_part_of_the_report(data_folder, tmp_path):
+    store = Store(tmp_path / "runs.jsonl")
+    first, second = bag_level.runs_of("carroll-24", "bag-stack", quick=False)
+    (other, _) = bag_level.runs_of("carroll-24", "ored", quick=False)
+    (late,) = (run for run in bag_level.runs_of("carroll-24", "clpl", quick=False) if dict(run.options)["repeat"] == 1)
+    for run, values in ((first, [0.8, 0.82]), (second, [0.9, 0.94]), (other, [0.5, 0.53]), (late, [0.1, 0.2])):
+        store.add(run, records_of(values), 0.0)
+    report = bag_level.report(store, False, tmp_path)
+    shown = {(cell.row, cell.column): cell for cell in report.tables[1].cells}
+    assert {row for row, _ in shown} == {"bag-stack", "ored"}  # of clpl the second draw is there without the first
+    assert shown["bag-stack", "average precision"].ours == pytest.approx(86.5)
+    assert shown["bag-stack", "average precision"].best
+    assert not shown["ored", "average precision"].best
+    assert cell_text(shown["ored", "average precision"], 1) == "51.5 ± 1.5"
+    assert report.tables[0].cells[0].text == "first: 86.5 / 51.5 (ored)"  # tested on the folds that both have
+    assert any("Run on fewer than 10 folds of Letter-Carroll: ored (2), bag-stack (4)" in line for line in report.notes)
+    assert any(line.startswith("Not run yet on Letter-Carroll: ored-em") for line in report.notes)
+
+
+def test_sections_are_written_into_the_page_that_is_there(data_folder, tmp_path):
+    page, store = tmp_path / "results.md", Store(tmp_path / "runs.jsonl")
+    with pytest.raises(InputError, match="There is no page"):
+        write_sections(page, store, False, ["beyond-bags"])
+    kept = "# Title\n\n## Past the papers\n\nold\n\n## Past the papers: label sets of bags\n\nold\n\n## Last\n\nkept\n"
+    page.write_text(kept, encoding="utf-8")
+    write_sections(page, store, False, ["beyond-bags"])
+    title = "## Past the papers: label sets of bags\n\n"
+    assert page.read_text(encoding="utf-8") == kept.replace(
+        f"{title}old\n", f"{title}`bagwise reproduce beyond-bags` has not been run to its end yet.\n"
+    )
+    for run in bag_level.runs_of("carroll-24", "bag-stack", quick=False):
+        store.add(run, records_of([0.5, 0.6]), 0.0)
+    write_sections(page, store, False, ["beyond-bags"])
+    text = page.read_text(encoding="utf-8")
+    assert "| bag-stack | **55.0** ± 5.0 |" in text
+    assert text.startswith("# Title\n\n## Past the papers\n\nold\n\n## Past")
+    assert text.endswith("\n\n## Last\n\nkept\n")
+    assert with_section("# T\n\n## A\n\nold\n", "B", "## B\n\nnew\n") == "# T\n\n## A\n\nold\n\n## B\n\nnew\n"

@@ -28,7 +28,7 @@ from bagwise.clustering import BAMIC, CPM3C, M3IC, MajorityKMeans, WithinBagWhit
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.model import REGISTRY, _resolve
 from bagwise.pipeline import bag_tags
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
+from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
 from bagwise.stacking import BagStack
 
 ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
@@ -67,6 +67,7 @@ ESTIMATORS = [
     CLPLScaler(),
     RandomFourierFeatures(random_state=0),
     RBFDictionary(),
+    SparseReducer(random_state=0),
     RBFDictionary(size=5, whiten=True, random_state=0),
 ]
 

@@ -239,6 +239,13 @@ def test_sparse_bags_give_what_dense_ones_do():
     assert_allclose(model.decision_function(dense), model.decision_function(sparse), atol=1e-5)
 
 
+def test_the_catalogue_entry_takes_sparse_bags():
+    wide = np.hstack([DATA.bags.instances, np.zeros((DATA.bags.n_instances, 200))])
+    sparse = Bags(sp.csr_matrix(wide), DATA.bags.offsets)
+    model = make_model("bag-stack", n_estimators=20, cv=2).fit(sparse, DATA.Y)
+    assert average_precision(DATA.Y, model.decision_function(sparse)) > 0.9
+
+
 def test_without_statistics_the_trees_see_the_members_alone():
     model = small_stack(statistics=()).fit(DATA.bags, DATA.Y)
     assert model.statistics_ is None

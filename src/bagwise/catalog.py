@@ -28,7 +28,7 @@ from bagwise.annotation import (
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.exceptions import InputError
 from bagwise.pipeline import make_pipeline
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
+from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
 from bagwise.stacking import BagStack
 
 
@@ -80,7 +80,8 @@ def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **
 def _bag_stack(**settings: Any) -> Any:
     # a forest of fewer trees and rounds than that of "ored-forest": it is grown anew for every fold
     forest = ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)
-    return BagStack(**{"members": [_ored_rbf(), forest], "random_state": 0, **settings})
+    stack = BagStack(**{"members": [_ored_rbf(), forest], "random_state": 0, **settings})
+    return make_pipeline(PerInstance(SparseReducer(random_state=0)), stack)
 
 
 SIM_VARIANTS: dict[str, dict[str, Any]] = {

@@ -61,6 +61,7 @@ REGISTRY = {
     "CLPLScaler": "bagwise.preprocessing:CLPLScaler",
     "RandomFourierFeatures": "bagwise.preprocessing:RandomFourierFeatures",
     "RBFDictionary": "bagwise.preprocessing:RBFDictionary",
+    "SparseReducer": "bagwise.preprocessing:SparseReducer",
     "sklearn.Pipeline": "sklearn.pipeline:Pipeline",
     "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
     "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
