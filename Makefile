@@ -2,14 +2,16 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+TORCH  := .venv-torch
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench papers fuzz lock clean clean-kernels
+.PHONY: help setup demo test test-torch lint format bench papers fuzz lock clean clean-kernels
 
 help:
 	@echo "make demo    make a soundscape, learn from the species of each recording, show who sang what"
 	@echo "make test    run the tests"
+	@echo "make test-torch  run the tests that need torch, in an environment of its own (gigabytes, minutes)"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
@@ -34,6 +36,17 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -m pytest -n $(JOBS) -q
+
+test-torch: $(TORCH)/.ready
+	@$(TORCH)/bin/python -m pytest -n $(JOBS) -q tests/test_nn_*.py
+
+$(TORCH)/.ready: requirements.lock requirements-torch.txt pyproject.toml
+	@echo "Setting up $(TORCH) (once; gigabytes, some minutes) ..."
+	@$(PYTHON) -m venv $(TORCH)
+	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.txt
+	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
 
 lint: setup
 	@$(BIN)/ruff check .
@@ -61,5 +74,5 @@ clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean:
-	rm -rf $(VENV) .peers .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) $(TORCH) .peers .pytest_cache .mypy_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

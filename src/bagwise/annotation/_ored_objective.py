@@ -54,69 +54,34 @@ def inference_threads(n_entries: int, n_jobs: int | None) -> int:
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
 
-class ORedObjective:
-    """Penalised log-likelihood of weights (c, d + 1), the intercept last.
+class PenalizedLikelihood:
+    """What a fit maximises, whoever computes the log-likelihood of weights (c, d + 1), the intercept last.
 
         L(W) = scale * sum_b log P(Y_b | X_b, W) - l2 / 2 ||W without intercepts||^2
 
-    `scale` is 1, or more where the bags are a sample that stands for all of them.
-
-    Its gradient is X^T (q - p): posterior minus prior probabilities, which one E-step gives.
+    `scale` is 1, or more where the bags are a sample that stands for all of them. A subclass gives
+    `log_likelihood(weights)`, the sum over bags and its gradient, and `n_instances`; where `rates` are not None that
+    also fills `statistics`, whose rows sum to what the gradient in the rates is made of.
     """
 
-    def __init__(
-        self,
-        X: Any,
-        problem: UnionProblem,
-        *,
-        l2: float,
-        scale: float = 1.0,
-        method: str,
-        max_exact_labels: int,
-        n_jobs: int | None = None,
-        rates: Rates | None = None,
-    ):
-        self.X = X
-        self.problem = problem
+    n_instances: int
+    statistics: np.ndarray
+    rates: Rates | None
+
+    def __init__(self, l2: float, scale: float = 1.0):
         self.l2 = l2
         self.scale = scale
-        self.method = method
-        self.max_exact_labels = max_exact_labels
-        self.n_jobs = n_jobs
-        self.rates = rates
-        self.statistics = np.empty((len(problem.offsets) - 1, 3))  # of the last evaluation, with rates
-        self._scores: np.ndarray | None = None  # one (m, c) array, used again at every evaluation
 
-    @property
-    def n_instances(self) -> int:
-        return self.X.shape[0]
-
-    def residual(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log-likelihood, and posterior minus prior probabilities (overwritten by the next call)."""
-        if self._scores is None:
-            self._scores = np.empty((self.n_instances, len(weights)))
-        residual = affine_scores(self.X, weights, self._scores)
-        log_likelihood = self.problem.infer_in_place(
-            residual,
-            softmax=True,
-            residual=True,
-            method=self.method,
-            max_exact_labels=self.max_exact_labels,
-            n_threads=inference_threads(residual.size, self.n_jobs),
-            rates=self.rates,
-            statistics=self.statistics,
-        )
-        return float(log_likelihood.sum()), residual
-
-    def penalty(self, weights: np.ndarray) -> float:
-        return 0.5 * self.l2 * float(np.vdot(weights[:, :-1], weights[:, :-1]))
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        raise NotImplementedError
 
     def value_and_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """L(W) and its gradient."""
-        value, residual = self.residual(weights)
-        gradient = self.scale * affine_gradient(self.X, residual)
+        value, gradient = self.log_likelihood(weights)
+        gradient *= self.scale
         gradient[:, :-1] -= self.l2 * weights[:, :-1]
-        return self.scale * value - self.penalty(weights), gradient
+        penalty = 0.5 * self.l2 * float(np.vdot(weights[:, :-1], weights[:, :-1]))
+        return self.scale * value - penalty, gradient
 
     def negative_mean(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """-L(W) / m and its gradient: what the minimiser sees, so that its tolerance does not depend on m."""
@@ -136,6 +101,54 @@ class ORedObjective:
             return -value / self.n_instances, -np.concatenate([gradient.ravel(), of_rates]) / self.n_instances
 
         return negative_mean
+
+
+class ORedObjective(PenalizedLikelihood):
+    """Of instances in memory, by compiled code; the gradient is X^T (q - p), which one E-step gives."""
+
+    def __init__(
+        self,
+        X: Any,
+        problem: UnionProblem,
+        *,
+        l2: float,
+        scale: float = 1.0,
+        method: str,
+        max_exact_labels: int,
+        n_jobs: int | None = None,
+        rates: Rates | None = None,
+    ):
+        super().__init__(l2, scale)
+        self.X = X
+        self.problem = problem
+        self.method = method
+        self.max_exact_labels = max_exact_labels
+        self.n_jobs = n_jobs
+        self.rates = rates
+        self.n_instances = X.shape[0]
+        self.statistics = np.empty((len(problem.offsets) - 1, 3))  # of the last evaluation, with rates
+        self._scores: np.ndarray | None = None  # one (m, c) array, used again at every evaluation
+
+    def residual(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log-likelihood, and posterior minus prior probabilities (overwritten by the next call)."""
+        if self._scores is None:
+            self._scores = np.empty((self.n_instances, len(weights)))
+        residual = affine_scores(self.X, weights, self._scores)
+        log_likelihood = self.problem.infer_in_place(
+            residual,
+            softmax=True,
+            residual=True,
+            method=self.method,
+            max_exact_labels=self.max_exact_labels,
+            n_threads=inference_threads(residual.size, self.n_jobs),
+            rates=self.rates,
+            statistics=self.statistics,
+        )
+        return float(log_likelihood.sum()), residual
+
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, residual = self.residual(weights)
+        return value, affine_gradient(self.X, residual)
 
     def expectation(self, weights: np.ndarray) -> ORedExpectation:
         """The E-step of generalised EM."""
@@ -174,3 +187,33 @@ class ORedExpectation:
             return step * slope - bend - 0.5 * step * step * curvature
 
         return change
+
+
+class DeviceObjective(PenalizedLikelihood):
+    """Of instances that were moved to a device of torch (`bagwise.nn.device`)."""
+
+    def __init__(
+        self,
+        X: Any,
+        problem: UnionProblem,
+        n_columns: int,
+        *,
+        device: str,
+        l2: float,
+        max_exact_labels: int,
+        possible: Rates | None,
+        rates: Rates | None,
+    ):
+        from bagwise.nn import check_torch
+
+        check_torch()
+        from bagwise.nn.device import DeviceLikelihood
+
+        super().__init__(l2)
+        self.rates = rates
+        self.n_instances = X.shape[0]
+        self._likelihood = DeviceLikelihood(X, problem, n_columns, device, max_exact_labels, possible)
+
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient, self.statistics = self._likelihood.value_and_gradient(weights, self.rates)
+        return value, gradient

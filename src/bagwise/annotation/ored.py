@@ -10,7 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._feasibility import infeasible_bags, select_bags
-from bagwise.annotation._ored_objective import ORedObjective, affine_scores, inference_threads
+from bagwise.annotation._ored_objective import (
+    DeviceObjective,
+    ORedObjective,
+    PenalizedLikelihood,
+    affine_scores,
+    inference_threads,
+)
 from bagwise.annotation._ored_start import shift_to_share, start_weights, weights_by_class
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -96,6 +102,10 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         background from the background. With another number of features all start from zero.
     n_jobs : int or None
         Most threads of the inference; None: the processors at hand, where there is work for them.
+    device : {None, "cpu", "cuda"}, default=None
+        Where L-BFGS evaluates the likelihood: None, by compiled code on this machine; else by torch (extra "torch") on
+        that device, to which the instances are moved once. The fitted model is the same: its weights are arrays, it
+        is saved, loaded and asked without torch.
     random_state : int, RandomState or None
         Draws the bags of each iteration where batch_fraction < 1.
 
@@ -152,6 +162,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         spurious: Any = 0.0,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
     ):
         self.l2 = l2
@@ -169,6 +180,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         self.spurious = spurious
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -243,9 +255,8 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         checkpoint: CheckpointLike | None,
     ) -> SolveResult:
         max_iter = ITERATIONS[self.solver] if self.max_iter is None else self.max_iter
-        objective = self._objective(bags, problem)
         if self.solver == "lbfgs":
-            m = bags.n_instances
+            m, objective = bags.n_instances, self._likelihood(bags, problem)
             report = None if callback is None else (lambda i, value: callback(i, -m * value))
             negative_mean = (
                 objective.negative_mean if checkpoint is None else checkpoint.remember(objective.negative_mean)
@@ -254,7 +265,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             return SolveResult(
                 result.weights, -m * result.objective, result.n_iter, result.converged, -m * result.history
             )
-        expectation = objective.expectation
+        expectation = self._objective(bags, problem).expectation
         if self.batch_fraction < 1.0:
             kept = None if checkpoint is None else checkpoint.load()
             n_drawn = 0 if kept is None else len(kept["history"]) - 1
@@ -281,7 +292,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
     ) -> SolveResult:
         """L-BFGS on weights and logits of the learned rates together; sets ``missed_`` and ``spurious_``."""
         m = bags.n_instances
-        negative_mean = self._objective(bags, problem).learning_rates(parameters, weights.shape)
+        negative_mean = self._likelihood(bags, problem).learning_rates(parameters, weights.shape)
         result = minimize_lbfgs(
             negative_mean if checkpoint is None else checkpoint.remember(negative_mean),
             np.concatenate([weights.ravel(), parameters.start(last_rates)]),
@@ -358,6 +369,19 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             "n_threads": inference_threads(n_entries, self.n_jobs),
         }
 
+    def _likelihood(self, bags: Bags, problem: UnionProblem) -> PenalizedLikelihood:
+        """What L-BFGS climbs: here, or on the device."""
+        if self.device is None:
+            return self._objective(bags, problem)
+        of_fit, given = (
+            RateParameters.of(*rates, len(self.classes_), self.background)
+            for rates in ((self.missed_, self.spurious_), (self.missed, self.spurious))
+        )
+        return DeviceObjective(
+            bags.instances, problem, len(self.classes_) + bool(self.background), device=self.device, l2=self.l2,
+            max_exact_labels=self.max_exact_labels, possible=given.possible, rates=of_fit.rates(),
+        )  # fmt: skip
+
     def _objective(self, bags: Bags, problem: UnionProblem, scale: float = 1.0) -> ORedObjective:
         return ORedObjective(
             bags.instances,
@@ -401,6 +425,12 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             raise InputError(
                 f"batch_fraction={self.batch_fraction} draws other bags at every step, which solver='lbfgs' cannot "
                 "follow; use solver='em'."
+            )
+        on_device = self.solver == "lbfgs" and self.inference in ("auto", "inclusion-exclusion")
+        if self.device is not None and not on_device:
+            raise InputError(
+                f"device={self.device!r} needs solver='lbfgs' and inference='auto' (inclusion-exclusion, with its "
+                f"fall-back); got solver={self.solver!r} and inference={self.inference!r}."
             )
         if self.solver == "em" and any(isinstance(rate, str) for rate in (self.missed, self.spurious)):
             raise InputError(

@@ -318,11 +318,22 @@ def _check_arguments(
     method: str,
     known: np.ndarray | None,
 ) -> None:
-    m, n_classes = proba.shape
     if method not in METHODS:
         raise InputError(f"method={method!r} is not known; use one of {', '.join(map(repr, METHODS))}.")
     if not np.all(proba >= 0) or not np.all(np.isfinite(proba)):
         raise InputError("proba holds negative, infinite or NaN entries; expected probabilities.")
+    check_bags(proba.shape[0], proba.shape[1], offsets, indicator, background, known)
+
+
+def check_bags(
+    m: int,
+    n_classes: int,
+    offsets: np.ndarray,
+    indicator: np.ndarray,
+    background: int | None,
+    known: np.ndarray | None,
+) -> None:
+    """Refuse bags, labels or known instances that do not fit (m, n_classes) probabilities."""
     if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != m or np.any(np.diff(offsets) < 1):
         raise InputError(f"offsets must rise strictly from 0 to the number of rows of proba, {m}.")
     if indicator.shape != (len(offsets) - 1, n_classes):

@@ -1,0 +1,194 @@
+"""The exact union likelihood as a function of tensors that can be differentiated: for anybody's training loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from bagwise.bags import as_indicator
+from bagwise.exceptions import InputError
+from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, check_bags
+from bagwise.nn._inference import DeviceChunk, DeviceRates, infer_chunk, sum_by_bag
+from bagwise.nn._layout import lay_out, part
+
+BUDGET = 1 << 24  # entries of the widest array of a chunk
+
+
+def union_log_likelihood(
+    log_proba: torch.Tensor,
+    offsets: Any,
+    Y: Any,
+    *,
+    background: int | None = None,
+    known: Any = None,
+    missed: Any = 0.0,
+    spurious: Any = 0.0,
+    max_exact_labels: int = MAX_EXACT_LABELS,
+) -> torch.Tensor:
+    """Log-probability that the labels of every bag are the union of its instances' labels, differentiable.
+
+    The same number as that of `bagwise.kernels.union_posterior`; its gradient in `log_proba` is the posterior, so that
+    nothing of size 2^|Y| is kept for the backward pass. Through `log_softmax`, the gradient in the scores is posterior
+    minus prior.
+
+    Parameters
+    ----------
+    log_proba : (m, c) tensor
+        Logarithms of the probabilities, on any device; rows need not sum to one.
+    offsets : (n + 1,) integers
+        Bag b holds the rows offsets[b]:offsets[b + 1].
+    Y : (n, c) 0/1
+    background : int or None
+        Column of a class that may occur in any bag without being listed.
+    known : (m,) integers or None
+        Column of the instances whose label is known, -1 elsewhere.
+    missed, spurious : float or (c,) array
+        Rates of wrong labels, as of `union_posterior`.
+    max_exact_labels : int
+        Bags with more labels are inferred on the processor as `union_posterior` does it.
+
+    Returns
+    -------
+    (n,) tensor
+        -inf, with a gradient of zero, in a bag that no assignment explains.
+    """
+    if not isinstance(log_proba, torch.Tensor) or log_proba.ndim != 2 or not log_proba.is_floating_point():
+        raise InputError(
+            f"log_proba must be an (m, c) tensor of floats; got {type(log_proba).__name__} of shape "
+            f"{tuple(getattr(log_proba, 'shape', ()))}."
+        )
+    offsets, indicator = _array(offsets).astype(np.int64), as_indicator(_array(Y))
+    known = None if known is None else _array(known).astype(np.int64)
+    check_bags(len(log_proba), log_proba.shape[1], offsets, indicator, background, known)
+    rates = Rates.of(_array(missed), _array(spurious), log_proba.shape[1])
+    problem = UnionProblem.build(offsets, indicator, background, known)
+    return _UnionLogLikelihood.apply(log_proba, problem, rates, max_exact_labels)
+
+
+class UnionLikelihoodLoss(torch.nn.Module):
+    """Minus the mean log-likelihood of the label sets of bags, from the logits of their instances.
+
+    Parameters
+    ----------
+    background, missed, spurious, max_exact_labels
+        As of `union_log_likelihood`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bagwise.nn import UnionLikelihoodLoss
+    >>> logits = torch.zeros(3, 2, requires_grad=True)
+    >>> loss = UnionLikelihoodLoss()(logits, [0, 2, 3], [[1, 1], [1, 0]])
+    >>> loss.backward()
+    >>> float(loss.detach().exp().round(decimals=3)), tuple(logits.grad.shape)
+    (2.0, (3, 2))
+    """
+
+    def __init__(
+        self,
+        background: int | None = None,
+        missed: Any = 0.0,
+        spurious: Any = 0.0,
+        max_exact_labels: int = MAX_EXACT_LABELS,
+    ) -> None:
+        super().__init__()
+        self.background = background
+        self.missed = missed
+        self.spurious = spurious
+        self.max_exact_labels = max_exact_labels
+
+    def forward(self, logits: torch.Tensor, offsets: Any, Y: Any, known: Any = None) -> torch.Tensor:
+        """Scalar loss of a batch of whole bags; bags that no assignment explains are left out of the mean."""
+        log_likelihood = union_log_likelihood(
+            torch.log_softmax(logits, dim=1), offsets, Y, background=self.background, known=known, missed=self.missed,
+            spurious=self.spurious, max_exact_labels=self.max_exact_labels,
+        )  # fmt: skip
+        possible = log_likelihood > -torch.inf
+        return -torch.where(possible, log_likelihood, 0.0).sum() / possible.sum().clamp(min=1)
+
+
+class _UnionLogLikelihood(torch.autograd.Function):
+    """Value by union inference; the gradient is the posterior that the same inference gives."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, log_proba: torch.Tensor, problem: UnionProblem, rates: Rates | None, max_exact_labels: int
+    ) -> torch.Tensor:
+        logs = log_proba.detach().to(torch.float64)
+        value, posterior = infer(logs, problem, rates, max_exact_labels)
+        ctx.save_for_backward(posterior.to(log_proba.dtype))
+        ctx.sizes = torch.as_tensor(np.diff(problem.offsets), device=log_proba.device)
+        return value.to(log_proba.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        (posterior,) = ctx.saved_tensors
+        return posterior * gradients[0].repeat_interleave(ctx.sizes)[:, None], None, None, None
+
+
+def infer(
+    logs: torch.Tensor, problem: UnionProblem, rates: Rates | None, max_exact_labels: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(n,) log-likelihoods and the (m, c) posterior, zero in bags that no assignment explains."""
+    device, n_columns = logs.device, logs.shape[1]
+    layout = lay_out(problem, n_columns, max_exact_labels, BUDGET, rates)
+    on_device = DeviceRates.of(rates, device)
+    value = torch.zeros(len(problem.offsets) - 1, dtype=torch.float64, device=device)
+    posterior = torch.zeros_like(logs)
+    for chunk in layout.chunks:
+        rows = torch.as_tensor(chunk.rows, device=device)
+        found = infer_chunk(logs[rows], moved := DeviceChunk(chunk, problem.background, device), on_device)
+        value[torch.as_tensor(chunk.bags, device=device)] = found.log_p + sum_by_bag(found.mass, moved)
+        posterior[rows] = found.add_to(
+            torch.zeros((len(rows), n_columns), dtype=torch.float64, device=device), problem.background
+        )
+    if len(layout.known_rows):
+        rows, columns = (torch.as_tensor(v, device=device) for v in (layout.known_rows, layout.known_columns))
+        own = logs[rows, columns]
+        if on_device is not None:
+            unnoticed = torch.as_tensor(layout.known_unlisted, device=device)
+            own = own + torch.where(unnoticed, on_device.missed[columns].log(), 0.0)
+        value.index_add_(0, torch.as_tensor(layout.known_bags, device=device), own)
+        posterior[rows, columns] = 1.0
+    if rates is not None:
+        value += torch.as_tensor(log_unlisted(problem, rates), device=device)
+    if len(layout.large):
+        _infer_large(logs, problem, layout.large, rates, max_exact_labels, value, posterior)
+    explained = (value > -torch.inf).repeat_interleave(torch.as_tensor(np.diff(problem.offsets), device=device))
+    return value, torch.where(explained[:, None], posterior, 0.0)
+
+
+def log_unlisted(problem: UnionProblem, rates: Rates) -> np.ndarray:
+    """(n,) log-probability that the labels that are not listed are not spurious either."""
+    absent = np.log1p(-rates.spurious)
+    if problem.background >= 0:
+        absent[problem.background] = 0.0
+    listed = np.concatenate([[0.0], np.cumsum(absent[problem.labels])])
+    return absent.sum() - (listed[problem.label_starts[1:]] - listed[problem.label_starts[:-1]])
+
+
+def _infer_large(
+    logs: torch.Tensor,
+    problem: UnionProblem,
+    bags: np.ndarray,
+    rates: Rates | None,
+    max_exact_labels: int,
+    value: torch.Tensor,
+    posterior: torch.Tensor,
+) -> None:
+    """Bags with more labels than are summed over, on the processor; P is of degree one in every row."""
+    alone, rows = part(problem, bags)
+    at = torch.as_tensor(rows, device=logs.device)
+    normalizer = logs[at].logsumexp(dim=1)
+    scores = (logs[at] - normalizer[:, None]).cpu().numpy()
+    likelihood = alone.infer_in_place(
+        scores, softmax=True, residual=False, max_exact_labels=max_exact_labels, rates=rates
+    ) + np.add.reduceat(normalizer.cpu().numpy(), alone.offsets[:-1])
+    value[torch.as_tensor(bags, device=logs.device)] = torch.as_tensor(likelihood, device=logs.device)
+    posterior[at] = torch.as_tensor(scores, device=logs.device)
+
+
+def _array(values: Any) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
