@@ -310,6 +310,9 @@ def test_a_part_of_the_runs_makes_a_part_of_the_report(data_folder, tmp_path):
     assert report.tables[0].cells[0].text == "first: 86.5 / 51.5 (ored)"  # tested on the folds that both have
     assert any("Run on fewer than 10 folds of Letter-Carroll: ored (2), bag-stack (4)" in line for line in report.notes)
     assert any(line.startswith("Not run yet on Letter-Carroll: ored-em") for line in report.notes)
+    nothing = bag_level.report(Store(tmp_path / "none.jsonl"), False, tmp_path)
+    assert nothing.tables == []
+    assert nothing.notes[-1] == "Not run yet on Letter-Carroll: all."
 
 
 def test_sections_are_written_into_the_page_that_is_there(data_folder, tmp_path):

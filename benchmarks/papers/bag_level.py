@@ -129,12 +129,13 @@ def in_both(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 NOTE = (
-    "Five folds drawn twice, the same for all learners; mean and deviation of the ten, in percent. First: better than "
-    "each of the others by a two-tailed paired t-test at 95 %; behind: one of the others is better by it; tied: "
-    "neither. The folds of two draws overlap, which makes the test call too many differences real. `NAME-means` and "
-    "`NAME-statistics` are scikit-learn's learners on the mean of a bag, and on mean, maximum, minimum and deviation. "
-    "`lr-supervised` and `svm-supervised` are not here: they are told the label of every instance. Calibration error: "
-    "expected, of all pairs of bag and label, ten equal bins; of `predict_proba`, which not all have."
+    "Five folds drawn twice, the same for all learners; mean and deviation of the folds that were run, in percent. "
+    "First: better than each of the others that have been run, by a two-tailed paired t-test at 95 %; behind: one of "
+    "the others is better by it; tied: neither. The folds of two draws overlap, which makes the test call too many "
+    "differences real. `NAME-means` and `NAME-statistics` are scikit-learn's learners on the mean of a bag, and on "
+    "mean, maximum, minimum and deviation. `lr-supervised` and `svm-supervised` are not here: they are told the label "
+    "of every instance. Calibration error: expected, of all pairs of bag and label, ten equal bins; of "
+    "`predict_proba`, which not all have."
 )
 
 
@@ -147,16 +148,18 @@ def left_out(found: dict[str, dict[str, list[Record]]]) -> list[str]:
 
 
 def missing(found: dict[str, dict[str, list[Record]]], quick: bool) -> list[str]:
-    """What has not been run yet, or on the folds of the first draws alone."""
+    """What has not been run yet, or on the folds of the first draw alone."""
+    n_folds = QUICK_FOLDS if quick else FOLDS * REPEATS
     lines = []
     for data, records in found.items():
-        n_folds = QUICK_FOLDS if quick else FOLDS * REPEATS
         absent = [name for name in methods_of(data, quick) if name not in records]
+        counts = {len(of_folds) for of_folds in records.values()}
         some = [f"{name} ({len(of_folds)})" for name, of_folds in records.items() if len(of_folds) < n_folds]
         if absent:
-            lines.append(f"Not run yet on {title_of(data)}: {', '.join(absent)}.")
+            lines.append(f"Not run yet on {title_of(data)}: {', '.join(absent) if records else 'all'}.")
         if some:
-            lines.append(f"Run on fewer than {n_folds} folds of {title_of(data)}: {', '.join(some)}.")
+            few = f"all ({counts.pop()})" if len(counts) == 1 else ", ".join(some)
+            lines.append(f"Run on fewer than {n_folds} folds of {title_of(data)}: {few}.")
     return lines
 
 
