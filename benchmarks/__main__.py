@@ -19,6 +19,7 @@ from benchmarks.common import SUMMARY, Record, show
 BENCHMARKS = {
     "ored-speed": "benchmarks.ored_speed",
     "ored-background": "benchmarks.ored_background",
+    "which-model": "benchmarks.which_model",
     "device": "benchmarks.device",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,11 @@ from bagwise.exceptions import InfeasibleBagWarning
 from bagwise.featurize import AudioSettings, ImageSettings, featurize_audio, featurize_images
 from bagwise.featurize.image_file import read_mask
 from bagwise.featurize.image_regions import mask_regions
-from bagwise.featurize.matching import covered_share, match_events, union_length
+from bagwise.featurize.matching import covered_share, union_length
 from bagwise.model_selection import evaluate, summarize
 from bagwise.pipeline import fit_parameters
 from benchmarks.common import Record, data_folder, show
+from benchmarks.soundscapes import cosmos_events, with_events
 
 MODELS = ("most-frequent", "ored-background", "ored", "sim-softmax", "clpl", "lr-supervised")
 TOLD = "lr-supervised"  # learns from the truth about every instance: what a linear model can reach at all
@@ -49,11 +49,7 @@ def main(quick: bool = False) -> list[Record]:
 def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     """35 clips of ten seconds; events are marked in time only."""
     folder = folder / "cosmos_birds_audio"
-    with (folder / "annotations.csv").open(encoding="utf-8") as file:
-        events: list[dict[str, Any]] = [
-            {"file": row["file"], "start": float(row["start_s"]), "end": float(row["end_s"]), "label": row["label"]}
-            for row in csv.DictReader(file)
-        ]
+    events = cosmos_events(folder)
     files = sorted(folder.glob("*.wav"))
     found = featurize_audio(files)
     assert found.locations is not None
@@ -106,24 +102,12 @@ def _covered(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> R
 def _with_truth(found: BagDataset, events: list[dict[str, Any]]) -> tuple[BagDataset, np.ndarray]:
     """Labels of clips and segments from the events; also which segments lie in events of one species only."""
     assert found.locations is not None
-    names = sorted({event["label"] for event in events})
-    sets = {name: {e["label"] for e in events if e["file"] == name} for name in found.bag_names or []}
     boxes = rows_of(found.locations)
-    matched = match_events(boxes, events)
-    truth = np.array([names.index(events[j]["label"]) if j >= 0 else -1 for j in matched])
     at_once = [
         {e["label"] for e in events if e["file"] == box["file"] and e["start"] < box["end"] and e["end"] > box["start"]}
         for box in boxes
     ]
-    dataset = BagDataset(
-        bags=found.bags,
-        Y=np.array([[label in sets[name] for label in names] for name in found.bag_names]),
-        class_names=names,
-        instance_labels=Bags(truth, found.bags.offsets),
-        bag_names=found.bag_names,
-        locations=found.locations,
-        name="cosmos",
-    )
+    dataset = with_events(found, events, sorted({event["label"] for event in events}), "cosmos")
     return dataset, np.array([len(labels) == 1 for labels in at_once])
 
 

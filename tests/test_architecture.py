@@ -65,7 +65,13 @@ def test_compiled_code_is_in_kernels_only():
 
 def test_optional_libraries_are_imported_in_one_room_each():
     """And inside of functions, so that a plain install starts without them."""
-    rooms = {"soundfile": {"featurize"}, "starlette": {"review"}, "jinja2": {"report"}, "narwhals": {"columns"}, "torch": {"nn"}}
+    rooms = {
+        "soundfile": {"featurize"},
+        "starlette": {"review"},
+        "jinja2": {"report"},
+        "narwhals": {"columns"},
+        "torch": {"nn"},
+    }
     for library, expected in rooms.items():
         found = {
             room_of(name)

@@ -57,6 +57,14 @@ def test_files_are_what_was_made(tmp_path):
     assert np.mean(covered_share(rows_of(data.locations), scene.events) >= 0.5) > 0.9
 
 
+def test_recordings_in_which_nobody_calls():
+    scene = make_soundscape(3, species_per_recording=(0, 0), thumps=5.0, random_state=0)
+    assert scene.label_sets == [set(), set(), set()]
+    assert scene.events == []
+    mixed = make_soundscape(40, seconds=2.0, species_per_recording=(0, 1), calls_per_species=(1, 1), random_state=0)
+    assert {len(labels) for labels in mixed.label_sets} == {0, 1}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -64,7 +72,7 @@ def test_files_are_what_was_made(tmp_path):
         ({"seconds": 1.0}, "seconds=1.0"),
         ({"rate": 8000}, "rate=8000"),
         ({"calls_per_species": (3, 2)}, "calls_per_species"),
-        ({"species_per_recording": (0, 2)}, "species_per_recording"),
+        ({"species_per_recording": (-1, 2)}, "species_per_recording"),
     ],
     ids=str,
 )

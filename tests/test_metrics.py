@@ -459,3 +459,28 @@ class TestClustering:
             measure([0, 1], np.zeros((2, 1), dtype=int))
         with pytest.raises(InputError, match="y holds a value that cannot be hashed"):
             measure([{1}, {2}], [0, 1])
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Instances, judged by the labels of their bags
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_listed_and_explained_against_loops(data):
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    c = data.draw(st.integers(1, 4))
+    Y = np.array([[data.draw(st.integers(0, 1)) for _ in range(c)] for _ in sizes])
+    given = [[data.draw(st.integers(-1, c - 1)) for _ in range(size)] for size in sizes]
+    listed, explained = [], []
+    for row, labels in zip(Y, given, strict=True):
+        carried = {k for k in range(c) if row[k]}
+        if carried:
+            listed.append(sum(label in carried for label in labels) / len(labels))
+            explained.append(len(carried & set(labels)) / len(carried))
+    bags = Bags.from_list(given)
+    for measure, shares in ((metrics.listed_share, listed), (metrics.explained_share, explained)):
+        found = measure(Y, bags)
+        assert np.isnan(found) if not shares else found == pytest.approx(np.mean(shares))
+    with pytest.raises(InputError, match="pass as many of each"):
+        metrics.listed_share(np.vstack([Y, Y]), bags)

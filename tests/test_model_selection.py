@@ -152,7 +152,7 @@ def test_catalogue_makes_fresh_models(data):
     for name in CATALOG:
         one, other = make_model(name), make_model(name)
         assert one is not other
-    with pytest.raises(InputError, match="no model 'x'; the models are ored,"):
+    with pytest.raises(InputError, match="no model 'x'; did you mean ored-background, "):
         make_model("x")
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -80,6 +81,26 @@ def test_the_page_is_one_file_without_scripts(result, tmp_path):
     again = tmp_path / "again.html"
     write_page(result, again)
     assert again.read_bytes() == (tmp_path / "report.html").read_bytes()
+
+
+def test_remarks_and_the_choice_of_the_model_stand_on_the_page(result, tmp_path):
+    write_page(result, tmp_path / "plain.html")
+    plain = (tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "Which model" not in plain
+    assert "hard to tell" not in plain
+    rows = [
+        {"model": "one", "listed": 0.876, "explained": 1.0, "score": 0.938},
+        {"model": "two", "why": "cannot"},
+    ]
+    choice = {"model": "one", "folds": 5, "rows": rows}
+    more = replace(result, remarks=["Always listed together: <b>"], choice=choice)
+    write_page(more, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(text)
+    assert checker.stack == []
+    for expected in ("<li>Always listed together: &lt;b&gt;</li>", "<b>one</b>", ">88 %<", ">94 %<", "<td>two</td>"):
+        assert expected in text
 
 
 def test_summary_is_plain_and_right(result):

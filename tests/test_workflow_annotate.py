@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from bagwise.featurize.matching import match_events
 from bagwise.featurize.media import MEDIA
 from bagwise.workflow import Run
 from bagwise.workflow.store import entry_path, read_entry
+from bagwise.workflow.unexplained import never_given
 
 
 def annotate_media(source, out, **options):
@@ -243,20 +245,62 @@ def test_labels_that_no_file_can_explain_end_the_run_with_their_reason(scene, tm
         annotate_media(folder / "recordings", tmp_path / "out", labels=tmp_path / "labels.csv", jobs=1, page=False)
 
 
-def test_a_label_that_is_given_to_nothing_is_named(scene, tmp_path):
+def test_labels_that_cannot_be_told_apart_are_remarked_and_blamed_on_no_file(scene, tmp_path):
     made, folder = scene
     rows = [f"{name},{';'.join(sorted(s))}" for name, s in zip(made.names, made.label_sets, strict=True)]
     # a label that is always listed beside another one cannot be told apart from it, so one of them goes without
     rows = [f"{row};twin" if "buzz cricket" in row else row for row in rows]
     (tmp_path / "labels.csv").write_text("file,labels\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    options = {"labels": tmp_path / "labels.csv", "page": False, "formats": ["csv"], "jobs": 1}
+    said = []
+    options = {"labels": tmp_path / "labels.csv", "page": False, "formats": ["csv"], "jobs": 1, "say": said.append}
     result = annotate_media(folder / "recordings", tmp_path / "out", **options)
     given = {row["label"] for row in result.annotations.rows}
     listed = {label for _, labels in result.unexplained for label in labels}
-    missing = sorted(listed - given)
-    assert missing, "the example must hold a label that is given to nothing"
-    assert [message.split("'")[1] for _, message in result.problems] == missing
-    assert all(name in made.names and message.startswith(f"{name}: the label ") for name, message in result.problems)
+    assert listed - given, "the example must hold a label that is given to nothing"
+    assert result.problems == []
+    assert "'buzz cricket' + 'twin'" in result.remarks[0]
+    assert said == result.remarks
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["remarks"] == said
+    new = annotate_media(folder / "recordings", tmp_path / "new", model=tmp_path / "out" / "model.bagwise", page=False)
+    assert new.remarks == []  # nothing was learned there
+
+
+def test_a_label_that_is_given_to_nothing_is_named():
+    annotations = SimpleNamespace(rows=[{"label": "wren"}, {"label": ""}], medium=MEDIA["audio"])
+    unexplained = [("a.wav", ["owl", "wren"]), ("b.wav", ["crow", "owl"]), ("c.wav", ["twin"])]
+    problems = never_given(annotations, unexplained, [], {"twin"})
+    assert [name for name, _ in problems] == ["crow", "owl"]
+    assert problems[1][1] == (
+        "The label 'owl' was given to no instance of the 2 recordings that list it, such as a.wav; check what was "
+        "found there."
+    )
+    assert never_given(annotations, unexplained, [("b.wav", "b.wav: 9 labels but 1 instance(s)")], {"twin"}) == []
+
+
+def test_empty_recordings_do_not_switch_the_noise_off(tmp_path):
+    """Where more than the expected share of all syllables lay in files in which nothing was heard, noise was 0.0."""
+    heard = make_soundscape(16, species_per_recording=(1, 3), thumps=2.0, random_state=3)
+    sounds, labels, _ = heard.write(tmp_path)
+    alone = annotate_media(sounds, tmp_path / "alone", labels=labels, page=False, formats=["csv"], jobs=1)
+    silent = make_soundscape(16, species_per_recording=(0, 0), thumps=12.0, random_state=4)
+    silent = replace(silent, names=[f"empty-{name}" for name in silent.names])
+    silent.write(tmp_path / "more")
+    for path in (tmp_path / "more" / "recordings").iterdir():
+        path.rename(sounds / path.name)
+    labels.write_text(labels.read_text() + "".join(f"{name},\n" for name in silent.names))
+    both = annotate_media(sounds, tmp_path / "both", labels=labels, page=False, formats=["csv"], jobs=1)
+    names = set(heard.names)
+    first, second = ([r for r in result.annotations.rows if r["file"] in names] for result in (alone, both))
+    assert len(both.annotations.rows) - len(second) > 0.3 * len(both.annotations.rows)
+    inside = match_events(first, heard.events) >= 0
+    for rows in (first, second):
+        noise = np.array([row["noise"] for row in rows])
+        assert abs(noise.mean() - 0.1) < 0.005
+        assert noise[~inside].mean() > noise[inside].mean() + 0.3
+    species = [heard.events[j]["label"] for j in match_events(first, heard.events)[inside]]
+    right = [np.mean([r["label"] == s for r, s in zip(np.array(rows)[inside], species, strict=True)])
+             for rows in (first, second)]  # fmt: skip
+    assert right[1] >= right[0] - 0.02
 
 
 def test_nothing_stays_of_what_the_same_run_wrote_before(scene, tmp_path):

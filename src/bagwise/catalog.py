@@ -97,6 +97,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "ored-em": partial(model_of, standardized, ORedLogisticRegression, l2=0.0, solver="em", max_iter=50, tol=0.0),
     "ored-rbf": _ored_rbf,
     "ored-forest": partial(ORedForest, random_state=0),
+    "ored-forest-background": partial(ORedForest, background=True, random_state=0),
     "ored-background": partial(model_of, standardized, ORedLogisticRegression, background=True),
     **{
         name: partial(model_of, clpl_scaled, SupportInstanceMachine, **variant)
@@ -116,6 +117,9 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "most-frequent": MostFrequentAnnotator,
 }
 
+USUAL = ("ored-background", "ored-forest-background", "clpl")
+"""Learners of different kinds among which `--model auto` chooses; the first is the default, and wins a tie."""
+
 
 def make_model(name: str, **settings: Any) -> Any:
     """A fresh, unfitted model by its short name.
@@ -134,10 +138,7 @@ def make_model(name: str, **settings: Any) -> Any:
     ORedLogisticRegression(l2=0.0, max_iter=10, solver='em', tol=0.0)
     """
     if name not in CATALOG:
-        near = get_close_matches(name.lower(), CATALOG, n=5)
-        if near:
-            cure = f"did you mean {', '.join(near)}? docs/command-line.md lists all {len(CATALOG)}."
-        else:
-            cure = f"the models are {', '.join(CATALOG)}."
-        raise InputError(f"There is no model {name!r}; {cure}")
+        near = get_close_matches(name.lower(), CATALOG, n=5) or USUAL
+        everything = f"docs/command-line.md lists all {len(CATALOG)}."
+        raise InputError(f"There is no model {name!r}; did you mean {', '.join(near)}? {everything}")
     return CATALOG[name](**settings)

@@ -37,6 +37,10 @@ def in_words(error: BaseException) -> str:
     return f"{error.filename}: {error.strerror}; check the path and its permissions."
 
 
+class BackgroundShareWarning(UserWarning):
+    """The expected share of background cannot be had in these bags."""
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of bagwise that made the call, through however many of our own functions."""
     frame, level = sys._getframe(1), 2

@@ -225,6 +225,64 @@ def rank_hinge_loss(Y: Any, scores: Any) -> float:
     return float(np.mean((gaps * (below * above)).sum(axis=1) / (n_labels * n_others)))
 
 
+def listed_share(Y: Any, labels: Bags) -> float:
+    """Share of the instances whose label is one that their bag carries: what bag labels alone say of instance labels.
+
+    A label that the bag does not carry is certainly wrong. The mean over the bags that carry any label; NaN where none
+    does.
+
+    Parameters
+    ----------
+    Y : (n, c) array of 0 and 1
+    labels : Bags of int
+        Class index of every instance, negative where it was given none, which counts as a label not carried.
+
+    Examples
+    --------
+    >>> from bagwise import Bags
+    >>> from bagwise.metrics import listed_share
+    >>> listed_share([[1, 0], [1, 1]], Bags.from_list([[0, 1], [0, 1]]))
+    0.75
+    """
+    Y = _as_label_matrix(Y, "Y")
+    _check_same_length(Y, labels, "labels")
+    given, bag = labels.instances, labels.bag_index
+    right = (given >= 0) & (Y[bag, np.maximum(given, 0)] == 1)
+    share = np.bincount(bag, right, minlength=len(Y)) / labels.sizes
+    return _mean(share[Y.any(axis=1)])
+
+
+def explained_share(Y: Any, labels: Bags) -> float:
+    """Share of the labels that a bag carries which some instance of it was given.
+
+    A label that none was given is certainly missed. The mean over the bags that carry any label; NaN where none does.
+
+    Parameters
+    ----------
+    Y : (n, c) array of 0 and 1
+    labels : Bags of int
+        Class index of every instance, negative where it was given none.
+
+    Examples
+    --------
+    >>> from bagwise import Bags
+    >>> from bagwise.metrics import explained_share
+    >>> explained_share([[1, 0], [1, 1]], Bags.from_list([[0, 1], [0, 0]]))
+    0.75
+    """
+    Y = _as_label_matrix(Y, "Y")
+    _check_same_length(Y, labels, "labels")
+    given = np.zeros(Y.shape, dtype=bool)
+    named = labels.instances >= 0
+    given[labels.bag_index[named], labels.instances[named]] = True
+    carries = Y.any(axis=1)
+    return _mean((given & (Y == 1))[carries].sum(axis=1) / Y[carries].sum(axis=1))
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Instances and clusters
 
@@ -363,7 +421,7 @@ def _as_values(values: Any, name: str) -> np.ndarray:
     return values
 
 
-def _check_same_length(y: np.ndarray, other: np.ndarray, name: str) -> None:
+def _check_same_length(y: Any, other: Any, name: str) -> None:
     if len(y) != len(other):
         raise InputError(f"y has {len(y)} values but {name} has {len(other)}; pass as many of each.")
 

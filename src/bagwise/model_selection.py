@@ -1,19 +1,23 @@
-"""Evaluation by the papers' two protocols, and choosing a parameter from bag labels alone."""
+"""Evaluation by the papers' two protocols, and choosing a parameter or a learner from bag labels alone."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator, GridSearchCV, GroupKFold, KFold
+from sklearn.model_selection import BaseCrossValidator, GridSearchCV, GroupKFold, KFold, PredefinedSplit
 
 from bagwise import metrics
+from bagwise.bags import Bags
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.label_forms import encode_labels
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 
@@ -27,6 +31,7 @@ BAG_MEASURES: dict[str, tuple[Callable[..., float], str]] = {
 }
 MEASURES = ("accuracy", *BAG_MEASURES, "fit_seconds")
 KEYS = ("dataset", "model", "mode")
+COMMON = 0.9  # labels of a larger share of the bags say next to nothing of an instance
 
 Record = dict[str, Any]
 
@@ -42,6 +47,7 @@ def evaluate(
     n_jobs: int | None = None,
     name: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    by_labels: bool = False,
 ) -> list[Record]:
     """Train and score an estimator by the papers' protocols.
 
@@ -66,13 +72,16 @@ def evaluate(
         The model's name in the records; by default that of its class.
     progress : callable or None
         Called with the number of fits done and the number of all.
+    by_labels : bool
+        Inductive only: also judge the instances by the labels of their bags, without knowing any instance's.
 
     Returns
     -------
     list of dict
         One record a fold: dataset, model, mode, fold, n_train, n_test, ``accuracy`` of the instances whose label is
-        known (-1 left out), the five bag measures (inductive), fit_seconds, predict_seconds. Measures that the
-        estimator or the data set cannot give are absent; a parameter search adds what it ``selected``.
+        known (-1 left out), the five bag measures (inductive), fit_seconds, predict_seconds; with `by_labels` of an
+        annotator also ``listed`` and ``explained``, see `choose_model`. Measures that the estimator or the data set
+        cannot give are absent; a parameter search adds what it ``selected``.
     """
     if mode not in MODES:
         raise InputError(f"mode={mode!r} is not known; use 'inductive' or 'transductive'.")
@@ -93,7 +102,7 @@ def evaluate(
         splits = list(_splitter(cv, len(dataset), random_state, groups).split(np.zeros(len(dataset)), groups=groups))
     base = {"dataset": dataset.name, "model": name or type(final).__name__, "mode": mode}
     results = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_evaluate_fold)(clone(estimator), dataset, mode, train, test) for train, test in splits
+        delayed(_evaluate_fold)(clone(estimator), dataset, mode, train, test, by_labels) for train, test in splits
     )
     records = []
     for fold, result in enumerate(results):
@@ -114,7 +123,9 @@ def _splitter(cv: Any, n_bags: int, random_state: int | None, groups: Any) -> Ba
     return KFold(n_splits=cv, shuffle=True, random_state=random_state)
 
 
-def _evaluate_fold(estimator: Any, dataset: BagDataset, mode: str, train: np.ndarray, test: np.ndarray) -> Record:
+def _evaluate_fold(
+    estimator: Any, dataset: BagDataset, mode: str, train: np.ndarray, test: np.ndarray, by_labels: bool = False
+) -> Record:
     training, held_out = (dataset, dataset) if mode == "transductive" else (dataset[train], dataset[test])
     parameters = {}
     if bag_tags(estimator).needs_instance_labels:
@@ -133,11 +144,133 @@ def _evaluate_fold(estimator: Any, dataset: BagDataset, mode: str, train: np.nda
         outcome = {"labels": final.predict(X), "scores": final.decision_function(X)}
         for measure, (function, needs) in BAG_MEASURES.items():
             record[measure] = float(function(held_out.Y, outcome[needs]))
+        if by_labels and bag_tags(final).annotates:
+            record |= _judge_by_labels(final, X, np.asarray(training.Y), np.asarray(held_out.Y))
     if hasattr(estimator, "best_params_"):
         record["selected"] = {key.rsplit("__", 1)[-1]: value for key, value in estimator.best_params_.items()}
     record["fit_seconds"] = fitted - started
     record["predict_seconds"] = time.perf_counter() - fitted
     return record
+
+
+def _judge_by_labels(final: Any, X: Bags, seen: np.ndarray, Y: np.ndarray) -> Record:
+    """What the labels of held-out bags say of the labels of their instances; `seen` are those of the training bags."""
+    record: Record = {}
+    telling = seen.mean(axis=0) <= COMMON
+    if telling.any():
+        scores = np.where(telling, final.instance_decision_function(X), -np.inf)
+        listed = metrics.listed_share(Y * telling, Bags(scores.argmax(axis=1), X.offsets))
+        record |= {} if np.isnan(listed) else {"listed": listed}
+    rows = np.flatnonzero((Y * seen.any(axis=0)).any(axis=1))
+    if len(rows):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InfeasibleBagWarning)  # it is so for every learner
+            labels = final.find(X[rows], Y[rows]).labels
+        record["explained"] = metrics.explained_share((Y * seen.any(axis=0))[rows], Bags(labels, X[rows].offsets))
+    return record
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of some learners was chosen, and by which figures.
+
+    Attributes
+    ----------
+    name : str
+    rows : list of dict
+        One a learner: model, score, listed, explained, average_precision (shares, means over the folds), seconds of all
+        its fits; or model and why it could not be tried.
+    """
+
+    name: str
+    rows: list[Record]
+
+
+def choose_model(
+    candidates: Mapping[str, Any],
+    dataset: BagDataset,
+    *,
+    cv: int = 5,
+    groups: Any = None,
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Choice:
+    """The annotator that makes the fewest mistakes which the labels of bags it has not seen show, whatever its scores.
+
+    Of a held-out bag two things are certain without knowing any instance. An instance that is given a label which the
+    bag does not list is wrong (``listed``: the share that is not, where features alone decide). A label that the bag
+    lists and no instance is given was missed (``explained``: the share that was not, where the labels are known and
+    the learner chooses among them, as in annotation). The score is the mean of the two. Guessing explains but is not
+    listed; calling everything the commonest label is listed but does not explain. Labels of more than nine in ten
+    training bags are left out of ``listed``: any instance might be one.
+
+    Parameters
+    ----------
+    candidates : dict
+        Name to unfitted annotator; where two are equal to a tenth of a percent, the first is chosen.
+    dataset : BagDataset
+        With labels; bags that nobody labelled are not used. Bags without labels train learners with a background.
+    cv : int
+    groups : (n,) array or None
+        Bags of one group are never split between training and test.
+    random_state : int or None
+        Shuffles the folds, which are the same for all.
+    n_jobs : int or None
+        Folds in parallel.
+    progress : callable or None
+        Called with the name of a candidate, the number of its fits done and of all of them.
+
+    Returns
+    -------
+    Choice
+
+    Examples
+    --------
+    >>> from bagwise.catalog import make_model
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import choose_model
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> choose_model({name: make_model(name) for name in ("most-frequent", "ored")}, data, cv=3).name
+    'ored'
+    """
+    dataset = dataset if dataset.labelled.all() else dataset[dataset.labelled]
+    if groups is not None:
+        groups = np.asarray(groups)
+        if len(groups) != len(dataset):
+            raise InputError(f"There are {len(groups)} groups and {len(dataset)} labelled bags; pass one for each.")
+    blank = np.zeros(len(dataset))
+    fold = np.empty(len(dataset), dtype=np.int64)
+    for number, (_, test) in enumerate(_splitter(cv, len(dataset), random_state, groups).split(blank, groups=groups)):
+        fold[test] = number
+    rows: list[Record] = []
+    for name, estimator in candidates.items():
+        keep = np.ones(len(dataset), dtype=bool) if bag_tags(estimator).background else np.any(dataset.Y, axis=1)
+        try:
+            records = evaluate(
+                estimator, dataset[keep], cv=PredefinedSplit(fold[keep]), name=name, n_jobs=n_jobs, by_labels=True,
+                progress=None if progress is None else partial(progress, name),
+            )  # fmt: skip
+        except InputError as error:
+            rows.append({"model": name, "why": str(error)})
+            continue
+        rows.append(_row_of_choice(name, records))
+    scores = [round(float(row.get("score", -1.0)), 3) for row in rows]
+    if max(scores) < 0:
+        raise InputError(f"None of {', '.join(candidates)} could be tried; the first: {rows[0]['why']}")
+    return Choice(rows[scores.index(max(scores))]["model"], rows)
+
+
+def _row_of_choice(name: str, records: Sequence[Record]) -> Record:
+    row: Record = {"model": name}
+    for measure in ("listed", "explained", "average_precision"):
+        values = [record[measure] for record in records if measure in record]
+        if values:
+            row[measure] = float(np.mean(values))
+    shown = [row[measure] for measure in ("listed", "explained") if measure in row]
+    row["score"] = float(np.mean(shown)) if shown else 0.0
+    row["seconds"] = float(sum(record["fit_seconds"] for record in records))
+    return row
 
 
 def rank_loss_scorer(estimator: Any, X: Any, y: Any) -> float:

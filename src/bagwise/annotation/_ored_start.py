@@ -1,15 +1,12 @@
-"""Where the weights of ORed logistic regression start from, and where the background's intercept ends."""
+"""Where the weights of ORed logistic regression start from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 BACKGROUND = object()  # beside the classes, which may be any value
-FARTHEST_SHIFT = 30.0
 
 
 def weights_by_class(model: Any) -> dict[Any, np.ndarray]:
@@ -34,12 +31,3 @@ def start_weights(last: dict[Any, np.ndarray], classes: np.ndarray, background: 
         if key in last and len(last[key]) == len(row):
             row[:] = last[key]
     return start
-
-
-def shift_to_share(mean_background: Callable[[float], float], share: float) -> float:
-    """The shift of the intercept at which the mean posterior of the background is the share, or the farthest."""
-    if mean_background(-FARTHEST_SHIFT) >= share:
-        return -FARTHEST_SHIFT
-    if mean_background(FARTHEST_SHIFT) <= share:
-        return FARTHEST_SHIFT
-    return float(brentq(lambda shift: mean_background(shift) - share, -FARTHEST_SHIFT, FARTHEST_SHIFT, xtol=1e-3))

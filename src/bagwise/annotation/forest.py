@@ -11,6 +11,14 @@ from joblib import Parallel, delayed
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
+from bagwise.annotation._background import (
+    BackgroundMixin,
+    background_label,
+    counted_instances,
+    listed_labels,
+    shift_to_share,
+    union_problem,
+)
 from bagwise.annotation._feasibility import infeasible_bags
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -21,21 +29,25 @@ from bagwise.base import (
     check_no_empty_sets,
     former_name,
     name_bags,
-    restrict_to_labels,
     union_of_best,
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import Findings, set_known, share_among_labels
-from bagwise.kernels import union_posterior
 from bagwise.kernels.forest import Forest
-from bagwise.kernels.union import Rates, UnionProblem
-from bagwise.parameters import check_count, check_positive
+from bagwise.kernels.union import (
+    MAX_EXACT_LABELS,
+    Rates,
+    UnionProblem,
+    clean_approximation,
+    warn_approximation,
+)
+from bagwise.parameters import check_count, check_positive, check_that
 from bagwise.solvers.result import Callback
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 
 
-class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Which instance carries which label, and extremely randomised trees that tell labels apart, in turns.
 
     The model is that of `ORedLogisticRegression`: every instance has one label, and a bag's labels are the union of its
@@ -62,6 +74,13 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
     min_samples_leaf : int, default=1
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
+    background : bool, default=False
+        Add a class that any bag may hold without listing it, as of `ORedLogisticRegression`.
+    background_share : float or None, default=None
+        Expected share of background among the training instances that are in a bag with labels and not known. The
+        likelihood alone overrates the background; given a share, its probabilities are multiplied by one number after
+        the fit, so that their mean posterior is that share. Doing so in every round was measured to cost accuracy
+        (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and changes nothing.
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
@@ -84,6 +103,10 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         True: all rounds are run.
     smoothing_ : float
         The smoothing that the rounds were run with.
+    background_shift_ : float, with background=True
+        Logarithm of the number that the background's share of the trees is multiplied by.
+    background_label_ : -1 for integer classes, else None
+        What `annotate` gives in a bag without labels.
     missed_, spurious_ : float, or (c,) array where an array was given
         The rates that the last round was run with.
 
@@ -124,6 +147,8 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         max_features: str | int | float | None = "sqrt",
         min_samples_leaf: int = 1,
         smoothing: float = 0.3,
+        background: bool = False,
+        background_share: float | None = None,
         missed: Any = 0.0,
         spurious: Any = 0.0,
         n_jobs: int | None = None,
@@ -135,6 +160,8 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.smoothing = smoothing
+        self.background = background
+        self.background_share = background_share
         self.missed = missed
         self.spurious = spurious
         self.n_jobs = n_jobs
@@ -150,32 +177,30 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere. Trees are grown on them as
             examples of their own class alone, and what the other instances of the bag carry follows from them too.
+            With a background, -2 (`bagwise.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
         callback : callable or None
             Called after every round with its number and the out-of-bag log-likelihood of the bags' labels.
         """
         check_count(self, "n_estimators", "n_rounds", "n_round_trees", "min_samples_leaf")
         check_positive(self, "smoothing")
+        check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
         bags, indicator = self._start_fit(X, Y)
         refuse_sparse(bags)
-        known = known_labels(instance_labels, bags.offsets, len(self.classes_))
-        parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_))
-        bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible)
+        n_classes, background = len(self.classes_), bool(self.background)
+        known = known_labels(instance_labels, bags.offsets, n_classes, background=background)
+        parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
+        bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible, background)
         rng = check_random_state(self.random_state)
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
-        shape = (bags.n_instances, len(self.classes_))
-        problem, logits = UnionProblem.build(bags.offsets, indicator, known=known), parameters.start({})
-        uniform = np.full(shape, 1.0 / shape[1])
-        _, posterior = union_posterior(
-            uniform, bags.offsets, indicator, known=known, **_arguments(parameters.rates(logits))
-        )
+        shape = (bags.n_instances, n_classes + background)
+        problem, logits = checked(union_problem(bags.offsets, indicator, background, known)), parameters.start({})
+        _, posterior = infer(problem, np.full(shape, 1.0 / shape[1]), parameters.rates(logits))
         history = []
         for number in range(1, self.n_rounds + 1):
             proba = self._out_of_bag(instances, posterior, bags, rng)
             if parameters.learned:
                 logits = learn_rates(parameters, problem, proba, logits)
-            log_likelihood, posterior = union_posterior(
-                proba, bags.offsets, indicator, known=known, **_arguments(parameters.rates(logits))
-            )
+            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits))
             history.append(float(log_likelihood.sum()))
             if callback is not None:
                 callback(number, history[-1])
@@ -183,9 +208,15 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
         trees = self._parallel()(delayed(self._grow)(instances, posterior, whole, int(seed)) for seed in seeds)
         self.forest_ = tuple(Forest.of(trees, shape[1]))
+        self._keep_parameters()
+        self.background_label_ = background_label(self.classes_)
+        self.__dict__.pop("background_shift_", None)
+        if background:
+            self.background_shift_ = 0.0
+            if self.background_share is not None:
+                self._move_background(problem, self._probabilities(bags), parameters.rates(logits))
         self.objective_history_ = np.asarray(history)
         self.n_iter_, self.converged_ = self.n_rounds, True
-        self._keep_parameters()
         learned = parameters.values(logits)
         self.missed_, self.spurious_ = (
             learned.get(name, plain_rate(given))
@@ -193,6 +224,16 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         )
         parameters.warn_of_bounds(learned)
         return self
+
+    def _move_background(self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None) -> None:
+        """Multiply the background's probabilities until its mean posterior over what counts is the share."""
+
+        def background_at(shift: float) -> np.ndarray:
+            return infer(problem, move_last_column(proba.copy(), shift), rates)[1][:, -1]
+
+        self.background_shift_ = shift_to_share(
+            background_at, counted_instances(problem), float(self.background_share or 0.0)
+        )
 
     def _parallel(self) -> Parallel:
         return Parallel(n_jobs=self.n_jobs, prefer="threads")
@@ -232,26 +273,32 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
+    def _probabilities(self, bags: Bags) -> np.ndarray:
+        """(m, c) or, with background, (m, c + 1) probabilities."""
         refuse_sparse(bags)
         shares = Forest(*self.forest_).mean_shares(bags.instances)
         n_trees = len(self.forest_[0])
-        return (n_trees * shares + self.smoothing_ / shares.shape[1]) / (n_trees + self.smoothing_)
+        proba = (n_trees * shares + self.smoothing_ / shares.shape[1]) / (n_trees + self.smoothing_)
+        return move_last_column(proba, self.background_shift_) if self._has_background else proba
 
-    def _scores_and_proba(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
-        proba = self._instance_scores(bags)
-        return proba, proba
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._probabilities(bags)[:, : len(self.classes_)]
 
-    def _probabilities(self, bags: Bags) -> np.ndarray:
-        return self._instance_scores(bags)
+    def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
+        return union_problem(bags.offsets, indicator, self._has_background, known)
+
+    def _find_alone(self, bags: Bags) -> Findings:
+        proba = self._probabilities(bags)
+        return self._findings(proba[:, : len(self.classes_)].argmax(axis=1), proba)
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bag; in a bag that nothing explains, the shares among its labels."""
-        check_no_empty_sets(indicator)
-        proba = self._instance_scores(bags)
-        rates = self._rates()
-        _, posterior = union_posterior(proba, bags.offsets, indicator, known=known, **_arguments(rates))
-        impossible, reason = infeasible_bags(bags.offsets, indicator, known, False, rates)
+        if not self._has_background:
+            check_no_empty_sets(indicator)
+        proba, rates = self._probabilities(bags), self._rates()
+        problem = checked(self._union_problem(bags, indicator, known))
+        _, posterior = infer(problem, proba, rates)
+        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background, rates)
         if impossible.any():
             warn_caller(
                 f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
@@ -259,10 +306,13 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
                 InfeasibleBagWarning,
             )
             rows = impossible[bags.bag_index]
-            posterior[rows] = share_among_labels(proba[rows], indicator[bags.bag_index[rows]])
-        labels = restrict_to_labels(posterior, bags, indicator).argmax(axis=1)
+            allowed = np.ones_like(proba[rows])
+            allowed[:, : len(self.classes_)] = indicator[bags.bag_index[rows]]
+            posterior[rows] = share_among_labels(proba[rows], allowed)
+        labels = listed_labels(posterior, bags, indicator)
         set_known(labels, posterior, known)
-        return Findings(labels, posterior)
+        labels[labels == len(self.classes_)] = -1  # known to be background
+        return self._findings(labels, posterior)
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag; where bags have one label each, the mean logarithm."""
@@ -272,26 +322,51 @@ class ORedForest(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, B
         return np.maximum.reduceat(proba, bags.offsets[:-1], axis=0)
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        return union_of_best(self._instance_scores(bags), bags)
+        return union_of_best(self._probabilities(bags), bags)[:, : len(self.classes_)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.bag_tags.probabilities = tags.bag_tags.instance_labels = tags.bag_tags.callback = True
+        own = tags.bag_tags
+        own.probabilities = own.instance_labels = own.callback = True
+        own.background = self._has_background if hasattr(self, "forest_") else bool(self.background)
         tags.non_deterministic = self.random_state is None
         return tags
 
 
-def _arguments(rates: Rates | None) -> dict[str, Any]:
-    """Rates as arguments of `union_posterior`."""
-    return {} if rates is None else {"missed": rates.missed, "spurious": rates.spurious}
+def checked(problem: UnionProblem) -> UnionProblem:
+    """The problem, refused where it takes too much memory; a warning names bags whose posterior is approximated."""
+    problem.check_memory(MAX_EXACT_LABELS)
+    warn_approximation(problem, MAX_EXACT_LABELS)
+    return problem
+
+
+def infer(problem: UnionProblem, proba: np.ndarray, rates: Rates | None) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihood of every bag and posterior of every instance; `proba` stays as it is."""
+    posterior = proba.copy()
+    log_likelihood = problem.infer_in_place(posterior, softmax=False, residual=False, rates=rates)
+    if np.any(problem.n_labels > MAX_EXACT_LABELS):
+        clean_approximation(posterior)
+    return log_likelihood, posterior
+
+
+def move_last_column(proba: np.ndarray, shift: float) -> np.ndarray:
+    """Multiply the background's probabilities by exp(shift), and make rows sum to one again; in place."""
+    if shift != 0.0:
+        proba[:, -1] *= np.exp(shift)
+        proba /= proba.sum(axis=1, keepdims=True)
+    return proba
 
 
 def leave_out_infeasible(
-    bags: Bags, indicator: np.ndarray, known: np.ndarray | None, rates: Rates | None = None
+    bags: Bags,
+    indicator: np.ndarray,
+    known: np.ndarray | None,
+    rates: Rates | None = None,
+    background: bool = False,
 ) -> tuple[Bags, np.ndarray, np.ndarray | None]:
     """The bags whose labels some assignment explains, with a warning about the others."""
-    impossible, reason = infeasible_bags(bags.offsets, indicator, known, False, rates)
+    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background, rates)
     if impossible.all():
         raise InputError(f"No bag is left to learn from, since none can be explained: {reason}")
     if not impossible.any():

@@ -9,6 +9,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from bagwise.annotation._background import (
+    BackgroundMixin,
+    background_label,
+    counted_instances,
+    listed_labels,
+    shift_to_share,
+    union_problem,
+)
 from bagwise.annotation._feasibility import infeasible_bags, select_bags
 from bagwise.annotation._ored_objective import (
     DeviceObjective,
@@ -17,7 +25,7 @@ from bagwise.annotation._ored_objective import (
     affine_scores,
     inference_threads,
 )
-from bagwise.annotation._ored_start import shift_to_share, start_weights, weights_by_class
+from bagwise.annotation._ored_start import start_weights, weights_by_class
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
@@ -47,7 +55,9 @@ TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
-class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedLogisticRegression(
+    BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
+):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
     p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
@@ -76,10 +86,11 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         Add a class that any bag may hold without listing it: noise, clutter, what nobody labelled. Bags with no
         label become ordinary: all of their instances are background.
     background_share : float or None, default=None
-        Expected share of background among the training instances that are not known to be of a class. The likelihood
-        alone overrates the background, which is allowed in every bag; given a share, the background's intercept is
-        moved after the fit until its mean posterior probability is that share. The other weights, and so the ranking
-        of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy (docs/ored.md).
+        Expected share of background among the training instances that are in a bag with labels and not known. The
+        likelihood alone overrates the background, which is allowed in every bag; given a share, the background's
+        intercept is moved after the fit until its mean posterior probability is that share. The other weights, and so
+        the ranking of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy
+        (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and moves nothing.
     prune : float, default=0.0
         Share of the bags, those with the largest n |Y| 2^|Y|, to leave out of training (section 6.6.1).
     batch_fraction : float, default=1.0
@@ -220,7 +231,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
             bags, indicator, known, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
             rates=parameters.possible,
         )  # fmt: skip
-        self.background_label_ = -1 if np.issubdtype(self.classes_.dtype, np.integer) else None
+        self.background_label_ = background_label(self.classes_)
         problem = self._problem(bags, indicator, self.background, known, relaxed)
         warn_approximation(problem, self.max_exact_labels)
         weights = start_weights(last, self.classes_, self.background, bags.n_features)
@@ -337,22 +348,18 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         return expectation
 
     def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
-        """Shift the background's intercept until its mean posterior over the training instances is the share asked.
-
-        Those that are known to be of a class do not count: otherwise the others would have to make up for each of them.
-        """
+        """Shift the background's intercept until its mean posterior over the instances that count is the share."""
         scores = affine_scores(bags.instances, self._weights())
-        counted = (problem.known < 0) | (problem.known == problem.background) if len(problem.known) else slice(None)
-        if not len(scores[counted]):
-            return
 
-        def mean_background(shift: float) -> float:
+        def background_at(shift: float) -> np.ndarray:
             posterior = scores.copy()
             posterior[:, -1] += shift
             self._infer(problem, posterior)
-            return float(np.mean(posterior[counted, -1]))
+            return posterior[:, -1]
 
-        self.background_shift_ = shift_to_share(mean_background, float(self.background_share or 0.0))
+        self.background_shift_ = shift_to_share(
+            background_at, counted_instances(problem), float(self.background_share or 0.0)
+        )
         self.background_intercept_ += self.background_shift_
 
     def _infer(self, problem: UnionProblem, scores: np.ndarray) -> None:
@@ -402,10 +409,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         known: np.ndarray | None = None,
         relaxed: np.ndarray | None = None,
     ) -> UnionProblem:
-        column = len(self.classes_) if background else None
-        if background:
-            indicator = np.hstack([indicator, np.zeros((len(indicator), 1), indicator.dtype)])
-        problem = UnionProblem.build(bags.offsets, indicator, column, known, relaxed)
+        problem = union_problem(bags.offsets, indicator, background, known, relaxed)
         problem.check_memory(self.max_exact_labels)
         return problem
 
@@ -509,17 +513,7 @@ class ORedLogisticRegression(WrongLabelsMixin, InstanceAnnotatorMixin, BagClassi
         warn_approximation(problem, self.max_exact_labels)
         posterior = affine_scores(bags.instances, self._weights())
         self._infer(problem, posterior)
-        listed = np.repeat(indicator, bags.sizes, axis=0)
-        labels = np.where(listed == 1, posterior[:, : len(self.classes_)], -1.0).argmax(axis=1)
-        labels[~listed.any(axis=1)] = -1
-        if known is not None:  # those of a class that is not listed went unnoticed
-            labels[known >= 0] = known[known >= 0]
-            labels[known == len(self.classes_)] = -1
-        return self._findings(labels, posterior)
-
-    def _findings(self, labels: np.ndarray, proba: np.ndarray) -> Findings:
-        """With the background's column, if there is one, taken apart from the classes'."""
-        return Findings(labels, proba[:, : len(self.classes_)], proba[:, -1] if self._has_background else None)
+        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, c) probability that each label is among the bag's, 1 - prod_i (1 - p_ic).

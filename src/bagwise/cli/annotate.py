@@ -29,7 +29,7 @@ N_OF_A_KIND = 10  # problems that are printed
 @click.option("--fold-case", is_flag=True, help="Labels that differ in case or blanks only are one.")
 @click.option(
     "--model", default="ored-background", show_default=True,
-    help="Name in the catalogue, to be trained; or a model file of an earlier run.",
+    help="Name in the catalogue, to be trained; auto to choose one; or a model file of an earlier run.",
 )  # fmt: skip
 @set_option
 @select_options
@@ -85,7 +85,7 @@ def annotate(
             learner=parse_pairs(settings), select=select, grid=grid_values(select, grid), folds=folds, medium=medium,
             settings=reading, reading=options, use_known=use_known, known=known, formats=list(formats) or None,
             noise_share=noise_share, max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, overwrite=overwrite,
-            progress=report,
+            progress=report, say=print_remark,
         ) as run,
     ):  # fmt: skip
         result = run.result()
@@ -108,6 +108,10 @@ def print_result(result: Any) -> None:
     )
     if result.form:
         click.echo(f"labels: {result.form}")
+    if result.choice:
+        from bagwise.workflow.choose import choice_table
+
+        click.echo(f"\n{choice_table(result.choice)}")
     rows = []
     for name in annotations.classes:
         values = [row["probability"] for row in shown if row["label"] == name and row["probability"] is not None]
@@ -127,6 +131,11 @@ def print_result(result: Any) -> None:
             click.echo(f"wrote {path}")
         if len(files) > 10:
             click.echo(f"wrote {len(files) - 1} more files in {parent}")
+
+
+def print_remark(text: str) -> None:
+    """What is worth knowing before the fit; no problem, so that the exit code does not change."""
+    click.echo(f"Note: {text}", err=True)
 
 
 def print_problems(problems: Any) -> None:

@@ -16,7 +16,11 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 @click.command()
 @click.argument("data", type=any_path())
 @click.option(
-    "--model", "name", default="ored", show_default=True, help="Name in the catalogue; docs/command-line.md lists all."
+    "--model",
+    "name",
+    default="ored",
+    show_default=True,
+    help="Name in the catalogue (docs/command-line.md lists all), or auto to choose one.",
 )
 @click.option("--out", type=any_path(), required=True, help="The model file to write.")
 @set_option
@@ -46,14 +50,29 @@ def fit(
     from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
     from bagwise.io.model import save
+    from bagwise.workflow.choose import AUTO, choice_table, choose_learner, refuse_settings
     from bagwise.workflow.fit import fit_dataset, labelled_bags, select_setting
     from bagwise.workflow.learner import apply_settings, settings_of
+    from bagwise.workflow.remarks import dataset_remarks
+
+    def make(model: str) -> Any:
+        return apply_settings(make_model(model), parse_pairs(settings), seed=seed, jobs=jobs)
 
     values = grid_values(select, grid)
     check_target(out)
-    model = apply_settings(make_model(name), parse_pairs(settings), seed=seed, jobs=jobs)
+    if name == AUTO:
+        refuse_settings(parse_pairs(settings), select)
+    else:
+        model = make(name)
     dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
     notice(f"read {data} as {understood}", quiet or as_json)
+    for remark in dataset_remarks(dataset, use_known):
+        notice(f"Note: {remark}", quiet or as_json)
+    choice: dict[str, Any] = {}
+    if name == AUTO:
+        with progress(quiet or as_json) as report:
+            choice = choose_learner(make, dataset, seed=seed, jobs=jobs, progress=report)
+        name, model = choice["model"], make(choice["model"])
     chosen: dict[str, Any] = {}
     if select is not None:
         chosen = select_setting(model, labelled_bags(dataset), select, values, folds=folds, seed=seed, jobs=jobs)
@@ -68,12 +87,16 @@ def fit(
     }  # fmt: skip
     if chosen:
         about["selected"] = chosen
+    if choice:
+        about["choice"] = choice
     save(model, out, about)
     if state is not None:
         state.clear()
     if as_json:
         click.echo(json.dumps({**about, "out": str(out)}, ensure_ascii=False, default=str))
         return
+    if choice:
+        click.echo(f"{choice_table(choice)}\n")
     for key, value in chosen.items():
         click.echo(f"{name}: {key} = {value:g}" if isinstance(value, float) else f"{name}: {key} = {value}")
     click.echo(f"trained {name} on {len(dataset)} bags, {dataset.bags.n_instances} instances; wrote {out}")

@@ -95,7 +95,7 @@ def make_soundscape(
     rate : int
         At least 16,000, to hold the highest species.
     species_per_recording, calls_per_species : (int, int)
-        Least and greatest number.
+        Least and greatest number; of species it may be 0, for recordings in which nobody calls.
     loudness : (float, float)
         Decibels of a call over the noise in its band, least and greatest.
     thumps : float
@@ -276,6 +276,6 @@ def _check(n_recordings: int, seconds: float, rate: int, *ranges: tuple[int, int
         raise InputError(f"seconds={seconds!r}; expected 2 or more, so that calls find a place.")
     if rate < 16_000:
         raise InputError(f"rate={rate!r}; expected 16000 or more: the highest species reaches 7.4 kHz.")
-    for name, pair in zip(("species_per_recording", "calls_per_species"), ranges, strict=True):
-        if not 1 <= pair[0] <= pair[1]:
-            raise InputError(f"{name}={pair!r}; expected (least, greatest) with 1 <= least <= greatest.")
+    for (name, least), pair in zip((("species_per_recording", 0), ("calls_per_species", 1)), ranges, strict=True):
+        if not least <= pair[0] <= pair[1]:
+            raise InputError(f"{name}={pair!r}; expected (least, greatest) with {least} <= least <= greatest.")

@@ -50,6 +50,10 @@ class Medium:
     instances : str
         What its instances are called, in the plural.
     settings : class of the settings
+    bags : str
+        What labels are given to, in the plural.
+    finer : str
+        How to label less at a time, so that labels can be told apart.
     extensions : tuple of str
         Endings of its files, in lower case with the dot.
     read : function of path, name and settings that gives the `FileBags` of a file; None where there are no files
@@ -84,6 +88,8 @@ class Medium:
     title: str
     instances: str
     settings: type[Settings]
+    bags: str = "bags"
+    finer: str = "label smaller bags"
     extensions: tuple[str, ...] = ()
     read: Callable[[Path, str, Any], FileBags] | None = None
     belongs: Callable[[Path, Any], bool] = _every_file

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.dataset import BagDataset
+from bagwise.report.hard_labels import RARE, find_hard_labels
 
 N_SHOWN = 5  # names of bags that are listed
 
@@ -35,6 +36,8 @@ class DatasetFacts:
         self.has_labels = self.has_instance_labels = False
         self.n_known = self.n_labelled = self.n_empty = self.n_unlabelled = 0
         self.infeasible: list[str] = []
+        self._labels: list[np.ndarray] = []
+        self._named: set[int] = set()
         self.dtype = ""
         self._rows: list[np.ndarray] = []
         self._low = self._high = np.zeros(0)
@@ -63,6 +66,7 @@ class DatasetFacts:
             self.has_labels = True
             n_labels = dataset.Y.sum(axis=1)
             self.label_counts += dataset.Y.sum(axis=0, dtype=np.int64)
+            self._labels.append(dataset.Y[dataset.labelled])
             self.n_labelled += int(dataset.labelled.sum())
             self.n_unlabelled += int((~dataset.labelled).sum())
             self.n_empty += int((dataset.labelled & (n_labels == 0)).sum())
@@ -70,6 +74,7 @@ class DatasetFacts:
         if dataset.instance_labels is not None:
             self.has_instance_labels = True
             self.n_known += int((dataset.instance_labels.instances >= 0).sum())
+            self._named.update(np.unique(dataset.instance_labels.instances).tolist())
         self.n_bags += len(bags)
         self.n_instances += bags.n_instances
 
@@ -99,9 +104,21 @@ class DatasetFacts:
             if self.infeasible:
                 shown = ", ".join(self.infeasible[:N_SHOWN]) + (", ..." if len(self.infeasible) > N_SHOWN else "")
                 out["infeasible"] = f"{shown}: more labels than instances"
+            out |= self._hard_labels()
         if self.has_instance_labels:
             out["labelled_instances"] = self.n_known
         out["duplicate_rows"] = self.n_instances - len(np.unique(np.concatenate(self._rows)))
         out["bags_of_a_name_used_before"] = self.same_names
         out["constant_features"] = [names[i] for i in constant]
         return out
+
+    def _hard_labels(self) -> dict[str, Any]:
+        """Labels that the bags cannot teach, those alone that there are."""
+        named = {self.class_names[c] for c in self._named if c >= 0}
+        hard = find_hard_labels(np.concatenate(self._labels), self.class_names, named)
+        found = {
+            "labels_always_together": [" + ".join(map(str, labels)) for labels, _ in hard.together],
+            "labels_in_every_bag": [str(label) for label in hard.everywhere],
+            f"labels_in_fewer_than_{RARE}_bags": [str(label) for label, _ in hard.rare],
+        }
+        return {key: names for key, names in found.items() if names}

@@ -33,6 +33,10 @@ class AnnotateResult:
         Bag name to its labels, None where nobody labelled it.
     doubtful : list of dict
         Labels that somebody may have forgotten or made up, see `bagwise.workflow.doubtful`.
+    remarks : list of str
+        What is worth knowing and no problem: labels that cannot be told apart.
+    choice : dict
+        How the model was chosen, see `bagwise.workflow.choose`; empty where it was named.
     """
 
     annotations: Annotations[Medium]
@@ -43,3 +47,5 @@ class AnnotateResult:
     n_reused: int
     label_sets: dict[str, set[str] | None] = field(default_factory=dict)
     doubtful: list[dict[str, Any]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    choice: dict[str, Any] = field(default_factory=dict)

@@ -19,7 +19,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     -------
     dict
         ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict for each class), ``least_sure``
-        (rows, the least sure first), ``problems``, ``unexplained``, ``doubtful``, ``form``.
+        (rows, the least sure first), ``problems``, ``unexplained``, ``doubtful``, ``remarks``, ``choice``,
+        ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -47,6 +48,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "problems": result.problems,
         "unexplained": result.unexplained,
         "doubtful": result.doubtful,
+        "remarks": result.remarks,
+        "choice": result.choice,
         "form": result.form,
         "max_noise": annotations.max_noise,
     }

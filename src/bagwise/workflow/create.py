@@ -15,6 +15,7 @@ from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step
 from bagwise.report.page import check_page_can_be_made
 from bagwise.report.result import Problem
+from bagwise.workflow.choose import AUTO, choose_learner, refuse_settings
 from bagwise.workflow.corrections import FILE, OUTDATED, Correction, CorrectionLog
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.find import find_labels
@@ -30,6 +31,7 @@ from bagwise.workflow.material import (
     read_told,
     write_told,
 )
+from bagwise.workflow.remarks import label_remarks
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
 from bagwise.workflow.version import Version
@@ -69,6 +71,7 @@ class Job:
     lock: Path
     jobs: int
     step: Progress
+    say: Callable[[str], None]
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -94,11 +97,18 @@ class Job:
         model = None if self.trained is None else file_fingerprint(self.options.model)
         return fingerprint([material.to_dict(), self.identity, self.options.noise_share, self.options.folds, model])
 
-    def make_learner(self, material: Material) -> Any:
+    def make_learner(self, name: str, material: Material) -> Any:
         options = self.options
         return make_learner(
-            options.model, options.learner, options.noise_share, has_known=bool(material.known), seed=options.seed
+            name, options.learner, options.noise_share, has_known=bool(material.known), seed=options.seed
         )
+
+    def choose(self, material: Material, told: Told) -> dict[str, Any]:
+        """Try the usual learners; gives which is the best and by which figures."""
+        return choose_learner(
+            lambda name: self.make_learner(name, material), told.dataset, seed=self.options.seed, jobs=self.jobs,
+            progress=self.step,
+        )  # fmt: skip
 
     def select(self, model: Any, told: Told) -> dict[str, Any]:
         """Choose the setting that is asked for; gives name and value."""
@@ -137,6 +147,7 @@ def create_run(
     page: bool = True,
     overwrite: bool = False,
     progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Any:
     """Annotate all media of a folder, or all bags of a file, and make a run of it.
 
@@ -158,7 +169,8 @@ def create_run(
     fold_case : bool
         Whether labels that differ in case or blanks only are one.
     model : str or path
-        Name in the catalogue, to be trained; or a model file that an earlier run wrote.
+        Name in the catalogue, to be trained; "auto" to choose one (`bagwise.workflow.choose`); or a model file that an
+        earlier run wrote.
     learner : dict or None
         Settings of the learner, as text or values.
     select, grid, folds : str or None, list, int
@@ -190,6 +202,8 @@ def create_run(
         Whether another run in `out` may be replaced.
     progress : callable or None
         Called with what is done, how much and of how much.
+    say : callable or None
+        Called before the fit with each remark on the labels: those that cannot be told apart.
 
     Returns
     -------
@@ -199,7 +213,9 @@ def create_run(
     trained = load_trained(model)
     recipe = None if trained is None else getattr(trained, RECIPE)
     labels = None if labels is None else Path(labels)
-    if trained is None:
+    if trained is None and str(model) == AUTO:
+        refuse_settings(learner or {}, select)
+    elif trained is None:
         fresh = make_learner(str(model), learner or {}, noise_share, has_known=use_known or bool(known), seed=seed)
         if select is not None:
             search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
@@ -223,7 +239,7 @@ def create_run(
     )  # fmt: skip
     lock = lock_run(out)
     try:
-        job = Job(make, out, found, options, trained, lock, jobs, step)
+        job = Job(make, out, found, options, trained, lock, jobs, step, say or (lambda text: None))
         old = start_run(out, job.identity, overwrite)
         material = read_material(found, out, table, labels, jobs, step)
         if not use_known:
@@ -290,6 +306,9 @@ def _outdate_corrections(out: Path, material: Material) -> None:
 
 def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> Any:
     """Fit what is not fitted yet, and write all of it."""
+    if job.trained is None:
+        for remark in label_remarks(put_together(material.dataset, material.sets, material.known), job.source.medium):
+            job.say(remark)
     key = job.fingerprint(material)
     options = job.options
     manifest = {
@@ -302,7 +321,7 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "outputs": [] if old is None else old.get("outputs", []),
     }  # fmt: skip
     if old is not None and old.get("fitted") == key and old.get("versions"):
-        manifest |= {name: old[name] for name in ("versions", "about", "selected") if name in old}
+        manifest |= {name: old[name] for name in ("versions", "about", "selected", "choice") if name in old}
         run = job.make(job.out, manifest, material, job.lock)
     else:
         run = _first_fit(job, manifest, material)
@@ -322,7 +341,11 @@ def _first_fit(job: Job, manifest: dict[str, Any], material: Material) -> Any:
     job.step("learning", 0, 0)
     if model is None:
         _check_labelled(told, material.problems)
-        model = job.make_learner(material)
+        name = job.options.model
+        if name == AUTO:
+            manifest["choice"] = job.choose(material, told)
+            name = manifest["choice"]["model"]
+        model = job.make_learner(name, material)
         if job.options.select is not None:
             manifest["selected"] = job.select(model, told)
         problems = fit_told(
@@ -330,7 +353,7 @@ def _first_fit(job: Job, manifest: dict[str, Any], material: Material) -> Any:
         )
         recipe = {
             "medium": job.source.medium.name, "settings": job.identity["settings"],
-            "feature_names": material.dataset.feature_names, "model": job.options.model,
+            "feature_names": material.dataset.feature_names, "model": name,
         }  # fmt: skip
         setattr(model, RECIPE, recipe)
     job.step("learning", 1, 1)

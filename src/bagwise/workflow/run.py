@@ -59,6 +59,7 @@ from bagwise.workflow.manifest import (
     write_manifest,
 )
 from bagwise.workflow.material import TABLE, Material, Source, read_told, reopen_material
+from bagwise.workflow.remarks import hard_labels, label_remarks
 from bagwise.workflow.told import Told, join_told, put_together
 from bagwise.workflow.unexplained import never_given, unexplained_labels
 from bagwise.workflow.version import MODEL_FILE, Version, forget_versions, read_version, version_folder, write_version
@@ -276,15 +277,17 @@ class Run:
             folder=self.folder,
             max_noise=self.manifest["options"]["max_noise"],
         )
-        problems = self.problems
+        problems, learned = self.problems, not self.manifest["options"]["trained"] or self.version > 0
         return AnnotateResult(
             annotations=annotations,
-            problems=problems + never_given(annotations, unexplained, problems),
+            problems=problems + never_given(annotations, unexplained, problems, hard_labels(told).untold),
             unexplained=unexplained,
             outputs=[self.path / name for name in self.manifest.get("outputs", [])] + [self.path / NAME],
             form=self.material.form,
             n_reused=self._n_reused,
             label_sets=dict(zip(map(str, told.dataset.bag_names), told.dataset.label_sets, strict=True)),
+            remarks=label_remarks(told, self.medium) if learned else [],
+            choice=self.manifest.get("choice", {}),
         )
 
     def _current(self) -> Version:
@@ -547,6 +550,7 @@ class Run:
             "instances": len(annotations.rows),
             "problems": [{"name": name, "message": message} for name, message in result.problems],
             "unexplained": [{"bag": name, "labels": labels} for name, labels in result.unexplained],
+            "remarks": result.remarks,
             "outputs": [path.relative_to(self.path).as_posix() for path in outputs],
             "status": FINISHED,
         }

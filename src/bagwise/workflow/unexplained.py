@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bagwise.dataset import as_column
 from bagwise.io.annotations import Annotations
@@ -22,9 +22,16 @@ def unexplained_labels(told: Told, found: Found) -> list[tuple[str, list[str]]]:
 
 
 def never_given(
-    annotations: Annotations, unexplained: Sequence[tuple[str, list[str]]], named: Sequence[Problem]
+    annotations: Annotations,
+    unexplained: Sequence[tuple[str, list[str]]],
+    named: Sequence[Problem],
+    untold: Collection[str] = (),
 ) -> list[Problem]:
-    """Labels that no instance of any bag was given, but for those of bags that are named as a problem already."""
+    """Labels that no instance of any bag was given.
+
+    But for those of bags that are named as a problem already, and those that are `untold` apart from others: a remark
+    says so, and one of them cannot but go without.
+    """
     given = {row["label"] for row in annotations.rows}
     bags: dict[str, list[str]] = {}
     for bag, labels in unexplained:
@@ -32,8 +39,8 @@ def never_given(
             bags.setdefault(label, []).append(bag)
     known = {name for name, _ in named}
     return [
-        (names[0], f"{names[0]}: the label {label!r} was given to no instance, here or in any other of the "
-                   f"{len(names)} bag(s) that list it; check what was found there.")
+        (label, f"The label {label!r} was given to no instance of the {len(names)} {annotations.medium.bags} that list "
+                f"it, such as {names[0]}; check what was found there.")
         for label, names in sorted(bags.items())
-        if label not in given and not known.intersection(names)
+        if label not in given and label not in untold and not known.intersection(names)
     ]  # fmt: skip
