@@ -14,7 +14,7 @@ from joblib import effective_n_jobs
 from bagwise.annotation._background import counted_instances
 from bagwise.annotation._rates import RateParameters
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
-from bagwise.kernels.union import Rates, UnionProblem, clean_approximation
+from bagwise.kernels.union import Rates, UnionProblem
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
@@ -84,6 +84,10 @@ class PenalizedLikelihood:
 
     def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
         """Shift of the background's score to its posterior, summed over the instances that count, and their number."""
+        raise NotImplementedError
+
+    def errors(self, weights: np.ndarray) -> np.ndarray:
+        """(n,) estimated errors of the posteriors, zero where a bag is exact."""
         raise NotImplementedError
 
     def expectation(self, weights: np.ndarray) -> ORedExpectation:
@@ -172,11 +176,14 @@ class ORedObjective(PenalizedLikelihood):
             posterior = scores.copy()
             posterior[:, -1] += shift
             self._infer(posterior, residual=False)
-            if np.any(problem.n_labels > self.max_exact_labels):
-                clean_approximation(posterior)
             return float(posterior[counted, -1].sum()), int(counted.sum())
 
         return mass
+
+    def errors(self, weights: np.ndarray) -> np.ndarray:
+        errors = np.zeros(len(self.problem.n_labels))
+        self._infer(affine_scores(self.X, weights), False, errors=errors)
+        return errors
 
     def _infer(self, scores: np.ndarray, residual: bool, **options: Any) -> np.ndarray:
         return self.problem.infer_in_place(
@@ -247,6 +254,9 @@ class DeviceObjective(PenalizedLikelihood):
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, self.statistics = self._likelihood.value_and_gradient(weights, self.rates)
         return value, gradient
+
+    def errors(self, weights: np.ndarray) -> np.ndarray:
+        return self._here(rates=self.rates).errors(weights)
 
     def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
         """By compiled code: a dozen evaluations after the fit."""

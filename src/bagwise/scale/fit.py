@@ -18,7 +18,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.base import sort_classes
 from bagwise.exceptions import InputError, warn_caller
 from bagwise.io.checkpoint import Checkpoint, identity_of
-from bagwise.pipeline import bag_tags, final_step, fit_parameters
+from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.scale.ahead import read_ahead
 from bagwise.scale.cluster import OnCluster
 from bagwise.scale.engine import Engine, Here, Training
@@ -181,6 +181,11 @@ def _fit_ored(
             f"device={final.device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit in "
             "memory."
         )
+    if final.calibrate is not None:
+        raise InputError(
+            f"calibrate={final.calibrate!r} fits again on folds in memory, so it cannot go by pieces; leave it out "
+            "(--set calibrate=none), or fit in memory."
+        )
     engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
     last = final._last_fit()
     _set_classes(final, labels, n_features)
@@ -191,7 +196,12 @@ def _fit_ored(
             options=final._objective_options(),
         )  # fmt: skip
 
-    final._learn(labels.told, likelihood_of, last, callback, checkpoint)
+    def sample() -> tuple[Bags, np.ndarray, Bags | None]:
+        bags, told = _sample(model, source, labels)
+        known = None if told.known is None else Bags(told.known, told.offsets)
+        return transform_for_final(model, bags), told.indicator, known
+
+    final._learn(labels.told, likelihood_of, sample, last, callback, checkpoint)
 
 
 def _fit_clpl(
@@ -224,27 +234,31 @@ def _fit_sample(
     checkpoint: CheckpointLike | None,
 ) -> None:
     """On as many of the bags, drawn at random, as a share of the memory holds."""
-    training, sizes = labels.training, np.diff(labels.told.offsets)
-    order = check_random_state(final_step(model).random_state).permutation(len(sizes))
-    row_bytes = source.n_features * source.dtype.itemsize
-    fitting = int(np.searchsorted(np.cumsum(sizes[order]) * row_bytes, source.memory // SHARE_OF_SAMPLE, side="right"))
-    index = np.sort(order[: max(fitting, 1)])
-    if len(index) < len(order):
+    bags, told = _sample(model, source, labels)
+    if len(told) < len(labels.told):
         warn_caller(
-            f"{type(final_step(model)).__name__} needs its bags at once: it learned from {len(index)} of {len(order)}, "
-            f"drawn at random, which is what {source.memory / 2**30:.2g} GB allow. ORedLogisticRegression learns from "
-            "all of them.",
+            f"{type(final_step(model)).__name__} needs its bags at once: it learned from {len(told)} of "
+            f"{len(labels.told)}, drawn at random, which is what {source.memory / 2**30:.2g} GB allow. "
+            "ORedLogisticRegression learns from all of them.",
             UserWarning,
         )
-    told = labels.told[index]
     parameters: dict[str, Any] = {}
     if told.known is not None:
         parameters["instance_labels"] = Bags(told.known, told.offsets)
     if callback is not None and bag_tags(model).callback:
         parameters["callback"] = callback
-    bags = _gather(training, index)
     sets = [set(labels.classes[row == 1].tolist()) for row in told.indicator]
     model.fit(bags, sets, **fit_parameters(model, **parameters))
+
+
+def _sample(model: Any, source: BagSource, labels: _Labels) -> tuple[Bags, LabelledBags]:
+    """Bags, drawn at random, of as many bytes as a share of the memory, and what is said of them."""
+    sizes = np.diff(labels.told.offsets)
+    order = check_random_state(final_step(model).random_state).permutation(len(sizes))
+    row_bytes = widest(model, source) * source.dtype.itemsize
+    fitting = int(np.searchsorted(np.cumsum(sizes[order]) * row_bytes, source.memory // SHARE_OF_SAMPLE, side="right"))
+    index = np.sort(order[: max(fitting, 1)])
+    return _gather(labels.training, index), labels.told[index]
 
 
 def _gather(training: Training, index: np.ndarray) -> Bags:

@@ -55,6 +55,10 @@ class SummedLikelihood(PenalizedLikelihood):
 
         return at
 
+    def errors(self, weights: np.ndarray) -> np.ndarray:
+        (errors,) = self.items.total(_Errors(weights, self.rates))
+        return errors
+
     def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
         def mass(shift: float) -> tuple[float, int]:
             total, count = self.items.total(_BackgroundMass(weights, shift, self.rates))
@@ -118,6 +122,21 @@ class _BackgroundMass(Task):
     def __call__(self, item: ORedObjective) -> Sums:
         item.rates = self.rates
         return item.background_mass(self.weights)(self.shift)
+
+
+@dataclass(frozen=True)
+class _Errors(Task):
+    """Of the bags, one after another."""
+
+    weights: np.ndarray
+    rates: Rates | None
+
+    def __call__(self, item: ORedObjective) -> Sums:
+        item.rates = self.rates
+        return (item.errors(self.weights),)
+
+    def add(self, one: Sums, other: Sums) -> Sums:
+        return (np.concatenate([one[0], other[0]]),)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
