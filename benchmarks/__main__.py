@@ -21,10 +21,12 @@ BENCHMARKS = {
     "ored-background": "benchmarks.ored_background",
     "which-model": "benchmarks.which_model",
     "device": "benchmarks.device",
+    "networks": "benchmarks.networks",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",
     "audio-speed": "benchmarks.audio_speed",
     "media-accuracy": "benchmarks.media_accuracy",
+    "windows": "benchmarks.windows",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",
     "clustering-scaling": "benchmarks.clustering_scaling",
@@ -37,6 +39,7 @@ BENCHMARKS = {
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",
+    "page": "benchmarks.page",
     "peers": "benchmarks.peers",
 }
 

@@ -17,7 +17,7 @@ from bagwise.cli._data import data_options, reader_options, run_each
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a file.")
 def info(
-    files: tuple[Path, ...], format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None,
+    files: tuple[Path, ...], format_name: str | None, labels_from: Any, bag: str | None, features: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Say what is in FILES: bags, instances, classes, and what may be wrong with them; a model and its settings; or

@@ -57,7 +57,14 @@ class Annotations(Generic[MediumT_co]):
     max_noise : float
         Instances more probably noise than this stand in the long table only.
     extra : tuple of str
-        Further columns of the rows that the long table has, such as ``checked`` and ``by`` after a review.
+        Further columns of the rows that the long table has: ``site`` and ``time`` of field recordings, ``checked`` and
+        ``by`` after a review.
+    unread : list of dict
+        The files that could not be read: file, and seconds where they are known, else None.
+    names : dict
+        Label to scientific and common name.
+    served_from : path or None
+        The folder from which Label Studio serves files.
     """
 
     medium: MediumT_co
@@ -68,6 +75,9 @@ class Annotations(Generic[MediumT_co]):
     folder: Path = field(default_factory=Path)
     max_noise: float = 1.0
     extra: tuple[str, ...] = ()
+    unread: list[dict[str, Any]] = field(default_factory=list)
+    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    served_from: Path | None = None
 
     @property
     def columns(self) -> list[str]:
