@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -291,6 +291,7 @@ def test_pages_of_texts_and_series(tmp_path, medium):
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.floats(0, 1), st.sampled_from("xyz")), max_size=60))
+@settings(deadline=None)
 def test_galleries_hold_the_surest_and_the_most_doubtful(found):
     rows = [
         {"file": file, **finding(label, probability, bag=file, instance=i)}
