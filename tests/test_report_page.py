@@ -35,7 +35,7 @@ def result(tmp_path):
     rng = np.random.default_rng(0)
     for name, seconds in (("a.wav", 10.0), ("b.wav", 7.5), ("sub/c.wav", 10.0)):
         soundfile.write(tmp_path / name, 0.1 * rng.normal(size=round(16_000 * seconds)), 16_000)
-    annotations = sounds(tmp_path)
+    annotations = replace(sounds(), folder=tmp_path)
     return AnnotateResult(
         annotations=annotations,
         problems=[("bad.wav", "bad.wav: <script>alert(1)</script>")],
@@ -222,7 +222,7 @@ def test_regions_lie_over_what_they_name_in_short_sounds(tmp_path):
     soundfile.write(tmp_path / "a.wav", sound, rate)
     found = read_audio(tmp_path / "a.wav", "a.wav", AudioSettings())
     place = max(rows_of(found.locations), key=lambda p: p["end"] - p["start"])
-    annotations = sounds(tmp_path)
+    annotations = replace(sounds(), folder=tmp_path)
     annotations.rows[:] = [{**annotations.rows[0], **place}]
     annotations.about["settings"] = AudioSettings().to_dict()
     picture = draw_piece(annotations, "a.wav", 0.0)
