@@ -59,6 +59,7 @@ class Options:
     formats: list[str]
     noise_share: float
     max_noise: float
+    precision: float | None
     seed: int | None
     page: bool
     names: Mapping[str, tuple[str, str]]
@@ -151,6 +152,7 @@ def create_run(
     formats: Sequence[str] | None = None,
     noise_share: float = NOISE_SHARE,
     max_noise: float = 0.5,
+    precision: float | None = None,
     seed: int | None = None,
     jobs: int = -1,
     page: bool = True,
@@ -209,6 +211,9 @@ def create_run(
         Expected share of instances that are noise, for learners that know a background.
     max_noise : float
         Instances more probably noise than this stand in the long table only.
+    precision : float or None
+        Keep the largest set of named instances of which this share is expected to be right; the others are marked in
+        the long table (``kept``) and left out of the other formats.
     seed : int or None
         Of all that is random in the learner; None leaves it as the catalogue has it.
     jobs : int
@@ -244,6 +249,7 @@ def create_run(
             search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
     elif learner or select:
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
+    _check_precision(precision, trained if trained is not None else fresh, str(model))
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
@@ -261,7 +267,7 @@ def create_run(
         labels=labels, columns=columns, model=str(model), learner=dict(learner or {}), select=select, grid=list(grid),
         folds=folds, use_known=use_known, known=None if known is None else Path(known),
         formats=formats_of(found.medium) if formats is None else check_formats(formats, found.medium),
-        noise_share=noise_share, max_noise=max_noise, seed=seed, page=page,
+        noise_share=noise_share, max_noise=max_noise, precision=precision, seed=seed, page=page,
         names={} if names is None else read_names(names),
         label_studio_root=None if label_studio_root is None else Path(label_studio_root).resolve(),
         sites=None if sites is None else _read_sites(Path(sites), found),
@@ -348,6 +354,19 @@ def _with_known_marks(material: Material, source: Source, path: Path) -> Materia
     return replace(material, known=[*material.known, *said], problems=[*material.problems, *problems])
 
 
+def _check_precision(precision: float | None, model: Any, name: str) -> None:
+    """Refuse a precision that is none, or that a model cannot promise."""
+    if precision is None:
+        return
+    if not 0.0 < precision < 1.0:
+        raise InputError(f"--precision {precision:g} is no share; give a number between 0 and 1, such as 0.95.")
+    if not bag_tags(model).probabilities:
+        raise InputError(
+            f"The model {name!r} gives no probabilities, so that it can promise no precision; leave --precision out, "
+            f"or use one that does, such as {DEFAULT_MODEL}."
+        )
+
+
 def _without_strangers(material: Material, model: Any) -> Material:
     """The material for a trained model; a set with a label that the model never saw counts as not known."""
     classes = {str(name) for name in final_step(model).classes_}
@@ -385,6 +404,7 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "identity": job.identity,
         "options": {
             "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
+            "precision": options.precision,
             "trained": job.trained is not None, "names": dict(options.names),
             "label_studio_root": None if options.label_studio_root is None else str(options.label_studio_root),
             **({} if options.sites is None else {"sites": options.sites}),

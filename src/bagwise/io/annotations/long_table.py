@@ -44,7 +44,7 @@ def write_long_parquet(annotations: Annotations, folder: Path) -> list[Path]:
         **dict.fromkeys(annotations.medium.places, arrow.int64() if annotations.medium.whole else arrow.float64()),
     }  # fmt: skip
     for key in annotations.extra:  # a table may have columns of these names itself
-        kinds[key] = arrow.bool_() if key == "checked" else arrow.string()
+        kinds[key] = arrow.bool_() if key in ("checked", "unlike", "kept") else arrow.string()
     columns = {}
     for key in annotations.columns:
         values = [row[key] for row in annotations.rows]
