@@ -181,6 +181,7 @@ def make_targets(folder: Path) -> dict[str, Target]:
     labels = [b"file,label\na,x\na,y\nb,x\n", b'file;labels\na;"x;y"\nb;x\n', b"file\tx\ty\na\t1\t0\nb\t0\t1\n"]
     targets["labels"] = Target(read_labels, ".csv", labels, TOKENS["text"])
     targets["labels-parquet"] = Target(read_labels, ".parquet", label_tables(), TOKENS["binary"], reparquet)
+    targets["labels-xlsx"] = Target(read_labels, ".xlsx", label_sheets(), TOKENS["xml"], mutate_npz)
     xml = [b'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="u">\n<label name="a"/>\n<label name="b"/></labels>']
     both = targets["parquet"].seeds + targets["parquet-nested"].seeds
     targets["parquet-parts"] = Target(read_parts, ".parquet", both, TOKENS["binary"], reparquet)
@@ -209,6 +210,27 @@ def label_tables() -> list[bytes]:
     ):
         buffer = io.BytesIO()
         pq.write_table(pa.table(columns), buffer)
+        out.append(buffer.getvalue())
+    return out
+
+
+def label_sheets() -> list[bytes]:
+    """Tables of labels as spreadsheets, in all forms; one with merged cells and a formula."""
+    import openpyxl
+
+    out = []
+    for rows in (
+        [["file", "label"], ["a", "x"], [None, "grün"], ["b", "=1+1"]],
+        [["file", "labels"], ["a", "x;y"], ["b", None]],
+        [["file", "x", "y"], ["a", 1, 0], ["b", True, False]],
+    ):
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append(row)
+        if rows[2][0] is None:
+            book.active.merge_cells("A2:A3")
+        buffer = io.BytesIO()
+        book.save(buffer)
         out.append(buffer.getvalue())
     return out
 

@@ -1,5 +1,7 @@
 """Small hand-made annotations of each medium, with names that break careless writers."""
 
+from pathlib import Path
+
 from bagwise.featurize.media import MEDIA
 from bagwise.io.annotations import Annotations
 
@@ -13,7 +15,7 @@ def finding(label, probability=0.9, runner_up="", noise=0.05, mode="transductive
     }  # fmt: skip
 
 
-def sounds(folder="."):
+def sounds(folder=None):
     """Three recordings, the second silent; a formula, a tab and letters outside of ASCII among the names."""
     place = {"start": 0.5, "end": 1.25, "low": 2000.0, "high": 3500.5}
     rows = [
@@ -29,8 +31,9 @@ def sounds(folder="."):
         {"file": "sub/c.wav", "seconds": 10.0, "rate": 16000, "channels": 1},
     ]
     return Annotations(
-        MEDIA["audio"], rows, files, ["=1+1", "Zaunkönig", "tab\there"], {**ABOUT, "medium": "audio"}, folder, 0.5
-    )
+        MEDIA["audio"], rows, files, ["=1+1", "Zaunkönig", "tab\there"], {**ABOUT, "medium": "audio"},
+        Path("recordings"), 0.5,
+    )  # fmt: skip
 
 
 def pictures(folder="."):

@@ -20,7 +20,7 @@ from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.palette import N_COLOURS, nearest_colour
 from bagwise.featurize.pictures import Picture, as_png, outline_region
 from bagwise.featurize.settings import Settings
-from bagwise.featurize.stages import draw_image_stages
+from bagwise.featurize.stages import draw_image_stages, numbered_picture
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 REGIONS = ("slic", "mask", "coco", "patches")
@@ -202,7 +202,7 @@ def draw_stages(path: Path, folder: Path, settings: ImageSettings, start: float,
     image = read_image(path)
     labels = find_regions(path, path.name, image, settings)
     n = int(labels.max(initial=0))
-    target = folder / f"{path.stem}.stages.png"
+    target = numbered_picture(folder, path.stem)
     draw_image_stages(image, labels, [str(i + 1) for i in range(n)], path.name, target)
     yield f"{path.name}: {image.shape[1]} x {image.shape[0]} points, {n} regions"
     yield f"wrote {target}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,22 @@ def _columns_in_words(row: Row) -> str:
     return f"instance {row['instance']} of {row['bag']}"
 
 
+@dataclass(frozen=True)
+class Parts:
+    """How a long file is read in parts, each of which can be kept as soon as it is done.
+
+    Attributes
+    ----------
+    cut : function of path and settings that gives first and last second of each part, one where the file is short
+    read : function of path, part and settings that gives what is found in a part
+    join : function of path, name, what was found in all parts, and settings that gives the `FileBags` of the file
+    """
+
+    cut: Callable[[Path, Any], list[tuple[float, float]]]
+    read: Callable[[Path, tuple[float, float], Any], FileBags]
+    join: Callable[[Path, str, Sequence[FileBags], Any], FileBags]
+
+
 @dataclass(frozen=True, repr=False)
 class Medium:
     """All facts of a medium; whoever handles media asks this and nothing else.
@@ -56,7 +72,11 @@ class Medium:
         How to label less at a time, so that labels can be told apart.
     extensions : tuple of str
         Endings of its files, in lower case with the dot.
+    unreadable : mapping
+        Endings of files that are of this medium but cannot be read, and why and what to do.
     read : function of path, name and settings that gives the `FileBags` of a file; None where there are no files
+    parts : Parts or None
+        How long files are read in parts, where they may take long.
     belongs : function of path and settings
         Whether a file with a fitting ending is one of the media itself.
     feature_names : function of the files and settings
@@ -91,7 +111,9 @@ class Medium:
     bags: str = "bags"
     finer: str = "label smaller bags"
     extensions: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[Path, str, Any], FileBags] | None = None
+    parts: Parts | None = None
     belongs: Callable[[Path, Any], bool] = _every_file
     feature_names: Callable[[Sequence[FileBags], Any], list[str]] = common_feature_names
     features: Callable[[Sequence[FileBags], Sequence[str]], Any] = stack_features

@@ -117,7 +117,9 @@ def choose_terms(files: Sequence[FileBags], keep: float) -> list[str]:
     """The share of the terms that occur in most documents, in alphabetical order; ties go to the first letters."""
     documents: Counter[str] = Counter(term for file in files for term in file.feature_names or [])
     if not documents:
-        raise InputError("There are no terms in any document; check the files, or pass stop_words='none'.")
+        raise InputError(
+            "There are no terms in any document; check the files, or keep all words (--medium-set stop_words=none)."
+        )
     size = max(1, math.ceil(keep * len(documents)))
     if size < min(FEW_TERMS, len(documents)):
         warnings.warn(

@@ -11,6 +11,7 @@ from bagwise.dataset import rows_of
 from bagwise.exceptions import InputError
 from bagwise.io.annotations import Annotations, check_formats, formats_of, read_marks
 from bagwise.io.annotations.compare import compare_marks
+from bagwise.io.annotations.names import read_names
 from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step
 from bagwise.report.page import check_page_can_be_made
@@ -23,6 +24,7 @@ from bagwise.workflow.fit import fit_told, select_setting
 from bagwise.workflow.learner import DEFAULT_MODEL, RECIPE, about_model, load_trained, make_learner
 from bagwise.workflow.manifest import STATE, UNFINISHED, lock_run, start_run, unlock_run, write_manifest
 from bagwise.workflow.material import (
+    TABLE,
     Material,
     Source,
     find_source,
@@ -32,6 +34,7 @@ from bagwise.workflow.material import (
     write_told,
 )
 from bagwise.workflow.remarks import label_remarks
+from bagwise.workflow.selections import MIN_CONFIDENCE
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
 from bagwise.workflow.version import Version
@@ -58,6 +61,8 @@ class Options:
     precision: float | None
     seed: int | None
     page: bool
+    names: Mapping[str, tuple[str, str]]
+    label_studio_root: Path | None
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,8 @@ def create_run(
     columns: tuple[str, str] | None = None,
     separator: str | None = None,
     fold_case: bool = False,
+    sheet: str | None = None,
+    min_confidence: float = MIN_CONFIDENCE,
     model: str | Path = DEFAULT_MODEL,
     learner: Mapping[str, Any] | None = None,
     select: str | None = None,
@@ -147,6 +154,8 @@ def create_run(
     seed: int | None = None,
     jobs: int = -1,
     page: bool = True,
+    names: str | Path | None = None,
+    label_studio_root: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
@@ -162,14 +171,19 @@ def create_run(
         Folder for the results. If it holds the same run, unfinished or not, what is done is not done again; corrections
         that were made in it stay.
     labels : path or None
-        Table of the labels of files or bags, in any form of `read_labels`. What has no row is annotated by the model
-        alone. None with a trained model, or where a file of bags holds its labels itself.
+        Table of the labels of files or bags, in any form of `read_labels`; or selection tables of Raven or results of
+        BirdNET, one file or a folder of them. What has no row is annotated by the model alone. None with a trained
+        model, or where a file of bags holds its labels itself.
     columns : (str, str) or None
         Headings of the columns of the table that hold file and label, where there are others too.
     separator : str or None
         What is between several labels in one cell of the table; None finds it out.
     fold_case : bool
         Whether labels that differ in case or blanks only are one.
+    sheet : str or None
+        The sheet of a spreadsheet that holds the labels; None takes the one that holds a table.
+    min_confidence : float
+        Detections of BirdNET that are less sure are not used.
     model : str or path
         Name in the catalogue, to be trained; "auto" to choose one (`bagwise.workflow.choose`); or a model file that an
         earlier run wrote.
@@ -203,6 +217,10 @@ def create_run(
         Processes that read files; -1 for all cores.
     page : bool
         Whether to write ``report.html``.
+    names : path or None
+        Table of the scientific names of labels, for ``birdnet.csv``.
+    label_studio_root : path or None
+        Folder from which Label Studio serves files, so that its tasks show and play them.
     overwrite : bool
         Whether another run in `out` may be replaced.
     progress : callable or None
@@ -218,6 +236,7 @@ def create_run(
     trained = load_trained(model)
     recipe = None if trained is None else getattr(trained, RECIPE)
     labels = None if labels is None else Path(labels)
+    fresh = None
     if trained is None and str(model) == AUTO:
         refuse_settings(learner or {}, select)
     elif trained is None:
@@ -226,12 +245,15 @@ def create_run(
             search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
     elif learner or select:
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
-    _check_precision(precision, trained if trained is not None else fresh, str(model))
+    _check_precision(precision, fresh if trained is None else trained, str(model))
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
-        raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
-    table = read_label_table(labels, columns, separator, fold_case)
-    exclude = [Path(path) for path in (out, labels, known) if path is not None]
+        raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
+    table = read_label_table(
+        labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
+    )
+    told = [path for path in (labels, known) if path is not None and not _holds(Path(path), source)]
+    exclude = [Path(path) for path in (out, *told)]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
     )  # fmt: skip
@@ -242,13 +264,16 @@ def create_run(
         folds=folds, use_known=use_known, known=None if known is None else Path(known),
         formats=formats_of(found.medium) if formats is None else check_formats(formats, found.medium),
         noise_share=noise_share, max_noise=max_noise, precision=precision, seed=seed, page=page,
+        names={} if names is None else read_names(names),
+        label_studio_root=None if label_studio_root is None else Path(label_studio_root).resolve(),
     )  # fmt: skip
+    _check_options(options, source)
     lock = lock_run(out)
     try:
         job = Job(make, out, found, options, trained, lock, jobs, step, say or (lambda text: None))
         old = start_run(out, job.identity, overwrite)
-        material = read_material(found, out, table, labels, jobs, step)
-        if not use_known:
+        material = _with_raven_remark(read_material(found, out, table, jobs, step), options.formats)
+        if found.medium.name == TABLE and not use_known:
             material = replace(material, known=[])
         if options.known is not None:
             material = _with_known_marks(material, found, options.known)
@@ -261,11 +286,41 @@ def create_run(
         raise
 
 
+def _holds(folder: Path, other: Path) -> bool:
+    """Whether a path lies in a folder, or is it: tables may lie beside the recordings."""
+    return other.resolve().is_relative_to(folder.resolve())
+
+
 def _check_places(source: Path, out: Path, model: Path | None) -> None:
     """Refuse results in a folder that holds the media or the model, which a later run would replace or leave out."""
     for path, what in ((source, "The media"), (model, "The model")):
-        if path is not None and path.resolve().is_relative_to(out.resolve()):
+        if path is not None and _holds(out, path):
             raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
+
+
+def _check_options(options: Options, source: Path) -> None:
+    """Refuse options of formats that are not written, and a folder of Label Studio that does not hold the media."""
+    root = options.label_studio_root
+    for given, option, name in ((options.names, "--names", "birdnet"), (root, "--label-studio-root", "label-studio")):
+        if given and name not in options.formats:
+            raise InputError(f"{option} is for the format {name}, which is not written; leave it out, or add {name}.")
+    if root is not None and not _holds(root, source):
+        raise InputError(
+            f"{source} does not lie in {root}, from which Label Studio serves files; give a folder above it "
+            "(--label-studio-root)."
+        )
+
+
+def _with_raven_remark(material: Material, formats: Sequence[str]) -> Material:
+    """Say what times of all recordings opened as one sound cannot count."""
+    unknown = [file["file"] for file in material.unread if file["seconds"] is None]
+    if not unknown or "raven" not in formats:
+        return material
+    text = (
+        f"{len(unknown)} file(s) that could not be read, such as {unknown[0]}, have no known length; leave them out "
+        "when you open all recordings as one sound in Raven (raven/all.selections.txt)."
+    )
+    return replace(material, problems=[*material.problems, ("raven", text)])
 
 
 def _with_known_marks(material: Material, source: Source, path: Path) -> Material:
@@ -282,16 +337,16 @@ def _with_known_marks(material: Material, source: Source, path: Path) -> Materia
         medium=source.medium, rows=rows, files=material.files, classes=[], folder=source.folder, max_noise=1.0
     )
     said, problems = compare_marks(annotations, read_marks(path, annotations))
-    return replace(material, known=said, problems=[*material.problems, *problems])
+    return replace(material, known=[*material.known, *said], problems=[*material.problems, *problems])
 
 
 def _check_precision(precision: float | None, model: Any, name: str) -> None:
-    """Refuse a precision that is none, or that a model cannot promise."""
+    """Refuse a precision that is none, or that a model cannot promise; None is a model that is not chosen yet."""
     if precision is None:
         return
     if not 0.0 < precision < 1.0:
         raise InputError(f"--precision {precision:g} is no share; give a number between 0 and 1, such as 0.95.")
-    if not bag_tags(model).probabilities:
+    if model is not None and not bag_tags(model).probabilities:
         raise InputError(
             f"The model {name!r} gives no probabilities, so that it can promise no precision; leave --precision out, "
             f"or use one that does, such as {DEFAULT_MODEL}."
@@ -308,7 +363,8 @@ def _without_strangers(material: Material, model: Any) -> Material:
         if labels
     ]
     sets = {bag: labels for bag, labels in material.sets.items() if not strange[bag]}
-    return replace(material, sets=sets, problems=[*material.problems, *problems])
+    known = [told for told in material.known if told[2] in {"", *classes}]
+    return replace(material, sets=sets, known=known, problems=[*material.problems, *problems])
 
 
 def _outdate_corrections(out: Path, material: Material) -> None:
@@ -334,7 +390,8 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "identity": job.identity,
         "options": {
             "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
-            "precision": options.precision, "trained": job.trained is not None,
+            "precision": options.precision, "trained": job.trained is not None, "names": dict(options.names),
+            "label_studio_root": None if options.label_studio_root is None else str(options.label_studio_root),
         },
         "fitted": key,
         "outputs": [] if old is None else old.get("outputs", []),
@@ -365,6 +422,7 @@ def _first_fit(job: Job, manifest: dict[str, Any], material: Material) -> Any:
             manifest["choice"] = job.choose(material, told)
             name = manifest["choice"]["model"]
         model = job.make_learner(name, material)
+        _check_precision(job.options.precision, model, name)
         if job.options.select is not None:
             manifest["selected"] = job.select(model, told)
         problems = fit_told(

@@ -58,7 +58,7 @@ def fit_dataset(
     if dataset.Y is None:
         raise InputError(
             f"Data set {dataset.name!r} carries no bag labels, so nothing can be learned from it; give them in a table "
-            "(--labels, in Python labels_from)."
+            "(--labels)."
         )
     final, tags = final_step(model), bag_tags(model)
     wanted = use_known or tags.needs_instance_labels

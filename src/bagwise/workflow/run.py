@@ -288,7 +288,7 @@ class Run:
 
     def result(self) -> AnnotateResult:
         """Annotations and all that the page and the command line tell of them."""
-        told, found = self.told(), self.found()
+        told, found, options = self.told(), self.found(), self.manifest["options"]
         unexplained = unexplained_labels(told, found)
         annotations = Annotations(
             medium=self.medium,
@@ -297,8 +297,11 @@ class Run:
             classes=[str(name) for name in found.classes],
             about=self.manifest["about"],
             folder=self.folder,
-            max_noise=self.manifest["options"]["max_noise"],
+            max_noise=options["max_noise"],
             extra=(*(() if found.unlike is None else (UNLIKE,)), *(() if self.precision is None else (KEPT,))),
+            unread=self.material.unread,
+            names={label: (pair[0], pair[1]) for label, pair in options.get("names", {}).items()},
+            served_from=Path(options["label_studio_root"]) if options.get("label_studio_root") else None,
         )
         problems, learned = self.problems, not self.manifest["options"]["trained"] or self.version > 0
         return AnnotateResult(

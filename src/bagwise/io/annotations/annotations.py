@@ -59,6 +59,12 @@ class Annotations(Generic[MediumT_co]):
     extra : tuple of str
         Further columns of the rows that the long table has: ``unlike`` (whether it is unlike anything in training),
         ``kept`` (whether it is in the set of which a precision is promised), ``checked`` and ``by`` after a review.
+    unread : list of dict
+        The files that could not be read: file, and seconds where they are known, else None.
+    names : dict
+        Label to scientific and common name.
+    served_from : path or None
+        The folder from which Label Studio serves files.
     """
 
     medium: MediumT_co
@@ -69,6 +75,9 @@ class Annotations(Generic[MediumT_co]):
     folder: Path = field(default_factory=Path)
     max_noise: float = 1.0
     extra: tuple[str, ...] = ()
+    unread: list[dict[str, Any]] = field(default_factory=list)
+    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    served_from: Path | None = None
 
     @property
     def columns(self) -> list[str]:
