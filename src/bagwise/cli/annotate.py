@@ -57,6 +57,10 @@ N_OF_A_KIND = 10  # problems that are printed
     help="What is more probably noise stands in the long table only.",
 )  # fmt: skip
 @click.option(
+    "--sites", type=any_path(),
+    help="Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.",
+)  # fmt: skip
+@click.option(
     "--precision", type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Keep the instances of which this share is expected to be right, such as 0.95; the others are marked.",
 )  # fmt: skip
@@ -74,6 +78,7 @@ def annotate(
     select: str | None, grid: str | None, folds: int, medium: str | None, window: float | None,
     medium_settings: tuple[str, ...], formats: tuple[str, ...], names: Path | None, label_studio_root: Path | None,
     use_known: bool, known: Path | None, noise_share: float, max_noise: float, precision: float | None,
+    sites: Path | None,
     seed: int | None, jobs: int, no_page: bool, overwrite: bool, bag: str | None, features: str | None,
     read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
@@ -99,8 +104,8 @@ def annotate(
             min_confidence=min_confidence, model=model, learner=parse_pairs(settings), select=select,
             grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
             use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
-            max_noise=max_noise, precision=precision, seed=seed, jobs=jobs, page=not no_page, names=names,
-            label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
+            max_noise=max_noise, precision=precision, sites=sites, seed=seed, jobs=jobs, page=not no_page,
+            names=names, label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
             say=print_remark,
         ) as run,
     ):  # fmt: skip

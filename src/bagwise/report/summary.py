@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from bagwise.featurize.stages import COLOURS
+from bagwise.report.field import summarize_field
+from bagwise.report.file_rows import file_rows
 from bagwise.report.result import AnnotateResult
 from bagwise.report.trust import summarize_trust
 
@@ -21,8 +23,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     -------
     dict
         ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict for each class), ``least_sure``
-        (rows, the least sure first), ``problems``, ``unexplained``, ``doubtful``, ``trust``, ``remarks``, ``choice``,
-        ``form``.
+        (rows, the least sure first), ``files`` (see `file_rows`), ``n_files``, ``field`` (see `summarize_field`),
+        ``problems``, ``unexplained``, ``doubtful``, ``trust``, ``remarks``, ``choice``, ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -51,6 +53,9 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
             (row for row in shown if row["probability"] is not None),
             key=lambda row: (row["probability"], row.get("file", ""), str(row["bag"]), row["instance"]),
         )[:N_LEAST_SURE],
+        "files": file_rows(annotations),
+        "n_files": len(annotations.files) if annotations.medium.places else 0,
+        "field": summarize_field(annotations),
         "problems": result.problems,
         "unexplained": result.unexplained,
         "doubtful": result.doubtful,

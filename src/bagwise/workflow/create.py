@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from bagwise.workflow.material import (
 )
 from bagwise.workflow.remarks import label_remarks
 from bagwise.workflow.selections import MIN_CONFIDENCE
+from bagwise.workflow.sites import check_sites, read_sites
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
 from bagwise.workflow.version import Version
@@ -63,6 +64,7 @@ class Options:
     page: bool
     names: Mapping[str, tuple[str, str]]
     label_studio_root: Path | None
+    sites: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def create_run(
     page: bool = True,
     names: str | Path | None = None,
     label_studio_root: str | Path | None = None,
+    sites: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
@@ -221,6 +224,8 @@ def create_run(
         Table of the scientific names of labels, for ``birdnet.csv``.
     label_studio_root : path or None
         Folder from which Label Studio serves files, so that its tasks show and play them.
+    sites : path or None
+        Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.
     overwrite : bool
         Whether another run in `out` may be replaced.
     progress : callable or None
@@ -252,7 +257,7 @@ def create_run(
     table = read_label_table(
         labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
     )
-    told = [path for path in (labels, known) if path is not None and not _holds(Path(path), source)]
+    told = [path for path in (labels, known, sites) if path is not None and not _holds(Path(path), source)]
     exclude = [Path(path) for path in (out, *told)]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
@@ -266,6 +271,7 @@ def create_run(
         noise_share=noise_share, max_noise=max_noise, precision=precision, seed=seed, page=page,
         names={} if names is None else read_names(names),
         label_studio_root=None if label_studio_root is None else Path(label_studio_root).resolve(),
+        sites=None if sites is None else _read_sites(Path(sites), found),
     )  # fmt: skip
     _check_options(options, source)
     lock = lock_run(out)
@@ -321,6 +327,15 @@ def _with_raven_remark(material: Material, formats: Sequence[str]) -> Material:
         "when you open all recordings as one sound in Raven (raven/all.selections.txt)."
     )
     return replace(material, problems=[*material.problems, ("raven", text)])
+
+
+def _read_sites(path: Path, source: Source) -> dict[str, Any]:
+    """The table of sites, as it is kept in the manifest: a refit needs it again."""
+    if source.medium.name == TABLE:
+        raise InputError(f"{source.path} is a file of bags, which no site belongs to; leave --sites out.")
+    sites = read_sites(path)
+    check_sites(sites, source.names, path)
+    return {"table": str(path), "sites": [asdict(site) for site in sites]}
 
 
 def _with_known_marks(material: Material, source: Source, path: Path) -> Material:
@@ -390,8 +405,10 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "identity": job.identity,
         "options": {
             "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
-            "precision": options.precision, "trained": job.trained is not None, "names": dict(options.names),
+            "precision": options.precision,
+            "trained": job.trained is not None, "names": dict(options.names),
             "label_studio_root": None if options.label_studio_root is None else str(options.label_studio_root),
+            **({} if options.sites is None else {"sites": options.sites}),
         },
         "fitted": key,
         "outputs": [] if old is None else old.get("outputs", []),

@@ -23,6 +23,7 @@ from bagwise.io.annotations import Annotations, check_formats, read_marks, write
 from bagwise.io.annotations.compare import compare_marks
 from bagwise.io.files import atomic_write
 from bagwise.pipeline import bag_tags, final_step
+from bagwise.report.field import write_field_tables
 from bagwise.report.page import write_page
 from bagwise.report.result import AnnotateResult, Problem
 from bagwise.report.trust import Trust
@@ -70,6 +71,7 @@ from bagwise.workflow.manifest import (
 )
 from bagwise.workflow.material import TABLE, Material, Source, read_told, reopen_material
 from bagwise.workflow.remarks import hard_labels, label_remarks
+from bagwise.workflow.sites import Site, in_field, site_problems
 from bagwise.workflow.told import Told, join_told, put_together
 from bagwise.workflow.unexplained import never_given, unexplained_labels
 from bagwise.workflow.version import MODEL_FILE, Version, forget_versions, read_version, version_folder, write_version
@@ -231,7 +233,17 @@ class Run:
     def problems(self) -> list[Problem]:
         """Files, rows, labels and corrections that could not be used or that look wrong: name and message."""
         moved = [] if self.media.exists() else [(str(self.media), _moved(self.media))]
-        return [*moved, *self.material.problems, *self._current().problems, *self._corrections()[1]]
+        own = [*self.material.problems, *self._current().problems, *self._corrections()[1]]
+        table = self._sites
+        if table is not None:
+            names = [file["file"] for file in self.material.files]
+            own += site_problems([Site(**site) for site in table["sites"]], names, table["table"])
+        return [*moved, *own]
+
+    @property
+    def _sites(self) -> dict[str, Any] | None:
+        """The table of sites that the run was made with: its path, and what stood in it."""
+        return self.manifest["options"].get("sites")
 
     def annotations(self) -> list[dict[str, Any]]:
         """What is known of every instance: one dict each, with the stable key "bag" and "instance".
@@ -290,7 +302,7 @@ class Run:
         """Annotations and all that the page and the command line tell of them."""
         told, found, options = self.told(), self.found(), self.manifest["options"]
         unexplained = unexplained_labels(told, found)
-        annotations = Annotations(
+        plain = Annotations(
             medium=self.medium,
             rows=self.annotations(),
             files=self.material.files,
@@ -303,6 +315,7 @@ class Run:
             names={label: (pair[0], pair[1]) for label, pair in options.get("names", {}).items()},
             served_from=Path(options["label_studio_root"]) if options.get("label_studio_root") else None,
         )
+        annotations = in_field(plain, () if self._sites is None else self._sites["sites"])
         problems, learned = self.problems, not self.manifest["options"]["trained"] or self.version > 0
         return AnnotateResult(
             annotations=annotations,
@@ -569,6 +582,7 @@ class Run:
         names = options["formats"] if formats is None else check_formats(formats, self.medium)
         result = self.result()
         outputs, problems = self._write_formats(result.annotations, names)
+        outputs += write_field_tables(result.annotations, self.path)
         model = load(version_folder(self.path, self.version) / MODEL_FILE)
         result = replace(
             result, problems=result.problems + problems, doubtful=doubtful_labels(model, self.told(), N_DOUBTFUL),
@@ -579,8 +593,7 @@ class Run:
                 file.write((version_folder(self.path, self.version) / MODEL_FILE).read_bytes())
             outputs.append(self.path / MODEL_FILE)
         if options["page"] if page is None else page:
-            write_page(result, self.path / PAGE, progress or (lambda what, done, total: None))
-            outputs.append(self.path / PAGE)
+            outputs += write_page(result, self.path / PAGE, progress or (lambda what, done, total: None))
         annotations = result.annotations
         self.manifest = {
             **self.manifest,

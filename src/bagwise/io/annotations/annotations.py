@@ -58,7 +58,8 @@ class Annotations(Generic[MediumT_co]):
         Instances more probably noise than this stand in the long table only.
     extra : tuple of str
         Further columns of the rows that the long table has: ``unlike`` (whether it is unlike anything in training),
-        ``kept`` (whether it is in the set of which a precision is promised), ``checked`` and ``by`` after a review.
+        ``kept`` (whether it is in the set of which a precision is promised), ``site`` and ``time`` of field recordings,
+        ``checked`` and ``by`` after a review.
     unread : list of dict
         The files that could not be read: file, and seconds where they are known, else None.
     names : dict
