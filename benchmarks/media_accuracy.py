@@ -14,7 +14,7 @@ from bagwise.catalog import make_model
 from bagwise.dataset import BagDataset, rows_of
 from bagwise.datasets import load_npz
 from bagwise.exceptions import InfeasibleBagWarning
-from bagwise.featurize import AudioSettings, ImageSettings, featurize_audio, featurize_images
+from bagwise.featurize import ImageSettings, featurize_audio, featurize_images
 from bagwise.featurize.image_file import read_mask
 from bagwise.featurize.image_regions import mask_regions
 from bagwise.featurize.matching import covered_share, union_length
@@ -25,6 +25,7 @@ from benchmarks.soundscapes import cosmos_events, with_events
 
 MODELS = ("most-frequent", "ored-background", "ored", "sim-softmax", "clpl", "lr-supervised")
 TOLD = "lr-supervised"  # learns from the truth about every instance: what a linear model can reach at all
+BIRDS = "cosmos_birds_audio"
 ASKED_CORRELATION = 0.9
 
 
@@ -35,7 +36,7 @@ def main(quick: bool = False) -> list[Record]:
         return []
     models = (*MODELS[:2], TOLD) if quick else MODELS
     records: list[Record] = []
-    for name, measure in (("cosmos_birds_audio", _birds), ("msrc_v2_images", _pictures)):
+    for name, measure in ((BIRDS, _birds), ("msrc_v2_images", _pictures)):
         if (folder / name).is_dir():
             records += measure(folder, models)
         else:
@@ -48,13 +49,11 @@ def main(quick: bool = False) -> list[Record]:
 
 def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     """35 clips of ten seconds; events are marked in time only."""
-    folder = folder / "cosmos_birds_audio"
+    folder = folder / BIRDS
     events = cosmos_events(folder)
-    files = sorted(folder.glob("*.wav"))
-    found = featurize_audio(files)
+    found = featurize_audio(sorted(folder.glob("*.wav")))
     assert found.locations is not None
     records = _segmentation(rows_of(found.locations), events)
-    show("The same by the window of a bag, percent of time", [_by_window(files, events, w) for w in (1, 3, 10, 60)])
     dataset, alone = _with_truth(found, events)
     rows = _transductive(dataset, models)
     inside = [np.mean(_labels(dataset)[alone] == guess[alone]) for guess in (row.pop("labels") for row in rows)]
@@ -69,19 +68,13 @@ def _birds(folder: Path, models: tuple[str, ...]) -> list[Record]:
     ]
 
 
-def _by_window(files: list[Path], events: list[dict[str, Any]], window: float) -> Record:
-    locations = featurize_audio(files, AudioSettings(window=window)).locations
-    assert locations is not None
-    return {"window s": window, **_covered(rows_of(locations), events)}
-
-
 def _segmentation(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> list[Record]:
-    row = _covered(locations, events)
+    row = covered(locations, events)
     show("Segments beside the events that people marked", [row])
     return [row]
 
 
-def _covered(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> Record:
+def covered(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> Record:
     """Segments beside the events that people marked."""
     overlap = segments = marked = 0.0
     for name in sorted({event["file"] for event in events}):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 
 import numpy as np
@@ -198,7 +199,7 @@ def test_pictures(tmp_path):
     assert page.count("<polygon") == 18
     drawn = run("inspect", folder / "0.png", "--out", tmp_path / "stages", "--medium-set", "regions=mask")
     assert "60 x 40 points, 2 regions" in drawn.output
-    assert (tmp_path / "stages" / "0.stages.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "stages" / "001-0.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_masks_beside_pictures_are_no_pictures(tmp_path):
@@ -317,13 +318,20 @@ def test_series_of_other_channels_are_named_and_the_rest_is_done(tmp_path):
     assert {row["file"] for row in read_csv(tmp_path / "run-new" / "annotations.csv")} == {"right.csv"}
 
 
-def test_inspect_draws_the_pieces_asked_for(tmp_path):
+def test_inspect_draws_the_pieces_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     rng = np.random.default_rng(0)
     path = tmp_path / "a.wav"
     soundfile.write(path, 0.1 * rng.normal(size=16_000 * 5), 16_000)
     result = run("inspect", path, "--medium-set", "window=2", "--start", 2, "--pieces", 2)
     assert result.exit_code == 0, result.output
-    assert sorted(p.name for p in tmp_path.glob("*.png")) == ["a@2.stages.png", "a@4.stages.png"]
+    drawn = tmp_path / "here" / "inspect-a"
+    assert sorted(p.name for p in drawn.iterdir()) == ["001-a@2.png", "002-a@4.png"]
+    assert result.output.endswith(f"2 picture(s) in inspect-a{os.sep}\n")
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["a.wav"]  # nothing beside the recording
+    run("inspect", path, "--medium-set", "threshold=6")  # with other settings: one more, none replaced
+    assert sorted(p.name for p in drawn.iterdir()) == ["001-a@2.png", "002-a@4.png", "003-a@0.png"]
     for arguments, message in (
         ((path, "--start", 9), "5.00 s long"),
         ((tmp_path / "no.wav",), "no such file"),
@@ -337,13 +345,33 @@ def test_inspect_draws_the_pieces_asked_for(tmp_path):
         failed = run("inspect", *arguments)
         assert failed.exit_code == 1
         assert message in failed.output
+    run("inspect", path, "--start", 9, "--out", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
-def test_inspect_draws_very_short_sounds(tmp_path):
+def test_pictures_that_inspect_drew_do_not_change_the_medium(scene, tmp_path, monkeypatch):
+    made, folder = scene
+    made.write(tmp_path)
+    monkeypatch.chdir(tmp_path / "recordings")
+    for name in made.names:
+        assert run("inspect", name, "--pieces", 2, "--medium-set", "window=3").exit_code == 0
+        run("inspect", name, "--out", ".")  # beside the recordings
+    assert len(list((tmp_path / "recordings").rglob("*.png"))) == 3 * len(made.names)
+    result = run(
+        "annotate", ".", "--labels", folder / "labels.csv", "--out", tmp_path / "run", "--jobs", 1, "--no-page",
+        "--format", "csv",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("6 files, ")
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]["medium"] == "audio"
+
+
+def test_inspect_draws_very_short_sounds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     soundfile.write(tmp_path / "short.wav", np.full(50, 0.1), 16_000)
     result = run("inspect", tmp_path / "short.wav")  # warnings are errors here
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "short@0.stages.png").exists()
+    assert (tmp_path / "inspect-short" / "001-short@0.png").exists()
 
 
 def test_demo_names_the_singers(tmp_path):

@@ -1,10 +1,15 @@
 """Tables of labels as spreadsheets make them: each read right, or refused with its row and the cure."""
 
+import csv
+import datetime
+import io
+import zipfile
 from pathlib import Path
 
+import openpyxl
 import pytest
 
-from bagwise.exceptions import FormatError, InputError
+from bagwise.exceptions import FormatError, InputError, MemoryLimitError
 from bagwise.io.labels import read_labels
 
 FILES = [f"{letter}.wav" for letter in "abcdefgh"]
@@ -74,6 +79,13 @@ REFUSED = {
     "no heading over columns": ("a.wav,0,1\nb.wav,1,0\n", "row 1: the first row holds 0 and 1"),
     "a short row": ("file,wren,owl\na.wav,1\n", "row 2: there are 2 cells but row 1 has 3"),
     "one column": ("file\na.wav\n", "row 1: there is one column"),
+    "a name twice": ("file,labels\na.wav,wren;owl\na.wav,robin\n",
+                     r"row 3: the name 'a.wav' stands on row 2 already, but row 2 lists .*one row a name"),
+    "a column twice": ("file,wren,wren\na.wav,1,0\n", "row 1: two columns are named 'wren'; remove one of them"),
+    "a column without a name": ("file,wren,\na.wav,1,0\n", "row 1: column 3 has no name; write the name of its label"),
+    "a heading alone": ("file,label\n", "there is a heading but no row below it; add a row for each bag"),
+    "a quote that is open": ('file,label\na.wav,"wren\n', "check the quotes of this row"),
+    "nothing": ("\n \n", "is empty"),
     "no file": ("file,label\n,wren\n", "row 2: the name of the bag is missing"),
 }  # fmt: skip
 
@@ -127,3 +139,168 @@ def test_a_separator_that_is_none(tmp_path):
         with pytest.raises(InputError, match="expected one character that is no letter"):
             read_labels(Path(tmp_path / "labels.csv"), list_mark=mark)
     assert read_labels(tmp_path / "labels.csv", list_mark="blank").label_sets == [["x"]]
+
+
+def to_xlsx(path, rows, sheet="labels", **others):
+    """A spreadsheet with a sheet of these rows, and others by name."""
+    book = openpyxl.Workbook()
+    book.active.title = sheet
+    for name, content in {sheet: rows, **others}.items():
+        page = book[name] if name in book.sheetnames else book.create_sheet(name)
+        for row in content:
+            page.append(row)
+    book.save(path)
+    return book
+
+
+def typed(cell):
+    """As a spreadsheet takes a cell that is typed: numbers become numbers, TRUE becomes a truth value."""
+    if cell in ("TRUE", "FALSE"):
+        return cell == "TRUE"
+    try:
+        return float(cell)
+    except ValueError:
+        return cell or None
+
+
+@pytest.mark.parametrize("name", READ)
+def test_spreadsheets_are_read_as_the_same_table_in_text(tmp_path, name):
+    text, truth = READ[name]
+    separator = next((mark for mark in ("\t", ";") if mark in text.splitlines()[0]), ",")
+    rows = list(csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=separator))
+    to_xlsx(tmp_path / "labels.xlsx", [list(map(typed, row)) for row in rows])
+    table = read_labels(tmp_path / "labels.xlsx")
+    assert {n: set(s) for n, s in zip(table.names, table.label_sets, strict=True)} == truth, table.form
+    assert "from the sheet 'labels'" in table.form
+
+
+def test_what_only_spreadsheets_hold(tmp_path):
+    path = tmp_path / "labels.xlsx"
+    rows = [["file", "label"], ["a.wav", "wren"], [None, "robin"], ["b.wav", 7], ["c.wav", 7.0], [3, "wren"]]
+    book = to_xlsx(path, [[None] * 3, *([None, *row] for row in rows), [None, "=4", "=1+1"]])
+    page = book.active
+    page.merge_cells("B3:B4")  # one file, two labels
+    page["B7"].number_format = "0000"
+    for cell in ("B8", "C8"):
+        page[cell].data_type, page[cell].quotePrefix = "s", True  # text that looks like a formula
+    book.save(path)
+    table = read_labels(path)
+    assert dict(zip(table.names, table.label_sets, strict=True)) == {
+        "a.wav": ["wren", "robin"], "b.wav": ["7"], "c.wav": ["7"], "0003": ["wren"], "=4": ["=1+1"]
+    }  # fmt: skip
+    assert table.rows == [3, 5, 6, 7, 8]
+
+
+def edit_member(path, name, old, new):
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    assert old in members[name]
+    members[name] = members[name].replace(old, new)
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+
+
+def test_a_stray_cell_at_the_end_of_the_sheet_costs_nothing(tmp_path):
+    path = tmp_path / "labels.xlsx"
+    book = to_xlsx(path, [["file", "label"], ["a.wav", "wren"], [None, "owl"]])
+    page = book.active
+    page["XFD1048576"].number_format = "0.00"  # somebody touched it; it holds nothing
+    page.merge_cells("A2:A3")
+    book.save(path)
+    edit_member(path, "xl/worksheets/sheet1.xml", b'ref="A2:A3"', b'ref="A2:A1048576"')
+    assert read_labels(path).label_sets == [["wren", "owl"]]
+    edit_member(path, "xl/worksheets/sheet1.xml", b'ref="A2:A1048576"', b'ref="A2:XFD1048576"')
+    with pytest.raises(FormatError, match="row 2: cells of this row are merged over several columns"):
+        read_labels(path)
+    edit_member(path, "xl/worksheets/sheet1.xml", b'<row r="3"', b'<row r="999999999999"')
+    edit_member(path, "xl/worksheets/sheet1.xml", b'ref="A2:XFD1048576"', b'ref="A2:A3"')
+    assert read_labels(path).label_sets == [["wren"]]  # that row is in no spreadsheet
+    page["XFD1048576"] = "x"
+    page.unmerge_cells("A2:A3")
+    book.save(path)
+    with pytest.raises(FormatError, match="row 1: beside file and label there are the columns"):
+        read_labels(path)
+
+
+def test_spreadsheets_without_a_heading(tmp_path):
+    to_xlsx(tmp_path / "labels.xlsx", [["a.wav", "wren"], ["b.wav", "owl"]])
+    table = read_labels(tmp_path / "labels.xlsx")
+    assert (table.names, table.rows) == (["a.wav", "b.wav"], [1, 2])
+
+
+CELLS = {
+    "a date": (
+        [["file", "label"], ["a.wav", datetime.datetime(2024, 5, 1)]],
+        r"row 2: the cell B2 holds a date or time \(2024-05-01 00:00:00\); write it as text, with an apost",
+    ),
+    "a time": ([["file", "label"], [datetime.time(5, 30), "wren"]], r"row 2: the cell A2 holds a date or time \(05:30"),
+    "a formula": (
+        [["file", "wren"], ["a.wav", 1], ["b.wav", "=B2*2"]],
+        r"row 3: the cell B3 holds a formula that was never worked out \('=B2\*2'\); open and save it",
+    ),
+    "an error": ([["file", "label"], ["a.wav", "#REF!"]], "row 2: the cell B2 holds the error #REF!; write what is"),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_that_can_be_no_name_and_no_label_are_refused(tmp_path, name):
+    rows, message = CELLS[name]
+    to_xlsx(tmp_path / "labels.xlsx", rows)
+    with pytest.raises(FormatError, match=message):
+        read_labels(tmp_path / "labels.xlsx")
+    with_more = [[*row, value] for row, value in zip(rows, ["site", *["north"] * len(rows)], strict=False)]
+    to_xlsx(tmp_path / "more.xlsx", [[row[0], row[2], row[1]] for row in with_more])
+    with pytest.raises(FormatError, match="--columns FILE LABEL"):
+        read_labels(tmp_path / "more.xlsx")
+    if isinstance(rows[1][0], str):  # the cell is not in a column that is used
+        assert read_labels(tmp_path / "more.xlsx", name="file", label="site").label_sets[0] == ["north"]
+
+
+def test_merged_cells_over_columns_are_refused(tmp_path):
+    path = tmp_path / "labels.xlsx"
+    book = to_xlsx(path, [["Survey of 2024"], ["file", "label"], ["a.wav", "wren"]])
+    book.active.merge_cells("A1:B1")
+    book.save(path)
+    with pytest.raises(
+        FormatError, match=r"row 1: cells of this row are merged over several columns \(1 to 2\).*remove a title"
+    ):
+        read_labels(path)
+
+
+def test_one_of_several_sheets(tmp_path):
+    path, rows = tmp_path / "labels.xlsx", [["file", "label"], ["a.wav", "wren"]]
+    to_xlsx(path, [["made by Ada"]], "notes", birds=rows, empty=[])
+    assert read_labels(path).label_sets == [["wren"]]  # the one that holds a table
+    to_xlsx(path, rows, "birds", frogs=[["file", "label"], ["a.wav", "toad"]])
+    with pytest.raises(FormatError, match=r"the sheets 'birds', 'frogs' hold a table each; .*\(--sheet 'birds'\)"):
+        read_labels(path)
+    assert read_labels(path, sheet="frogs").label_sets == [["toad"]]
+    with pytest.raises(FormatError, match="no sheet 'fungi'; its sheets are 'birds', 'frogs'"):
+        read_labels(path, sheet="fungi")
+    to_xlsx(path, [])
+    with pytest.raises(FormatError, match="is empty: all of its cells are blank"):
+        read_labels(path)
+    (tmp_path / "labels.csv").write_text("file,label\na,x\n")
+    with pytest.raises(FormatError, match="no spreadsheet .* leave --sheet out"):
+        read_labels(tmp_path / "labels.csv", sheet="birds")
+
+
+def test_other_spreadsheets_and_damaged_ones_are_named(tmp_path, monkeypatch):
+    path = tmp_path / "labels.xls"
+    path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512))
+    with pytest.raises(FormatError, match=r"old kind \(.xls\) or has a password; save it as .xlsx"):
+        read_labels(path)
+    with zipfile.ZipFile(tmp_path / "labels.ods", "w") as archive:
+        archive.writestr("content.xml", "<x/>")
+    with pytest.raises(FormatError, match=r"OpenDocument spreadsheet \(.ods\); save it as .xlsx"):
+        read_labels(tmp_path / "labels.ods")
+    to_xlsx(tmp_path / "labels.xlsx", [["file", "label"], ["a.wav", "wren"]])
+    whole = (tmp_path / "labels.xlsx").read_bytes()
+    for share in (0.1, 0.5, 0.9):
+        (tmp_path / "cut.xlsx").write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(FormatError, match="cut.xlsx: it is damaged or no spreadsheet"):
+            read_labels(tmp_path / "cut.xlsx")
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
+    with pytest.raises(MemoryLimitError, match="read as a spreadsheet .*as CSV"):
+        read_labels(tmp_path / "labels.xlsx")

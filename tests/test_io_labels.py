@@ -258,5 +258,5 @@ def test_cut_parquet_and_spreadsheets(tmp_path):
     raw = write_parquet(tmp_path / "whole.parquet", PARQUET["rows"]).read_bytes()
     with pytest.raises(FormatError, match="cut.parquet: it is damaged, cut off"):
         read_labels(write(tmp_path, raw[:-20], "cut.parquet"))
-    with pytest.raises(FormatError, match=r"labels.xlsx: it is a spreadsheet .*save it as CSV"):
+    with pytest.raises(FormatError, match=r"labels.xlsx: it is damaged or no spreadsheet .*save it again, or as CSV"):
         read_labels(write(tmp_path, b"PK\x03\x04\x14\0\x06\0", "labels.xlsx"))

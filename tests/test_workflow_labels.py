@@ -1,7 +1,6 @@
 """Which file a row of the table of labels speaks of."""
 
 import unicodedata
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ NAMES = ["a.wav", "b/x.wav", "c/x.wav", "Vögel.wav"]
 
 def match(*names, failed=()):
     bags = {name: FileBags([f"{name}@0", f"{name}@10"], [1, 2], np.zeros((3, 1)), [{}] * 3, {}) for name in NAMES}
-    table = LabelTable(list(names), [["l"]] * len(names), list(range(2, len(names) + 2)), "rows")
-    return match_labels(table, Path("t.csv"), NAMES, bags, failed)
+    table = LabelTable(list(names), [["l"]] * len(names), list(range(2, len(names) + 2)), "rows", path="t.csv")
+    return match_labels(table, NAMES, bags, failed)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +65,16 @@ def test_a_piece_of_a_file_that_is_named_as_a_whole_is_not_dropped_in_silence(ro
 
 def test_labels_of_an_empty_piece_are_named():
     bags = {"a.wav": FileBags(["a.wav@0", "a.wav@10"], [3, 0], np.zeros((3, 1)), [{}] * 3, {})}
-    table = LabelTable(["a.wav@0", "a.wav@10"], [["l"], ["l", "m"]], [2, 3], "rows")
-    matched = match_labels(table, Path("t.csv"), ["a.wav"], bags, [])
+    table = LabelTable(["a.wav@0", "a.wav@10"], [["l"], ["l", "m"]], [2, 3], "rows", path="t.csv")
+    matched = match_labels(table, ["a.wav"], bags, [])
     assert matched.problems == [
         ("a.wav@10", "t.csv, row 3: nothing was found in 'a.wav@10' that could carry its labels (l, m).")
     ]
 
 
 def test_a_file_that_is_there_but_not_read_is_named_as_such():
-    table = LabelTable(["phone.heic", "b/y.wav"], [["l"]] * 2, [2, 3], "rows")
-    matched = match_labels(table, Path("t.csv"), ["a.wav"], {}, [], ["phone.heic", "notes.txt"])
+    table = LabelTable(["phone.heic", "b/y.wav"], [["l"]] * 2, [2, 3], "rows", path="t.csv")
+    matched = match_labels(table, ["a.wav"], {}, [], ["phone.heic", "notes.txt"])
     told = [message for _, message in matched.problems]
     assert "row 2: it is there, but files that end in '.heic' are not read ('phone.heic')" in told[0]
     assert "row 3: there is no such file" in told[1]

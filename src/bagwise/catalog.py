@@ -27,6 +27,7 @@ from bagwise.annotation import (
 )
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.exceptions import InputError
+from bagwise.nn.network import ORedNetwork
 from bagwise.pipeline import make_pipeline
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
 from bagwise.stacking import BagStack
@@ -99,6 +100,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "ored-forest": partial(ORedForest, random_state=0),
     "ored-forest-background": partial(ORedForest, background=True, random_state=0),
     "ored-background": partial(model_of, standardized, ORedLogisticRegression, background=True),
+    "ored-network": partial(model_of, standardized, ORedNetwork, random_state=0),
     **{
         name: partial(model_of, clpl_scaled, SupportInstanceMachine, **variant)
         for name, variant in SIM_VARIANTS.items()

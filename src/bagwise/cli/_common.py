@@ -8,12 +8,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
-EXIT_ERROR = 1
+EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 
 
 def any_path(**options: Any) -> click.Path:
@@ -30,6 +31,9 @@ class BagwiseGroup(click.Group):
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
         except Exception as error:
             from bagwise.exceptions import BagwiseError, in_words
 
@@ -58,6 +62,16 @@ def plain_warnings() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def going_on() -> Iterator[None]:
+    """Around work of which finished parts are kept: whoever interrupts it is told so."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        click.echo("\ninterrupted; the same command goes on where it was", err=True)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from error
+
+
 def console() -> Any:
     """A rich console; piped output is plain and never broken into lines."""
     from rich.console import Console
@@ -73,8 +87,20 @@ def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    from bagwise.workflow.featurize import SOUND
+
+    class HowMuch(MofNCompleteColumn):
+        """How much of how much is done; time of sound in hours, minutes and seconds."""
+
+        def render(self, task: Any) -> Any:
+            if task.description != SOUND:
+                return super().render(task)
+            done, total = (str(timedelta(seconds=round(number or 0))) for number in (task.completed, task.total))
+            return Text(f"{done} of {total}", style="progress.download")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), HowMuch(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
 

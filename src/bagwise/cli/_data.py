@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,62 @@ from bagwise.cli._common import any_path
 EXIT_ERROR, EXIT_SOME_FAILED = 1, 3
 
 
+LABEL_OPTIONS = (
+    click.option(
+        "--columns", nargs=2, metavar="FILE LABEL",
+        help="Headings of the columns with file (or bag) and label in the table of labels, where it has others too.",
+    ),
+    click.option(
+        "--separator", help="What is between several labels in one cell of that table; found out if not given."
+    ),
+    click.option("--fold-case", is_flag=True, help="Labels that differ in case or blanks only are one."),
+    click.option("--sheet", metavar="NAME", help="Sheet of that table, if it is a spreadsheet with several."),
+)  # fmt: skip
+
+
+def label_options(command: Any) -> Any:
+    """--columns, --separator, --fold-case and --sheet: how a table of labels is read."""
+    for option in reversed(LABEL_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_label_options(labels: Path | None, columns: Any, sheet: str | None) -> None:
+    """Refuse options of a table of labels where there is none."""
+    for option, value in (("--columns", columns), ("--sheet", sheet)):
+        if value and labels is None:
+            raise click.UsageError(f"{option} speaks of the table of labels; give it with --labels.")
+
+
 def data_options(command: Any) -> Any:
+    """--format, --labels with its options, --bag and --features; the command gets the table as it was read."""
+
+    @wraps(command)
+    def with_labels(
+        *, labels_from: Path | None, columns: tuple[str, str] | None, separator: str | None, fold_case: bool,
+        sheet: str | None, **others: Any,
+    ) -> Any:  # fmt: skip
+        check_label_options(labels_from, columns, sheet)
+        if labels_from is None:
+            return command(labels_from=None, **others)
+        from bagwise.io.labels import read_labels
+
+        name, label = columns or (None, None)
+        table = read_labels(
+            labels_from, name=name, label=label, list_mark=separator, fold_case=fold_case, sheet=sheet
+        )  # fmt: skip
+        return command(labels_from=table, **others)
+
+    return file_options(label_options(with_labels))
+
+
+def file_options(command: Any) -> Any:
     """--format, --labels, --bag and --features."""
     options = (
         click.option("--format", "format_name", metavar="NAME", help="Format of the data; by default it is found out."),
         click.option(
             "--labels", "labels_from", type=any_path(),
-            help="A table of bag labels, matched by the bags' names.",
+            help="A table of bag labels (CSV, .xlsx or parquet), matched by the bags' names.",
         ),
         click.option("--bag", metavar="COLUMN", help="The column of a table that names the bag."),
         click.option(
@@ -31,7 +81,7 @@ def data_options(command: Any) -> Any:
     return command
 
 
-def reader_options(labels_from: Path | None, bag: str | None, features: str | None) -> dict[str, Any]:
+def reader_options(labels_from: Any, bag: str | None, features: str | None) -> dict[str, Any]:
     """Arguments for the readers, those given only."""
     options: dict[str, Any] = {}
     if labels_from is not None:

@@ -57,7 +57,7 @@ OPTIONS = {
 def cluster(
     data: Path, n_clusters: str, cost: str | None, balance: str | None, scaling: str, kernel: str, gamma: float,
     starts: int, seed: int, jobs: int, out: Path, page: Path | None, no_page: bool, with_sweep: bool,
-    settings: tuple[str, ...], format_name: str | None, labels_from: Path | None, bag: str | None,
+    settings: tuple[str, ...], format_name: str | None, labels_from: Any, bag: str | None,
     features: str | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Group the bags of DATA by the instance that tells each apart.

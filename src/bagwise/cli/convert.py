@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,7 +18,7 @@ from bagwise.cli._data import data_options, notice, reader_options
 @data_options
 @click.option("--quiet", is_flag=True, help="No remarks.")
 def convert(
-    source: Path, target: Path, to: str | None, format_name: str | None, labels_from: Path | None, bag: str | None,
+    source: Path, target: Path, to: str | None, format_name: str | None, labels_from: Any, bag: str | None,
     features: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Read bags from SOURCE and write them to TARGET in another format.

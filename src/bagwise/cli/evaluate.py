@@ -38,7 +38,7 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 def evaluate(
     data: Path, models: tuple[str, ...], mode: str, folds: int, seed: int, jobs: int,
     records: Path | None, as_json: bool, select: str | None, grid: str | None, curve: Path | None,
-    settings: tuple[str, ...], format_name: str | None, labels_from: Path | None, bag: str | None,
+    settings: tuple[str, ...], format_name: str | None, labels_from: Any, bag: str | None,
     features: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Train and score models on DATA, a file of labelled bags, by the papers' protocols."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import any_path, going_on, progress
 from bagwise.cli._data import data_options, notice, reader_options
 from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_option
 
@@ -42,7 +43,7 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
 def fit(
     data: Path, name: str, out: Path, settings: tuple[str, ...], select: str | None, grid: str | None, folds: int,
     use_known: bool, checkpoint: Path | None, checkpoint_seconds: float, seed: int, jobs: int,
-    format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None, as_json: bool,
+    format_name: str | None, labels_from: Any, bag: str | None, features: str | None, as_json: bool,
     quiet: bool,
 ) -> None:  # fmt: skip
     """Train a model on DATA, a file of labelled bags, and save it."""
@@ -76,7 +77,7 @@ def fit(
     chosen: dict[str, Any] = {}
     if select is not None:
         chosen = select_setting(model, labelled_bags(dataset), select, values, folds=folds, seed=seed, jobs=jobs)
-    with progress(quiet or as_json) as report:
+    with going_on() if checkpoint else nullcontext(), progress(quiet or as_json) as report:
         state = fit_dataset(
             model, dataset, use_known=use_known, checkpoint=checkpoint, interval=checkpoint_seconds,
             callback=lambda i, objective: report("iterations", i, 0),

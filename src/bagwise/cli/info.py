@@ -17,7 +17,7 @@ from bagwise.cli._data import data_options, reader_options, run_each
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a file.")
 def info(
-    files: tuple[Path, ...], format_name: str | None, labels_from: Path | None, bag: str | None, features: str | None,
+    files: tuple[Path, ...], format_name: str | None, labels_from: Any, bag: str | None, features: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Say what is in FILES: bags, instances, classes, and what may be wrong with them; a model and its settings; or
@@ -78,6 +78,7 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a run is, and the labels that may be wrong in it."""
     from bagwise.io import load
     from bagwise.pipeline import final_step
+    from bagwise.workflow.remarks import label_remarks
     from bagwise.workflow.run import Run
     from bagwise.workflow.version import MODEL_FILE, version_folder
 
@@ -89,7 +90,8 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             "version": run.version, "bags": len(dataset), "instances": dataset.bags.n_instances, "labels": run.labels,
             "corrections": len(run.corrections()), "problems": len(run.problems),
         }  # fmt: skip
-        return facts | rates_of(final), run.doubtful_labels()
+        remarks = label_remarks(run.told(), run.medium)
+        return facts | ({"remarks": remarks} if remarks else {}) | rates_of(final), run.doubtful_labels()
 
 
 def rates_of(final: Any) -> dict[str, Any]:

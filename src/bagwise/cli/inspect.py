@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from bagwise.cli._settings import medium_set_option, parse_pairs
 
 @click.command()
 @click.argument("file", type=any_path())
-@click.option("--out", type=any_path(), help="Folder for the pictures; that of FILE if not given.")
+@click.option("--out", type=any_path(), help="Folder for the pictures; inspect-FILE here if not given.")
 @click.option(
     "--start", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Seconds to begin at (audio)."
 )
@@ -31,10 +32,18 @@ def inspect(file: Path, out: Path | None, start: float, pieces: int, medium_sett
     if not file.is_file():
         raise InputError(f"{file}: there is no such file.")
     settings = medium.make_settings(parse_pairs(medium_settings, "--medium-set"))
-    folder = out or file.parent
+    folder = out or Path(f"inspect-{file.stem}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"The folder {folder} for the pictures cannot be made ({error}); choose another.") from error
-    for line in medium.stages(file, folder, settings, start, pieces):
-        click.echo(line)
+        raise InputError(
+            f"The folder {folder} for the pictures cannot be made ({error}); choose another (--out)."
+        ) from error
+    try:
+        for line in medium.stages(file, folder, settings, start, pieces):
+            click.echo(line)
+    finally:
+        n = sum(1 for _ in folder.iterdir())
+        if not n:  # nothing was drawn
+            folder.rmdir()
+    click.echo(f"{n} picture(s) in {folder}{os.sep}")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bagwise.cli._common import any_path, progress
-from bagwise.cli._data import data_options, notice, reader_options, run_each
+from bagwise.cli._data import data_options, file_options, notice, reader_options, run_each
 
 
 def _output_options(command: Any) -> Any:
@@ -32,7 +32,7 @@ def _output_options(command: Any) -> Any:
 @click.argument("model", type=any_path())
 @click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option("--scores", is_flag=True, help="Add a column score:NAME for every class.")
-@data_options
+@file_options
 @_output_options
 def predict(
     model: Path, data: tuple[Path, ...], scores: bool, format_name: str | None, labels_from: Path | None,
@@ -59,7 +59,7 @@ def predict(
 @data_options
 @_output_options
 def annotate_table(
-    model: Path, data: tuple[Path, ...], inductive: bool, format_name: str | None, labels_from: Path | None,
+    model: Path, data: tuple[Path, ...], inductive: bool, format_name: str | None, labels_from: Any,
     bag: str | None, features: str | None, out: Path | None, out_dir: Path | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Label every instance of the bags in DATA with MODEL, a file that fit wrote."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import any_path, going_on, progress
 
 
 @click.command()
@@ -56,7 +56,7 @@ def reproduce(
         for name, experiment in EXPERIMENTS.items():
             click.echo(f"{name:<28} {experiment.title}")
         return
-    with progress(quiet) as report:
+    with going_on(), progress(quiet) as report:
         run(
             names, quick=quick, jobs=jobs, out=out, page_only=page_only, say=click.echo,
             progress=lambda what, done, total: report("runs", done, total),

@@ -11,22 +11,43 @@ from typing import Any
 import numpy as np
 
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
-from bagwise.featurize.audio_file import EXTENSIONS, AudioInfo, audio_info
+from bagwise.exceptions import FormatError, InputError
+from bagwise.featurize.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, audio_info, open_sound, read_blocks
+from bagwise.featurize.clips import PAGE_RATE, SLOW, as_flac, make_clip
+from bagwise.featurize.ffmpeg import is_for_ffmpeg
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
-from bagwise.featurize.medium import Medium, Row
-from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outline_region, time_ticks
+from bagwise.featurize.medium import Medium, Parts, Row
+from bagwise.featurize.pictures import (
+    CLOSE_HEIGHT,
+    CLOSE_WIDTH,
+    WIDTH,
+    CloseUp,
+    Picture,
+    as_grey_png,
+    name_once,
+    outline_region,
+    span_in_words,
+    tick_words,
+    time_in_words,
+    time_ticks,
+)  # fmt: skip
 from bagwise.featurize.segmentation import Stages, foreground, segment
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.spectrogram import spectrogram
-from bagwise.featurize.stages import draw_sound_stages
+from bagwise.featurize.stages import draw_sound_stages, numbered_picture
 from bagwise.featurize.syllables import FEATURE_NAMES, syllable_features
+from bagwise.featurize.when import recorded_sound
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
 PLACES = ("start", "end", "low", "high")
+PART = 120.0  # seconds of a long recording that are kept together
+DECODED = 10  # times as much where all of the file before it must be decoded
 HEIGHT = 300  # of pictures, in units of the page
+LONGEST_PICTURE = 30.0  # seconds: in more of them syllables could not be told apart
+LONGEST_CLOSE_UP, AROUND, CONTEXT = 3.0, 0.25, 4.0  # seconds; the noise is that of the context
+ULTRASOUND = 15_000.0  # where only what lies above this is looked at, it is played slower
 
 
 @dataclass(frozen=True)
@@ -95,7 +116,7 @@ def find_syllables(samples: np.ndarray, rate: int, settings: AudioSettings) -> S
     if settings.low >= rate / 2:
         raise InputError(
             f"The recording has a rate of {rate} Hz and so nothing above {rate / 2:g} Hz, but only sounds from "
-            f"low={settings.low:g} Hz on are looked at; lower it."
+            f"{settings.low:g} Hz on are looked at; lower that (--medium-set low=100)."
         )
     picture = spectrogram(
         samples, rate, frame=settings.frame, overlap=settings.overlap, low=settings.low, high=settings.high,
@@ -115,43 +136,68 @@ def piece_name(name: str, start: float) -> str:
     return f"{name}@{f'{start:.3f}'.rstrip('0').rstrip('.')}"
 
 
-def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
-    """The syllables of one recording; only a stretch of it is in memory at a time.
+def cut_audio(path: str | Path, settings: AudioSettings) -> list[tuple[float, float]]:
+    """First and last second of the parts of a recording: two minutes or more of a long one, else all of it."""
+    spans = stretches(audio_info(path).seconds)
+    n = max(1, int(spans[-1][1] // (DECODED * PART if is_for_ffmpeg(path) else PART)))
+    return [(group[0][0], group[-1][1]) for group in np.array_split(np.array(spans), n)]
+
+
+def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
+    """The syllables of a part of a recording as one bag; only a stretch of it is in memory at a time."""
+    features: list[np.ndarray] = []
+    boxes: list[np.ndarray] = []
+    heard = False
+    with open_sound(path) as sound:
+        seconds = sound.info.seconds
+        for span in stretches(seconds):
+            if not part[0] <= span[0] < part[1]:
+                continue
+            found = hear(sound, span, partial(find_syllables, settings=settings))
+            heard = heard or not found.is_silent
+            described, places = syllable_features(found.stages.picture, found.stages.labels)
+            box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
+            box[:, :2] += found.begin
+            middle = box[:, :2].mean(axis=1)
+            own = (middle < found.last) & ((middle >= found.first) | (found.first == 0.0))
+            own |= (found.last == seconds) & (middle >= found.last)
+            features.append(described[own])
+            boxes.append(box[own])
+    box = np.concatenate(boxes)
+    locations = {key: box[:, i] for i, key in enumerate(PLACES)}
+    return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"heard": heard})
+
+
+def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
+    """The bags of a recording from the syllables of its parts.
 
     A recording of one piece is a bag called `name`; the pieces of a longer one are called ``name@start``, the start
     in seconds, unless the whole file is one bag. A syllable belongs to the piece that holds its middle.
     """
     info = audio_info(path)
-    features: list[np.ndarray] = []
-    boxes: list[np.ndarray] = []
-    heard = False
-    for span in stretches(info.seconds):
-        part = hear(path, info, span, partial(find_syllables, settings=settings))
-        heard = heard or not part.is_silent
-        found, places = syllable_features(part.stages.picture, part.stages.labels)
-        box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
-        box[:, :2] += part.begin
-        middle = box[:, :2].mean(axis=1)
-        own = (middle < part.last) & ((middle >= part.first) | (part.first == 0.0))
-        own |= (part.last == info.seconds) & (middle >= part.last)
-        features.append(found[own])
-        boxes.append(box[own])
-    box = np.clip(np.concatenate(boxes), 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
+    box = np.stack([np.concatenate([part.locations[key] for part in parts]) for key in PLACES], axis=1)
+    box = np.clip(box, 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
     names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
     box = box[order]
-    problems = []
-    if not heard:
+    problems = [info.problem] if info.problem else []
+    if not any(part.info["heard"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
         problems.append("no syllable was found in it; lower the threshold if there are any.")
     return FileBags(
         bag_names=names,
         sizes=sizes,
-        features=np.concatenate(features)[order],
+        features=np.concatenate([part.features for part in parts])[order],
         locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
         info={"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels},
         problems=problems,
     )
+
+
+def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
+    """The syllables of one recording, all parts of it after each other; see `join_parts`."""
+    found = [read_part(path, part, settings) for part in cut_audio(path, settings)]
+    return join_parts(path, name, found, settings)
 
 
 def _pieces(
@@ -169,10 +215,10 @@ def _pieces(
 
 def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
     """The spectrogram of the piece that begins at `start`, with the syllables in it."""
-    info = audio_info(path)
-    seconds = min(settings.window, info.seconds - start)
     find = partial(find_syllables, settings=settings)
-    picture = hear_piece(path, info, start, settings.window, find)[1].picture
+    with open_sound(path) as sound:
+        seconds = min(_picture_length(settings), sound.info.seconds - start)
+        picture = hear_piece(sound, start, seconds, find)[1].picture
     first, last, low, high = picture.edges
 
     def across(second: float) -> float:
@@ -189,15 +235,63 @@ def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettin
 
     inside = [row for row in rows if start <= row["start"] < start + seconds]
     return Picture(
-        title=f"{name}, from {start:g} s" if start else name,
+        title=f"{name}, from {time_in_words(start)}" if start else name,
         kind="sound",
         width=WIDTH,
         height=HEIGHT,
-        background=as_png(picture.intensity[::-1], cmap="gray_r", vmin=0, vmax=1),
+        background=as_grey_png(picture.intensity[::-1]),
         regions=name_once([outline_region(row, place(row), WIDTH) for row in inside]),
-        ticks=[(max(across(t), 0.0), f"{start + t:g} s") for t in time_ticks(seconds)],
+        ticks=[(max(across(t), 0.0), tick_words(start + t, start + seconds)) for t in time_ticks(seconds)],
         levels=[(down(1000 * k), f"{k:g} kHz") for k in _kilohertz(low, high)],
     )
+
+
+def close_up_sounds(path: Path, rows: Sequence[Row], settings: AudioSettings) -> Iterator[CloseUp]:
+    """The spectrogram of each syllable and a little around it."""
+    info = audio_info(path)
+    for row in rows:
+        start, end = close_up_span(row, info.seconds)
+        begin, samples = _read_stretch(path, info, start, end, CONTEXT)
+        picture = spectrogram(
+            samples, info.rate, frame=settings.frame, overlap=settings.overlap, low=min(settings.low, info.rate / 4),
+            high=settings.high, smooth=settings.smooth, noise_quantile=settings.noise_quantile,
+        )  # fmt: skip
+        inside = (begin + picture.times >= start) & (begin + picture.times < end)
+        if not inside.any():
+            inside[np.argmin(np.abs(begin + picture.times - start))] = True
+        _, _, low, high = picture.edges
+        left, right = (100 * (float(row[key]) - start) / (end - start) for key in ("start", "end"))
+        top, bottom = (100 * (high - min(max(float(row[key]), low), high)) / (high - low) for key in ("high", "low"))
+        yield CloseUp(
+            picture=as_grey_png(picture.intensity[::-1, inside], CLOSE_WIDTH, CLOSE_HEIGHT),
+            width=CLOSE_WIDTH,
+            height=CLOSE_HEIGHT,
+            box=tuple(round(value, 1) for value in (left, top, min(right, 100.0) - left, bottom - top)),
+        )
+
+
+def close_up_span(row: Row, seconds: float) -> tuple[float, float]:
+    """First and last second of a recording that are shown and played of one syllable."""
+    start = max(0.0, float(row["start"]) - AROUND)
+    return start, max(start + 0.01, min(float(row["end"]) + AROUND, start + LONGEST_CLOSE_UP, seconds))
+
+
+def _read_stretch(
+    path: Path, info: AudioInfo, start: float, end: float, around: float = 0.0
+) -> tuple[float, np.ndarray]:
+    """First second and samples of a stretch and what is around it, as far as the recording goes."""
+    if start >= info.seconds:
+        raise FormatError(f"{path}: it is {info.seconds:.2f} s long, so nothing is there at {start:.2f} s.")
+    begin = max(0.0, start - around)
+    return next(read_blocks(path, min(end + around, info.seconds) - begin, begin))
+
+
+def cut_sound(path: Path, start: float, end: float, settings: AudioSettings) -> bytes:
+    """A stretch of a recording for the page, small: one channel, at most 24 kHz, ten bits; FLAC."""
+    info = audio_info(path)
+    _, samples = _read_stretch(path, info, start, end)
+    slow = SLOW if settings.low >= ULTRASOUND else 1
+    return as_flac(*make_clip(samples, info.rate, slow=slow, most_rate=PAGE_RATE))
 
 
 def _kilohertz(low: float, high: float) -> list[float]:
@@ -207,21 +301,25 @@ def _kilohertz(low: float, high: float) -> list[float]:
 
 def draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float, pieces: int) -> Iterator[str]:
     """Draw every stage of some pieces of a recording, from `start` on; gives what was found, line by line."""
-    info = audio_info(path)
-    yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
-    if start >= info.seconds:
-        raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
     find = partial(find_syllables, settings=settings)
-    for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
-        _, stages = hear_piece(path, info, begin, settings.window, find)
-        target = folder / f"{piece_name(path.stem, begin)}.stages.png"
-        draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
-        yield f"from {begin:g} s: {int(stages.labels.max(initial=0))} regions, threshold {stages.decibels:.1f} dB"
-        yield f"wrote {target}"
+    with open_sound(path) as sound:
+        info = sound.info
+        yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
+        if info.problem:
+            yield f"{path.name}: {info.problem}"
+        if start >= info.seconds:
+            raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
+        for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
+            _, stages = hear_piece(sound, begin, settings.window, find)
+            target = numbered_picture(folder, piece_name(path.stem, begin))
+            draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
+            n = int(stages.labels.max(initial=0))
+            yield f"from {begin:g} s: {n} regions, threshold {stages.decibels:.1f} dB"
+            yield f"wrote {target}"
 
 
 def place_in_words(row: Row) -> str:
-    return f"{row['start']:.2f} to {row['end']:.2f} s, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
+    return f"{span_in_words(row['start'], row['end'])}, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
 
 
 def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
@@ -229,7 +327,7 @@ def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[s
 
 
 def _picture_length(settings: AudioSettings) -> float:
-    return settings.window
+    return min(settings.window, LONGEST_PICTURE)
 
 
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
@@ -248,7 +346,9 @@ AUDIO = Medium(
     bags="recordings",
     finer="label shorter pieces: with --window 1, a row 'song.wav@3' names the second that begins at 3 s",
     extensions=EXTENSIONS,
+    unreadable=UNREADABLE,
     read=read_audio,
+    parts=Parts(cut_audio, read_part, join_parts),
     feature_names=_feature_names,
     places=PLACES,
     place_in_words=place_in_words,
@@ -256,8 +356,12 @@ AUDIO = Medium(
     label_studio=LabelStudio("audio", "labels", "Audio", "Labels", value=_mark_value, details=_mark_details),
     draw=draw_sound,
     picture_length=_picture_length,
+    close_ups=close_up_sounds,
+    cut_sound=cut_sound,
+    close_up_span=close_up_span,
     stages=draw_stages,
     timed=True,
+    recorded=recorded_sound,
     shown_as="sound",
 )
 
@@ -268,7 +372,7 @@ def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None 
     Parameters
     ----------
     paths : list of paths
-        wav, flac, ogg or mp3 files of any rate and any number of channels.
+        Sound files (wav, flac, ogg, mp3, aiff, ...) of any rate and any number of channels.
     settings : AudioSettings or None
 
     Returns

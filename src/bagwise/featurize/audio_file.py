@@ -3,41 +3,91 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from bagwise.exceptions import FormatError
+from bagwise.featurize import ffmpeg
 from bagwise.featurize.files import unreadable
+from bagwise.featurize.wav_file import WithoutHeading, read_heading
 
-EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
+EXTENSIONS = (
+    ".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif", ".w64", ".rf64", ".caf", ".au", *ffmpeg.EXTENSIONS
+)  # fmt: skip
+UNREADABLE = dict.fromkeys(
+    (".wac", ".w4v", ".zc", ".dvf", ".vox"), "it is a recorder's own format; convert it to WAV with the maker's program"
+)
 LOUDEST = 1e12  # full scale is 1; what is above this is no sound, and its square would be infinite
 OGG_PAGE, OGG_HEAD, OGG_LARGEST = b"OggS", 27, 27 + 255 + 255 * 255  # first bytes, heading and largest size of a page
-UNKNOWN_SIZES = (0, 0x7FFFFFFF, 0xFFFFFFFF)  # what recorders write that do not know the length beforehand
 
 
 @dataclass(frozen=True)
 class AudioInfo:
-    """Rate in hertz, number of channels, length in samples."""
+    """Rate in hertz, number of channels, length in samples, and what is wrong although it can be read."""
 
     rate: int
     channels: int
     n_samples: int
+    problem: str = ""
 
     @property
     def seconds(self) -> float:
         return self.n_samples / self.rate
 
 
+class _Samples(Protocol):
+    """Where samples come from."""
+
+    def read(self, begin: int, n: int) -> np.ndarray: ...
+
+
+class Sound:
+    """An open sound file.
+
+    Attributes
+    ----------
+    path : path
+    info : AudioInfo
+    """
+
+    def __init__(self, path: str | Path, info: AudioInfo, samples: _Samples):
+        self.path = path
+        self.info = info
+        self._samples = samples
+
+    def read(self, begin: int, n: int) -> np.ndarray:
+        """(n,) float32 samples from `begin` on, all channels averaged; checked to be there and to be numbers."""
+        rate = self.info.rate
+        try:
+            block = self._samples.read(begin, n)
+        except RuntimeError as error:
+            raise unreadable(self.path, f"it cannot be decoded after {begin / rate:.1f} s", error) from error
+        if len(block) < n:
+            raise FormatError(
+                f"{self.path}: it is cut off: {self.info.n_samples} samples are announced and {begin + len(block)} are "
+                "there. Leave it out, or copy it anew."
+            )
+        with np.errstate(invalid="ignore", over="ignore"):
+            mono = block.mean(axis=1)
+            bad = np.flatnonzero(~(np.abs(mono) < LOUDEST))
+        if len(bad):
+            at = (begin + bad[0]) / rate
+            raise FormatError(
+                f"{self.path}: {len(bad)} samples from {at:.3f} s on are not finite numbers (NaN or infinity), or "
+                f"above {LOUDEST:g}. Leave it out, or export it anew."
+            )
+        return mono
+
+
 def audio_info(path: str | Path) -> AudioInfo:
-    """Rate, channels and length of a sound file, from its heading alone."""
-    with _open(path) as sound:
-        return AudioInfo(sound.samplerate, sound.channels, sound.frames)
+    """Rate, channels and length of a sound file."""
+    with open_sound(path) as sound:
+        return sound.info
 
 
 def read_blocks(path: str | Path, seconds: float, start: float = 0.0) -> Iterator[tuple[float, np.ndarray]]:
@@ -56,70 +106,68 @@ def read_blocks(path: str | Path, seconds: float, start: float = 0.0) -> Iterato
     Raises
     ------
     FormatError
-        If the file is no sound, is empty or cut off, or holds samples that are no numbers.
+        If the file is no sound, is empty, or holds samples that are no numbers.
     """
-    with _open(path) as sound:
-        size = max(1, round(seconds * sound.samplerate))
-        done = round(start * sound.samplerate)
-        if done:
-            sound.seek(min(done, sound.frames))
-        while done < sound.frames:
-            try:
-                block = sound.read(min(size, sound.frames - done), dtype="float32", always_2d=True)
-            except RuntimeError as error:
-                raise unreadable(path, f"it cannot be decoded after {done / sound.samplerate:.1f} s", error) from error
-            if len(block) < min(size, sound.frames - done):
-                raise FormatError(
-                    f"{path}: it is cut off: {sound.frames} samples are announced and {done + len(block)} are there. "
-                    "Leave it out, or copy it anew."
-                )
-            with np.errstate(invalid="ignore", over="ignore"):
-                mono = block.mean(axis=1)
-                bad = np.flatnonzero(~(np.abs(mono) < LOUDEST))
-            if len(bad):
-                at = (done + bad[0]) / sound.samplerate
-                raise FormatError(
-                    f"{path}: {len(bad)} samples from {at:.3f} s on are not finite numbers (NaN or infinity), or "
-                    f"above {LOUDEST:g}. Leave it out, or export it anew."
-                )
-            yield done / sound.samplerate, mono
-            done += len(block)
+    with open_sound(path) as sound:
+        rate, n_samples = sound.info.rate, sound.info.n_samples
+        size = max(1, round(seconds * rate))
+        for begin in range(round(start * rate), n_samples, size):
+            yield begin / rate, sound.read(begin, min(size, n_samples - begin))
 
 
 @contextmanager
-def _open(path: str | Path) -> Iterator[Any]:
+def open_sound(path: str | Path) -> Iterator[Sound]:
+    """A sound file, by libsndfile or by ffmpeg; of a wav file that was cut off what is there."""
+    if os.path.getsize(path) == 0:
+        raise FormatError(f"{path}: the file is empty (0 bytes). Leave it out, or copy it anew.")
+    if ffmpeg.is_for_ffmpeg(path):
+        n_samples, problem = ffmpeg.count_samples(path)
+        with ffmpeg.open_stream(path) as stream:
+            info = _checked(path, AudioInfo(stream.rate, stream.channels, n_samples), problem)
+            yield Sound(path, info, stream)
+        return
+    _refuse_cut_ogg(path)
+    heading = read_heading(path)
+    with _open_file(path, heading.offset, heading.options or {}) as file:
+        info = _checked(path, AudioInfo(file.samplerate, file.channels, file.frames), heading.problem)
+        yield Sound(path, info, _FromFile(file))
+
+
+def _checked(path: str | Path, info: AudioInfo, problem: str) -> AudioInfo:
+    if info.n_samples <= 0:
+        raise FormatError(f"{path}: {f'{problem}; it' if problem else 'it'} holds no samples. Leave it out.")
+    if not problem:
+        return info
+    return replace(info, problem=f"{problem}; the {info.seconds:.1f} s that can be read are used.")
+
+
+class _FromFile:
+    """Samples that libsndfile reads."""
+
+    def __init__(self, file: Any):
+        self._file = file
+
+    def read(self, begin: int, n: int) -> np.ndarray:
+        if self._file.tell() != begin:
+            self._file.seek(min(begin, self._file.frames))
+        return self._file.read(n, dtype="float32", always_2d=True)
+
+
+@contextmanager
+def _open_file(path: str | Path, offset: int, options: dict[str, Any]) -> Iterator[Any]:
     try:
         import soundfile
     except (ImportError, OSError) as error:
         raise ImportError(
             f"Reading sound needs soundfile, which is not there ({error}); pip install 'bagwise[audio]'."
         ) from error
-    if os.path.getsize(path) == 0:
-        raise FormatError(f"{path}: the file is empty (0 bytes). Leave it out, or copy it anew.")
-    _refuse_cut_wav(path)
-    _refuse_cut_ogg(path)
-    try:
-        sound = soundfile.SoundFile(path)
-    except RuntimeError as error:
-        raise unreadable(path, "it is not a sound file that can be read", error) from error
-    with sound:
-        if sound.frames <= 0:
-            raise FormatError(f"{path}: it holds no samples. Leave it out, or record it anew.")
-        yield sound
-
-
-def _refuse_cut_wav(path: str | Path) -> None:
-    """libsndfile quietly shortens a wav file that lost its end; the size in its heading tells."""
-    with open(path, "rb") as file:
-        head = file.read(12)
-    if len(head) == 12 and head[:4] == b"RIFF" and head[8:] == b"WAVE":
-        announced = struct.unpack("<I", head[4:8])[0]
-        there = os.path.getsize(path) - 8
-        if announced not in UNKNOWN_SIZES and announced > there + 1:
-            raise FormatError(
-                f"{path}: it is cut off: its heading announces {announced} bytes and {there} are there. "
-                "Leave it out, or copy it anew."
-            )
+    with WithoutHeading(path, offset) if offset else nullcontext(path) as source:
+        try:
+            file = soundfile.SoundFile(source, **options)
+        except RuntimeError as error:
+            raise unreadable(path, "it is not a sound file that can be read", error) from error
+        with file:
+            yield file
 
 
 def _refuse_cut_ogg(path: str | Path) -> None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from bagwise.featurize.audio_file import AudioInfo, read_blocks
+from bagwise.featurize.audio_file import Sound
 from bagwise.featurize.segmentation import Stages
 
 STRETCH = 60.0  # seconds at least, if the recording is as long
@@ -52,19 +51,21 @@ def stretches(seconds: float) -> list[tuple[float, float]]:
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
-def hear(path: str | Path, info: AudioInfo, span: tuple[float, float], find: Find) -> Heard:
+def hear(sound: Sound, span: tuple[float, float], find: Find) -> Heard:
     """What is found in one stretch."""
-    first, last = span
-    begin = max(0.0, first - MARGIN)
-    begin, samples = next(read_blocks(path, min(last + MARGIN, info.seconds) - begin, begin))
-    return Heard(first, last, begin, find(samples, info.rate), not np.any(samples))
+    (first, last), info = span, sound.info
+    begin = round(max(0.0, first - MARGIN) * info.rate)
+    size = round(min(last + MARGIN, info.seconds) * info.rate - begin)
+    samples = sound.read(begin, max(1, min(size, info.n_samples - begin)))
+    return Heard(first, last, begin / info.rate, find(samples, info.rate), not np.any(samples))
 
 
-def hear_piece(path: str | Path, info: AudioInfo, start: float, seconds: float, find: Find) -> tuple[float, Stages]:
+def hear_piece(sound: Sound, start: float, seconds: float, find: Find) -> tuple[float, Stages]:
     """What annotation hears in a piece of a recording: second at which it begins, and its part of the stretch."""
+    info = sound.info
     span = next(span for span in stretches(info.seconds) if start < span[1])
     span = span[0], max(span[1], min(start + seconds, info.seconds))  # a piece may lie in two stretches
-    heard = hear(path, info, span, find)
+    heard = hear(sound, span, find)
     picture = heard.stages.picture
     inside = (heard.begin + picture.times >= start) & (heard.begin + picture.times < start + seconds)
     if not inside.any():

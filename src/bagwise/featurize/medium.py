@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
-from bagwise.featurize.pictures import Picture
+from bagwise.featurize.pictures import CloseUp, Picture
 from bagwise.featurize.settings import Settings
+from bagwise.featurize.when import Recorded
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 Row = Mapping[str, Any]
@@ -33,6 +34,22 @@ def _without_pieces(settings: Any) -> float:
 
 def _columns_in_words(row: Row) -> str:
     return f"instance {row['instance']} of {row['bag']}"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a long file is read in parts, each of which can be kept as soon as it is done.
+
+    Attributes
+    ----------
+    cut : function of path and settings that gives first and last second of each part, one where the file is short
+    read : function of path, part and settings that gives what is found in a part
+    join : function of path, name, what was found in all parts, and settings that gives the `FileBags` of the file
+    """
+
+    cut: Callable[[Path, Any], list[tuple[float, float]]]
+    read: Callable[[Path, tuple[float, float], Any], FileBags]
+    join: Callable[[Path, str, Sequence[FileBags], Any], FileBags]
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +73,11 @@ class Medium:
         How to label less at a time, so that labels can be told apart.
     extensions : tuple of str
         Endings of its files, in lower case with the dot.
+    unreadable : mapping
+        Endings of files that are of this medium but cannot be read, and why and what to do.
     read : function of path, name and settings that gives the `FileBags` of a file; None where there are no files
+    parts : Parts or None
+        How long files are read in parts, where they may take long.
     belongs : function of path and settings
         Whether a file with a fitting ending is one of the media itself.
     feature_names : function of the files and settings
@@ -76,12 +97,18 @@ class Medium:
     draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
+    close_ups : function of path, rows and settings that gives a `CloseUp` of each row of a file, or None
+    cut_sound : function of path, start, end and settings that gives a short sound to play (FLAC), or None
+    close_up_span : function of a row and the seconds of its file
+        What is played of one instance, where there is sound.
     stages : function of path, folder, settings, start and number of pieces, or None
         Draws the stages of a file into the folder; gives lines of text that say what was found and written.
     shown_as : {"sound", "image", "text", "series", ""}
         What the review page shows and plays it as; "" where there is nothing to see or hear.
     timed : bool
         Whether the info of a file tells its seconds.
+    recorded : function of path and name that gives when a file was recorded, or None where nothing tells it
+        None where files of the medium tell no time at all.
     """
 
     name: str
@@ -91,7 +118,9 @@ class Medium:
     bags: str = "bags"
     finer: str = "label smaller bags"
     extensions: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[Path, str, Any], FileBags] | None = None
+    parts: Parts | None = None
     belongs: Callable[[Path, Any], bool] = _every_file
     feature_names: Callable[[Sequence[FileBags], Any], list[str]] = common_feature_names
     features: Callable[[Sequence[FileBags], Sequence[str]], Any] = stack_features
@@ -103,9 +132,13 @@ class Medium:
     label_studio: LabelStudio | None = None
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
+    close_ups: Callable[[Path, Sequence[Row], Any], Iterator[CloseUp]] | None = None
+    cut_sound: Callable[[Path, float, float, Any], bytes] | None = None
+    close_up_span: Callable[[Row, float], tuple[float, float]] | None = None
     stages: Callable[[Path, Path, Any, float, int], Iterator[str]] | None = None
     shown_as: str = ""
     timed: bool = False
+    recorded: Callable[[Path, str], Recorded | None] | None = None
 
     def __repr__(self) -> str:
         return f"Medium({self.name!r})"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ COLOURS = (
     "#e41a1c", "#377eb8", "#4daf4a", "#ff7f00", "#984ea3", "#00a6a6",
     "#f781bf", "#a65628", "#bcbd22", "#1b4f9c", "#66c2a5", "#7f7f7f",
 )  # fmt: skip
+
+_NUMBER = re.compile(r"\d+-")
 
 
 def draw_sound_stages(
@@ -100,6 +104,12 @@ def draw_image_stages(
     panels[1].set_title(f"{len(names)} regions", loc="left", fontsize=9)
     figure.suptitle(title)
     save_png(figure, path)
+
+
+def numbered_picture(folder: Path, name: str) -> Path:
+    """Where the next picture of a folder goes: numbered, so that drawings with other settings can be laid beside."""
+    numbers = [int(path.name.partition("-")[0]) for path in folder.glob("[0-9]*-*.png") if _NUMBER.match(path.name)]
+    return folder / f"{max(numbers, default=0) + 1:03d}-{name}.png"
 
 
 def _figure(width: float, height: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from bagwise.exceptions import FormatError
 from bagwise.io.label_lists import MARKS, check_mark, doubts_about, find_mark, fold_labels
 from bagwise.io.parquet_file import read_text_rows
 from bagwise.io.text import SEPARATORS, TextTable, check_readable, first_repeated, read_rows, undefuse
+from bagwise.io.xlsx_file import is_spreadsheet, read_sheet
 from bagwise.parameters import check_choice
 
 NAME_HEADINGS = {
@@ -44,6 +46,10 @@ class LabelTable:
         All labels: in the order of the columns where there is a column for each, else sorted.
     problems : list of (str, str)
         Name and message of every row that was joined with an earlier one.
+    path : str
+        The file that it was read from.
+    places : list of str
+        Where each name stands, in words, where that is no row of one file.
     """
 
     names: list[str]
@@ -52,9 +58,15 @@ class LabelTable:
     form: str
     class_names: list[str] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
+    path: str = ""
+    places: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def place(self, i: int) -> str:
+        """Where the i-th name stands, for messages."""
+        return self.places[i] if self.places else f"{self.path}, row {self.rows[i]}"
 
 
 def read_labels(
@@ -65,9 +77,10 @@ def read_labels(
     separator: str | None = None,
     list_mark: str | None = None,
     fold_case: bool = False,
+    sheet: str | None = None,
     repeats: str = "error",
 ) -> LabelTable:
-    """Read the labels of bags from a CSV or parquet file in any of the forms that people use.
+    """Read the labels of bags from a CSV, .xlsx or parquet file in any of the forms that people use.
 
     The forms are rows of name and label, a name on as many rows as it has labels; one row a name, with its labels in
     one cell ``a;b;c`` (or with commas, bars, slashes or blanks between them, which is found out); and one row a name
@@ -78,7 +91,7 @@ def read_labels(
     Parameters
     ----------
     path : str or path
-        UTF-8 text, with or without a byte-order mark, or parquet.
+        UTF-8 text, with or without a byte-order mark, a spreadsheet (.xlsx), or parquet.
     name, label : str or None
         Headings of the columns that hold the name and the label. If both are given, other columns are ignored;
         otherwise the columns are known by their usual headings, and others are an error.
@@ -88,6 +101,8 @@ def read_labels(
         What is between the labels of one cell; None finds it out.
     fold_case : bool
         Whether labels that differ in case or blanks only are one.
+    sheet : str or None
+        The sheet of a spreadsheet; None takes the one that holds a table.
     repeats : {"error", "join"}
         What to do where a name has a second row in the second or third form: stop, or give the bag the labels of both
         rows and say so in `LabelTable.problems`.
@@ -112,27 +127,32 @@ def read_labels(
     (['a.wav', 'b.wav'], [['wren', 'robin'], ['wren']])
     """
     check_choice("repeats", repeats, ("error", "join"))
-    found = _read(path, name, label, separator, check_mark(list_mark), repeats == "join")
+    found = _read(read_table_rows(path, separator, sheet), path, name, label, check_mark(list_mark), repeats == "join")
     if fold_case:
         sets = fold_labels(found.label_sets)
         found = replace(found, label_sets=sets, class_names=sorted({label for labels in sets for label in labels}))
     doubts = [("labels", f"{path}: {doubt}") for doubt in doubts_about(found.label_sets)]
-    return replace(found, problems=[*found.problems, *doubts])
+    return replace(found, problems=[*found.problems, *doubts], path=os.fspath(path))
+
+
+def read_table_rows(path: str | os.PathLike[str], separator: str | None, sheet: str | None) -> TextTable:
+    """The rows of a table in a file of any of the kinds: delimited text, a spreadsheet, parquet."""
+    path = check_readable(path)
+    if is_spreadsheet(path):
+        return read_sheet(path, sheet)
+    if sheet is not None:
+        raise FormatError(f"{path}: it is no spreadsheet and so has no sheet {sheet!r}; leave --sheet out.")
+    return read_text_rows(path) if _is_parquet(path) else read_rows(path, separator)
 
 
 def _read(
-    path: str | os.PathLike[str],
-    name: str | None,
-    label: str | None,
-    separator: str | None,
-    mark: str | None,
-    join: bool,
+    table: TextTable, path: str | os.PathLike[str], name: str | None, label: str | None, mark: str | None, join: bool
 ) -> LabelTable:
     """The table in the form that it has."""
-    table = read_text_rows(check_readable(path)) if _is_parquet(path) else read_rows(path, separator)
     _check_widths(table, path)
     if name is not None or label is not None:
         return _from_named_columns(table, path, name, label, mark, join)
+    _check_cells(table, path, range(len(table.rows[0])))
     heading = [cell.casefold() for cell in table.rows[0]]
     if len(heading) == 1:
         raise FormatError(
@@ -142,7 +162,7 @@ def _read(
         return _from_one_hot(table, path, join)
     if len(heading) > 2:
         raise FormatError(_unknown_columns(table, path, heading))
-    has_heading = heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS or not table.separator
+    has_heading = heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS or table.lines[0] == 0
     if not has_heading and not _is_data(table):
         raise FormatError(
             f"{path}, row {table.lines[0]}: it is not clear whether {table.rows[0]} is a heading; begin the file with "
@@ -162,7 +182,7 @@ def _is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def _source(table: TextTable) -> str:
-    return f"separated by {SEPARATORS[table.separator]}" if table.separator else "from a parquet table"
+    return f"separated by {SEPARATORS[table.separator]}" if table.separator else table.source
 
 
 def _check_widths(table: TextTable, path: Any) -> None:
@@ -175,13 +195,24 @@ def _check_widths(table: TextTable, path: Any) -> None:
             )
 
 
+def _check_cells(table: TextTable, path: Any, columns: Iterable[int]) -> None:
+    """Refuse cells of the columns that are used which can be neither name nor label."""
+    used = set(columns)
+    for (row, column), flaw in sorted(table.flaws.items()):
+        if column in used:
+            others = " (of other columns than file and label: name the two to use, --columns FILE LABEL)"
+            raise FormatError(
+                f"{path}, row {table.lines[row]}: {flaw}{others if len(used) == len(table.rows[0]) else ''}."
+            )
+
+
 def _is_one_hot(table: TextTable, heading: list[str]) -> bool:
     """Whether all cells after the first column, below the first row, say yes or no, or how many."""
     if len(table.rows) < 2 or (len(heading) == 2 and heading[1] in LABEL_HEADINGS):
         return False
     if len(heading) == 2 and heading[0] not in NAME_HEADINGS:
         return False
-    cells = {cell.casefold() for row in table.rows[1:] for cell in row[1:]}
+    cells = {undefuse(cell).casefold() for row in table.rows[1:] for cell in row[1:]}
     in_words = [cell for cell in cells if cell in YES or cell in NO]
     in_numbers = [cell for cell in cells if not cell or _COUNT.fullmatch(cell)]
     return len(cells) in (len(in_words), len(in_numbers))
@@ -189,7 +220,7 @@ def _is_one_hot(table: TextTable, heading: list[str]) -> bool:
 
 def _says(cell: str) -> bool | None:
     """Whether a cell says that the label is there; None where it says something else."""
-    folded = cell.casefold()
+    folded = undefuse(cell).casefold()
     if folded in YES or folded in NO:
         return folded in YES
     return float(cell) > 0 if _COUNT.fullmatch(cell) else None
@@ -208,7 +239,7 @@ def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
     known = NAME_HEADINGS | LABEL_HEADINGS
     unknown = [cell for cell, folded in zip(table.rows[0], heading, strict=True) if folded not in known]
     listed = ", ".join(map(repr, table.rows[0][:5]))
-    cure = "Name the two to use (--columns FILE LABEL, in Python name= and label=), or remove the others."
+    cure = "Name the two to use (--columns FILE LABEL), or remove the others."
     if not known & set(heading):
         return f"{path}, row {table.lines[0]}: the columns {listed} are not known; expected {_FORMS}. {cure}"
     if not LABEL_HEADINGS.isdisjoint(heading):
@@ -232,13 +263,17 @@ def _from_named_columns(
     columns = []
     for heading, what in ((name, "name"), (label, "label")):
         if heading is None:
-            raise FormatError(f"{path}: the column of the {what} was not given; name both columns, or neither.")
+            raise FormatError(
+                f"{path}: the column of the {what} was not given; name both columns (--columns FILE LABEL), or neither."
+            )
         if table.rows[0].count(heading) != 1:
             found = ", ".join(map(repr, table.rows[0]))
             raise FormatError(
-                f"{path}, row {table.lines[0]}: expected one column {heading!r}; the columns are {found}."
+                f"{path}, row {table.lines[0]}: expected one column {heading!r}; the columns are {found} (--columns "
+                "FILE LABEL names the two to use)."
             )
         columns.append(table.rows[0].index(heading))
+    _check_cells(table, path, columns)
     pairs = [
         (line, row[columns[0]], row[columns[1]]) for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
     ]

@@ -39,6 +39,7 @@ VERSION = 1
 REGISTRY = {
     "ORedLogisticRegression": "bagwise.annotation:ORedLogisticRegression",
     "ORedForest": "bagwise.annotation:ORedForest",
+    "ORedNetwork": "bagwise.nn.network:ORedNetwork",
     "SupportInstanceMachine": "bagwise.annotation:SupportInstanceMachine",
     "CLPL": "bagwise.annotation:CLPL",
     "SupervisedAnnotator": "bagwise.annotation:SupervisedAnnotator",

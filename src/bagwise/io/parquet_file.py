@@ -167,7 +167,7 @@ def read_text_rows(path: Path) -> TextTable:
     rows = [[defuse(heading) for heading in headings]]
     for i, row in enumerate(zip(*values, strict=True)):
         rows.append([_cell(value, f"{path}, row {i + 1}") for value in row])
-    return TextTable(rows, list(range(len(rows))), separator="")
+    return TextTable(rows, list(range(len(rows))), separator="", source="from a parquet table")
 
 
 def _cell(value: Any, place: str) -> str:

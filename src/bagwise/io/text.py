@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,26 @@ _DEFUSED = re.compile(r"'+[=+\-@\t\r]")
 
 @dataclass(frozen=True)
 class TextTable:
-    """The rows of a delimited file, the line on which each begins, and the character between its cells.
+    """Rows of text.
 
-    The rows of a parquet file have no such character, and their heading is row 0.
+    Attributes
+    ----------
+    rows : list of list of str
+    lines : list of int
+        The line on which each row begins; the heading of a parquet file is row 0.
+    separator : str
+        The character between the cells of a delimited file, "" where it is none.
+    source : str
+        Where the rows are from, in words, if not from a delimited file.
+    flaws : dict
+        Row and column, from 0, of each cell that can be neither name nor label, and why not.
     """
 
     rows: list[list[str]]
     lines: list[int]
     separator: str
+    source: str = ""
+    flaws: dict[tuple[int, int], str] = field(default_factory=dict)
 
 
 def check_readable(path: str | os.PathLike[str]) -> Path:
@@ -67,7 +79,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     if raw.startswith(_UTF16):
         raise FormatError(f"{path}, row 1: the text is UTF-16; save it as UTF-8.")
     if raw.startswith(_ZIP):
-        raise FormatError(f"{path}: it is a spreadsheet or another zip file and no text; save it as CSV in UTF-8.")
+        raise FormatError(f"{path}: it is a zip file and no text; save it as CSV in UTF-8.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from bagwise.dataset import rows_of
 from bagwise.exceptions import InputError
 from bagwise.io.annotations import Annotations, check_formats, formats_of, read_marks
 from bagwise.io.annotations.compare import compare_marks
+from bagwise.io.annotations.names import read_names
 from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step
 from bagwise.report.page import check_page_can_be_made
@@ -23,6 +24,7 @@ from bagwise.workflow.fit import fit_told, select_setting
 from bagwise.workflow.learner import DEFAULT_MODEL, RECIPE, about_model, load_trained, make_learner
 from bagwise.workflow.manifest import STATE, UNFINISHED, lock_run, start_run, unlock_run, write_manifest
 from bagwise.workflow.material import (
+    TABLE,
     Material,
     Source,
     find_source,
@@ -32,6 +34,8 @@ from bagwise.workflow.material import (
     write_told,
 )
 from bagwise.workflow.remarks import label_remarks
+from bagwise.workflow.selections import MIN_CONFIDENCE
+from bagwise.workflow.sites import check_sites, read_sites
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
 from bagwise.workflow.version import Version
@@ -55,8 +59,12 @@ class Options:
     formats: list[str]
     noise_share: float
     max_noise: float
+    precision: float | None
     seed: int | None
     page: bool
+    names: Mapping[str, tuple[str, str]]
+    label_studio_root: Path | None
+    sites: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,8 @@ def create_run(
     columns: tuple[str, str] | None = None,
     separator: str | None = None,
     fold_case: bool = False,
+    sheet: str | None = None,
+    min_confidence: float = MIN_CONFIDENCE,
     model: str | Path = DEFAULT_MODEL,
     learner: Mapping[str, Any] | None = None,
     select: str | None = None,
@@ -142,9 +152,13 @@ def create_run(
     formats: Sequence[str] | None = None,
     noise_share: float = NOISE_SHARE,
     max_noise: float = 0.5,
+    precision: float | None = None,
     seed: int | None = None,
     jobs: int = -1,
     page: bool = True,
+    names: str | Path | None = None,
+    label_studio_root: str | Path | None = None,
+    sites: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
@@ -160,14 +174,19 @@ def create_run(
         Folder for the results. If it holds the same run, unfinished or not, what is done is not done again; corrections
         that were made in it stay.
     labels : path or None
-        Table of the labels of files or bags, in any form of `read_labels`. What has no row is annotated by the model
-        alone. None with a trained model, or where a file of bags holds its labels itself.
+        Table of the labels of files or bags, in any form of `read_labels`; or selection tables of Raven or results of
+        BirdNET, one file or a folder of them. What has no row is annotated by the model alone. None with a trained
+        model, or where a file of bags holds its labels itself.
     columns : (str, str) or None
         Headings of the columns of the table that hold file and label, where there are others too.
     separator : str or None
         What is between several labels in one cell of the table; None finds it out.
     fold_case : bool
         Whether labels that differ in case or blanks only are one.
+    sheet : str or None
+        The sheet of a spreadsheet that holds the labels; None takes the one that holds a table.
+    min_confidence : float
+        Detections of BirdNET that are less sure are not used.
     model : str or path
         Name in the catalogue, to be trained; "auto" to choose one (`bagwise.workflow.choose`); or a model file that an
         earlier run wrote.
@@ -192,12 +211,21 @@ def create_run(
         Expected share of instances that are noise, for learners that know a background.
     max_noise : float
         Instances more probably noise than this stand in the long table only.
+    precision : float or None
+        Keep the largest set of named instances of which this share is expected to be right; the others are marked in
+        the long table (``kept``) and left out of the other formats.
     seed : int or None
         Of all that is random in the learner; None leaves it as the catalogue has it.
     jobs : int
         Processes that read files; -1 for all cores.
     page : bool
         Whether to write ``report.html``.
+    names : path or None
+        Table of the scientific names of labels, for ``birdnet.csv``.
+    label_studio_root : path or None
+        Folder from which Label Studio serves files, so that its tasks show and play them.
+    sites : path or None
+        Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.
     overwrite : bool
         Whether another run in `out` may be replaced.
     progress : callable or None
@@ -221,11 +249,15 @@ def create_run(
             search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
     elif learner or select:
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
+    _check_precision(precision, trained if trained is not None else fresh, str(model))
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
-        raise InputError("There is nothing to learn from: pass a table of labels, or a trained model.")
-    table = read_label_table(labels, columns, separator, fold_case)
-    exclude = [Path(path) for path in (out, labels, known) if path is not None]
+        raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
+    table = read_label_table(
+        labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
+    )
+    told = [path for path in (labels, known, sites) if path is not None and not _holds(Path(path), source)]
+    exclude = [Path(path) for path in (out, *told)]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
     )  # fmt: skip
@@ -235,14 +267,18 @@ def create_run(
         labels=labels, columns=columns, model=str(model), learner=dict(learner or {}), select=select, grid=list(grid),
         folds=folds, use_known=use_known, known=None if known is None else Path(known),
         formats=formats_of(found.medium) if formats is None else check_formats(formats, found.medium),
-        noise_share=noise_share, max_noise=max_noise, seed=seed, page=page,
+        noise_share=noise_share, max_noise=max_noise, precision=precision, seed=seed, page=page,
+        names={} if names is None else read_names(names),
+        label_studio_root=None if label_studio_root is None else Path(label_studio_root).resolve(),
+        sites=None if sites is None else _read_sites(Path(sites), found),
     )  # fmt: skip
+    _check_options(options, source)
     lock = lock_run(out)
     try:
         job = Job(make, out, found, options, trained, lock, jobs, step, say or (lambda text: None))
         old = start_run(out, job.identity, overwrite)
-        material = read_material(found, out, table, labels, jobs, step)
-        if not use_known:
+        material = _with_raven_remark(read_material(found, out, table, jobs, step), options.formats)
+        if found.medium.name == TABLE and not use_known:
             material = replace(material, known=[])
         if options.known is not None:
             material = _with_known_marks(material, found, options.known)
@@ -255,11 +291,50 @@ def create_run(
         raise
 
 
+def _holds(folder: Path, other: Path) -> bool:
+    """Whether a path lies in a folder, or is it: tables may lie beside the recordings."""
+    return other.resolve().is_relative_to(folder.resolve())
+
+
 def _check_places(source: Path, out: Path, model: Path | None) -> None:
     """Refuse results in a folder that holds the media or the model, which a later run would replace or leave out."""
     for path, what in ((source, "The media"), (model, "The model")):
-        if path is not None and path.resolve().is_relative_to(out.resolve()):
+        if path is not None and _holds(out, path):
             raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
+
+
+def _check_options(options: Options, source: Path) -> None:
+    """Refuse options of formats that are not written, and a folder of Label Studio that does not hold the media."""
+    root = options.label_studio_root
+    for given, option, name in ((options.names, "--names", "birdnet"), (root, "--label-studio-root", "label-studio")):
+        if given and name not in options.formats:
+            raise InputError(f"{option} is for the format {name}, which is not written; leave it out, or add {name}.")
+    if root is not None and not _holds(root, source):
+        raise InputError(
+            f"{source} does not lie in {root}, from which Label Studio serves files; give a folder above it "
+            "(--label-studio-root)."
+        )
+
+
+def _with_raven_remark(material: Material, formats: Sequence[str]) -> Material:
+    """Say what times of all recordings opened as one sound cannot count."""
+    unknown = [file["file"] for file in material.unread if file["seconds"] is None]
+    if not unknown or "raven" not in formats:
+        return material
+    text = (
+        f"{len(unknown)} file(s) that could not be read, such as {unknown[0]}, have no known length; leave them out "
+        "when you open all recordings as one sound in Raven (raven/all.selections.txt)."
+    )
+    return replace(material, problems=[*material.problems, ("raven", text)])
+
+
+def _read_sites(path: Path, source: Source) -> dict[str, Any]:
+    """The table of sites, as it is kept in the manifest: a refit needs it again."""
+    if source.medium.name == TABLE:
+        raise InputError(f"{source.path} is a file of bags, which no site belongs to; leave --sites out.")
+    sites = read_sites(path)
+    check_sites(sites, source.names, path)
+    return {"table": str(path), "sites": [asdict(site) for site in sites]}
 
 
 def _with_known_marks(material: Material, source: Source, path: Path) -> Material:
@@ -276,7 +351,20 @@ def _with_known_marks(material: Material, source: Source, path: Path) -> Materia
         medium=source.medium, rows=rows, files=material.files, classes=[], folder=source.folder, max_noise=1.0
     )
     said, problems = compare_marks(annotations, read_marks(path, annotations))
-    return replace(material, known=said, problems=[*material.problems, *problems])
+    return replace(material, known=[*material.known, *said], problems=[*material.problems, *problems])
+
+
+def _check_precision(precision: float | None, model: Any, name: str) -> None:
+    """Refuse a precision that is none, or that a model cannot promise."""
+    if precision is None:
+        return
+    if not 0.0 < precision < 1.0:
+        raise InputError(f"--precision {precision:g} is no share; give a number between 0 and 1, such as 0.95.")
+    if not bag_tags(model).probabilities:
+        raise InputError(
+            f"The model {name!r} gives no probabilities, so that it can promise no precision; leave --precision out, "
+            f"or use one that does, such as {DEFAULT_MODEL}."
+        )
 
 
 def _without_strangers(material: Material, model: Any) -> Material:
@@ -289,7 +377,8 @@ def _without_strangers(material: Material, model: Any) -> Material:
         if labels
     ]
     sets = {bag: labels for bag, labels in material.sets.items() if not strange[bag]}
-    return replace(material, sets=sets, problems=[*material.problems, *problems])
+    known = [told for told in material.known if told[2] in {"", *classes}]
+    return replace(material, sets=sets, known=known, problems=[*material.problems, *problems])
 
 
 def _outdate_corrections(out: Path, material: Material) -> None:
@@ -315,7 +404,10 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "identity": job.identity,
         "options": {
             "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
-            "trained": job.trained is not None,
+            "precision": options.precision,
+            "trained": job.trained is not None, "names": dict(options.names),
+            "label_studio_root": None if options.label_studio_root is None else str(options.label_studio_root),
+            **({} if options.sites is None else {"sites": options.sites}),
         },
         "fitted": key,
         "outputs": [] if old is None else old.get("outputs", []),

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from bagwise.featurize.files import FileBags
 from bagwise.io.labels import LabelTable
@@ -61,7 +61,6 @@ class FileNames:
 
 def match_labels(
     table: LabelTable,
-    path: Path,
     names: Sequence[str],
     bags: dict[str, FileBags],
     failed: Sequence[str],
@@ -80,8 +79,8 @@ def match_labels(
     }
     by_piece: list[tuple[str, str, str]] = []
     matched = MatchedLabels()
-    for given, labels, row in zip(table.names, table.label_sets, table.rows, strict=True):
-        where, key = f"{path}, row {row}", _normal(given)
+    for i, (given, labels) in enumerate(zip(table.names, table.label_sets, strict=True)):
+        where, key = table.place(i), _normal(given)
         fitting = files.find(given)
         if not fitting and key in pieces:
             name, bag, size = pieces[key]

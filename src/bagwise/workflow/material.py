@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import FormatError, InputError
+from bagwise.exceptions import BagwiseError, FormatError, InputError
 from bagwise.featurize.files import FileBags, assemble
 from bagwise.featurize.media import MEDIA, check_medium, find_files, guess_medium, list_files
 from bagwise.featurize.medium import Medium
@@ -27,6 +27,14 @@ from bagwise.report.result import Problem
 from bagwise.workflow.featurize import Progress, featurize_folder, refuse_files
 from bagwise.workflow.labels import FileNames, match_labels
 from bagwise.workflow.manifest import FEATURES, STATE
+from bagwise.workflow.selections import (
+    MEDIUM,
+    MIN_CONFIDENCE,
+    Selections,
+    find_selections,
+    known_by_selections,
+    read_selections,
+)
 from bagwise.workflow.store import entry_path, fingerprint, forget_others, read_entry, write_entry
 
 TABLE = "table"
@@ -91,6 +99,8 @@ class Material:
     form : str
         How the table of labels was understood.
     problems : list of (name, message)
+    unread : list of dict
+        Name of every file that could not be read, and its seconds where they are known.
     n_reused : int
         Files that were read before.
     """
@@ -103,6 +113,7 @@ class Material:
     entries: dict[str, str]
     form: str = ""
     problems: list[Problem] = field(default_factory=list)
+    unread: list[dict[str, Any]] = field(default_factory=list)
     n_reused: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,7 +121,7 @@ class Material:
         return {
             "sets": self.sets, "known": self.known, "whole": self.whole, "files": self.files, "entries": self.entries,
             "feature_names": self.dataset.feature_names, "form": self.form, "problems": self.problems,
-            "prints": self.prints(),
+            "unread": self.unread, "prints": self.prints(),
         }  # fmt: skip
 
     def prints(self) -> dict[str, str]:
@@ -139,7 +150,7 @@ def find_source(
     trained: Mapping[str, Any] | None,
     exclude: Sequence[Path],
     options: Mapping[str, Any],
-    labels: LabelTable | None = None,
+    labels: LabelTable | Selections | None = None,
 ) -> Source:
     """Which files there are and how they are read; what is wrong is found before anything is read.
 
@@ -156,7 +167,10 @@ def find_source(
     expected = None if trained is None else list(trained["feature_names"] or []) or None
     if path.is_file():
         if settings or medium not in (None, TABLE):
-            raise InputError(f"{path} is a file of bags, which has no medium and no settings of one; leave them out.")
+            raise InputError(
+                f"{path} is a file of bags, which has no medium and no settings of one; leave --medium and "
+                "--medium-set out."
+            )
         if trained is not None and trained["medium"] != TABLE:
             raise InputError(f"The model was trained on {trained['medium']}, and {path} is a file of bags; give media.")
         return Source(path, MEDIA[TABLE], MEDIA[TABLE].make_settings(), [path.name], dict(options), expected)
@@ -170,7 +184,8 @@ def find_source(
     else:
         if settings or medium not in (None, trained["medium"]):
             raise InputError(
-                f"The model was trained on {trained['medium']} with its own settings; leave medium and settings out."
+                f"The model was trained on {trained['medium']} with its own settings; leave --medium and "
+                "--medium-set out."
             )
         kind = check_medium(trained["medium"])
         if kind.name == TABLE:
@@ -179,10 +194,12 @@ def find_source(
     return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
 
 
-def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | None) -> str | None:
+def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | Selections | None) -> str | None:
     """The medium of most files that the table of labels names, if it names any: pictures may lie beside recordings."""
     if labels is None:
         return None
+    if isinstance(labels, Selections):
+        return MEDIUM
     counts: Counter[str] = Counter()
     files = list_files(folder, exclude)
     for name, medium in MEDIA.items():
@@ -193,22 +210,35 @@ def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | No
 
 
 def read_material(
-    source: Source, run: Path, labels: LabelTable | None, label_path: Path | None, jobs: int, progress: Progress
+    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress
 ) -> Material:
-    """Read all files, those that were read before from what was kept, and match the table of labels."""
+    """Read all files, those that were read before from what was kept, and match the labels that were told."""
+    if isinstance(labels, Selections) and source.medium.name != MEDIUM:
+        raise InputError(
+            f"{labels.path} holds {labels.in_words}, and {source.path} no recordings; give a table of labels."
+        )
     if source.medium.name == TABLE:
-        return _read_table(source, run, labels, label_path)
+        assert not isinstance(labels, Selections)
+        return _read_table(source, run, labels)
     done = featurize_folder(source.folder, source.names, source.medium, source.settings, run, jobs, progress)
     done = refuse_files(done, source.medium, source.feature_names)
     problems = list(done.errors.items())
+    problems += [
+        (name, f"{name}: {why}.")
+        for name in list_files(source.folder)
+        if (why := source.medium.unreadable.get(PurePosixPath(name).suffix.lower()))
+    ]
     problems += [(name, f"{name}: {text}") for name, file in done.bags.items() for text in file.problems]
     if not done.bags:
         raise InputError(f"None of the {len(source.names)} files could be read; the first: {problems[0][1]}")
     sets: dict[str, list[str]] = {}
     whole: list[str] = []
-    if labels is not None and label_path is not None:
+    marks = None
+    if isinstance(labels, Selections):
+        labels, marks = read_selections(labels, source.medium, source.folder, done.bags)
+    if labels is not None:
         unread = sorted(set(list_files(source.folder)) - set(source.names))
-        matched = match_labels(labels, label_path, source.names, done.bags, list(done.errors), unread)
+        matched = match_labels(labels, source.names, done.bags, list(done.errors), unread)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         whole = sorted(matched.whole)
         problems += labels.problems + matched.problems
@@ -217,14 +247,34 @@ def read_material(
         sets=sets,
         known=[],
         whole=whole,
-        files=[{"file": name, **bags.info} for name, bags in done.bags.items()],
+        files=[{"file": name, **bags.info, **_recorded(source, name)} for name, bags in done.bags.items()],
         entries={name: source.entry(run, name).name for name in done.bags},
         form="" if labels is None else labels.form,
         problems=problems,
+        unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
         n_reused=done.n_reused,
     )
+    if marks is not None:
+        known, text = known_by_selections(marks, material.dataset)
+        material = replace(material, known=known, form=f"{material.form}; {text}")
     names = set(material.dataset.bag_names)
     return replace(material, sets={bag: found for bag, found in sets.items() if bag in names})
+
+
+def _seconds(source: Source, name: str) -> float | None:
+    """How long a file is that could not be used, where its heading tells."""
+    if source.medium.parts is None:
+        return None
+    try:
+        return round(source.medium.parts.cut(source.folder / name, source.settings)[-1][1], 4)
+    except (BagwiseError, OSError):
+        return None
+
+
+def _recorded(source: Source, name: str) -> dict[str, str]:
+    """When a file was recorded and how that is known, as far as anything tells it."""
+    found = None if source.medium.recorded is None else source.medium.recorded(source.folder / name, name)
+    return {} if found is None else {"recorded": found.time.isoformat(), "recorded_from": found.source}
 
 
 def _assemble(
@@ -243,7 +293,7 @@ def _assemble(
     return assemble(files, features, list(names), medium.name)
 
 
-def _read_table(source: Source, run: Path, labels: LabelTable | None, label_path: Path | None) -> Material:
+def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Material:
     """The bags of a file, named by text; its own labels, or those of a second table by the names of the bags."""
     name = source.names[0]
     dataset, understood = read_described(source.path, **source.options)
@@ -263,11 +313,11 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None, label_path
         present = set(names)
         problems = [*labels.problems]
         sets = {}
-        for bag, found, row in zip(labels.names, labels.label_sets, labels.rows, strict=True):
+        for i, (bag, found) in enumerate(zip(labels.names, labels.label_sets, strict=True)):
             if bag in present:
                 sets[bag] = sorted(found)
             else:
-                problems.append((bag, f"{label_path}, row {row}: there is no such bag ({bag!r}); it is not used."))
+                problems.append((bag, f"{labels.place(i)}: there is no such bag ({bag!r}); it is not used."))
     entry = source.entry(run, name)
     n_reused = int(entry.exists())
     X = dataset.bags.instances
@@ -325,17 +375,31 @@ def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str,
         entries=kept["entries"],
         form=kept["form"],
         problems=[(name, message) for name, message in kept["problems"]],
+        unread=kept.get("unread", []),
     )
 
 
 def read_label_table(
-    path: Path | None, columns: tuple[str, str] | None, separator: str | None = None, fold_case: bool = False
-) -> LabelTable | None:
-    """The table of labels, with the columns that hold file and label where there are others too."""
+    path: Path | None,
+    columns: tuple[str, str] | None,
+    *,
+    separator: str | None = None,
+    fold_case: bool = False,
+    sheet: str | None = None,
+    min_confidence: float = MIN_CONFIDENCE,
+) -> LabelTable | Selections | None:
+    """The table of labels; or where selections tell them, which are read when it is known what the files hold."""
     if path is None:
         return None
+    told = find_selections(path, min_confidence, fold_case)
+    given = {"--columns": columns, "--separator": separator, "--sheet": sheet}
+    if told is not None and any(given.values()):
+        option = next(option for option, value in given.items() if value)
+        raise InputError(f"{path} holds {told.in_words}, whose columns are known; leave {option} out.")
     name, label = columns or (None, None)
-    return read_labels(path, name=name, label=label, list_mark=separator, fold_case=fold_case, repeats="join")
+    return told or read_labels(
+        path, name=name, label=label, list_mark=separator, fold_case=fold_case, sheet=sheet, repeats="join"
+    )
 
 
 def write_told(path: Path, material: Material) -> None:

@@ -44,6 +44,11 @@ def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, n
     return run / FEATURES / f"{key}.zip"
 
 
+def part_path(entry: Path, number: int, n_parts: int) -> Path:
+    """Where a part of a long file is kept until all of them are there."""
+    return entry.with_name(f"{entry.stem}-{number}-of-{n_parts}.zip")
+
+
 def write_entry(path: Path, bags: FileBags) -> None:
     """Keep the bags of a file."""
     features = bags.features

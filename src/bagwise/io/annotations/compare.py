@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ Correction = tuple[Any, int, str]
 """Bag, number of the instance in it, and its label; "" says noise."""
 
 LEAST_OVERLAP = 0.5  # of a mark and an instance, intersection over union
+LEAST_INSIDE = 0.5  # of an instance in a mark that may hold several
 # How far a mark may lie beside its instance because numbers were rounded when written; also a share of its length.
 ROUNDING = {"time": 2e-4, "frequency": 0.06, "x": 0.05, "y": 0.05}
 ROUNDING_SHARE = 0.05
@@ -130,6 +131,32 @@ def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.n
     return matched
 
 
+def match_instances(
+    rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> list[tuple[int, int]]:
+    """Pairs of instances of one file in two runs that lie in the same place, each instance in one pair at the most.
+
+    Pairs overlap by half of their union or more; those that overlap most are joined first. Which of the runs comes
+    first makes no difference.
+    """
+    boxes = _Boxes(others, columns)
+    overlaps = [boxes.overlapping(row) for row in rows]
+    options = [
+        (-share, i + j, abs(i - j), i, j)
+        for i, (near, shares) in enumerate(overlaps)
+        for j, share in zip(near.tolist(), shares.tolist(), strict=True)
+    ]
+    pairs: list[tuple[int, int]] = []
+    own: set[int] = set()
+    other: set[int] = set()
+    for *_, i, j in sorted(options):
+        if i not in own and j not in other:
+            pairs.append((i, j))
+            own.add(i)
+            other.add(j)
+    return sorted(pairs)
+
+
 class _Boxes:
     """The places of the instances of a file along the axes that some marks tell."""
 
@@ -144,7 +171,7 @@ class _Boxes:
         rounding = np.array([ROUNDING[axis] for axis in self.axes] or [0.0])
         self.rounding = np.minimum(rounding, ROUNDING_SHARE * (self.high - self.low)) + 1e-9
 
-    def _of(self, mark: Mark) -> tuple[np.ndarray, np.ndarray]:
+    def _of(self, mark: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         span = intervals(mark)
         low, high = np.array([span[axis] for axis in self.axes], dtype=float).T
         return low, high
@@ -167,7 +194,14 @@ class _Boxes:
         distance = (away[0] + away[1]).sum(axis=1)[near_enough].round(6)
         return near[near_enough][np.argsort(distance, kind="stable")]
 
-    def overlapping(self, mark: Mark) -> tuple[np.ndarray, np.ndarray]:
+    def inside(self, mark: Mark) -> np.ndarray:
+        """Indices of the instances of which half or more lies in a mark."""
+        low, high = self._of(mark)
+        together = np.maximum(np.minimum(self.high, high) - np.maximum(self.low, low), 0.0).prod(axis=1)
+        size = (self.high - self.low).prod(axis=1)
+        return np.flatnonzero((size > 0) & (together >= LEAST_INSIDE * size))
+
+    def overlapping(self, mark: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Indices of the instances that overlap a mark enough, and intersection over union of each."""
         if not self.axes:
             return np.empty(0, dtype=int), np.empty(0)
@@ -179,6 +213,30 @@ class _Boxes:
         share = np.divide(area, union, out=np.zeros(len(near)), where=union > 0)
         enough = share >= LEAST_OVERLAP
         return near[enough], share[enough]
+
+
+def instances_inside(rows: Sequence[Mapping[str, Any]], marks: Iterable[Mark]) -> dict[int, set[str]]:
+    """The labels of the marks that each instance lies in, by its number.
+
+    An instance lies in a mark with a band if half of it or more does, in time and frequency. A mark without one says
+    what is somewhere in its time; an instance lies in it if they overlap by half of their union or more.
+    """
+    own: dict[str, list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        own[str(row["file"])].append(i)
+    boxes: dict[tuple[str, bool], _Boxes] = {}
+    found: dict[int, set[str]] = defaultdict(set)
+    for mark in marks:
+        name, has_band = mark["file"], "low" in mark and "high" in mark
+        if name not in own:
+            continue
+        if (name, has_band) not in boxes:
+            columns = ("start", "end", "low", "high") if has_band else ("start", "end")
+            boxes[name, has_band] = _Boxes([rows[i] for i in own[name]], columns)
+        near = boxes[name, has_band].inside(mark) if has_band else boxes[name, has_band].overlapping(mark)[0]
+        for j in near.tolist():
+            found[own[name][j]].add(mark["label"])
+    return dict(found)
 
 
 def intervals(place: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

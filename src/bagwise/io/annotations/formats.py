@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bagwise.exceptions import FormatError, InputError
+from bagwise.io.annotations import birdnet, raven
 from bagwise.io.annotations.annotations import Annotations, MediumFacts
 from bagwise.io.annotations.audacity import read_audacity, write_audacity
 from bagwise.io.annotations.birdnet import read_birdnet, write_birdnet
@@ -76,8 +77,9 @@ def guess_annotation_format(path: str | Path) -> str:
     """The name of the format of a file or folder of annotations, from its ending and its first lines."""
     path = Path(path)
     if path.is_dir():
-        if next(path.rglob("*.selections.txt"), None):
-            return "raven"
+        for name, endings in (("raven", raven.table_endings(path)), ("birdnet", birdnet.ENDINGS)):
+            if any(next(path.rglob(f"*{ending}"), None) for ending in endings):
+                return name
         if next(path.rglob("*.txt"), None):
             return "audacity"
         raise FormatError(f"{path}: there is no selection table and no label track in this folder; give one file.")
@@ -90,7 +92,7 @@ def guess_annotation_format(path: str | Path) -> str:
         return "coco" if isinstance(first, dict) and {"images", "image_id"} & first.keys() else "label-studio"
     if ending in (".csv", ".tsv"):
         headings = table_headings(path)
-        return "birdnet" if "Common name" in headings else "csv"
+        return "birdnet" if {"Common name", "common_name"} & set(headings) else "csv"
     if ending == ".txt":
         is_track = path.is_file() and (not path.stat().st_size or "Begin Time (s)" not in table_headings(path, "\t"))
         return "audacity" if is_track else "raven"
@@ -98,3 +100,25 @@ def guess_annotation_format(path: str | Path) -> str:
         f"{path}: annotations are read from .csv, .parquet, .json, .jsonl and .txt files and from folders of selection "
         "tables or label tracks; give one of these, or name the format."
     )
+
+
+def selections_format(path: Path) -> str | None:
+    """Whether labels are told by selection tables of Raven or results of BirdNET; None where a table of labels does."""
+    if path.is_dir():
+        name = guess_annotation_format(path)
+    elif path.suffix.lower() in (".txt", ".csv", ".tsv"):
+        try:
+            headings = set(table_headings(path, "\t" if path.suffix.lower() == ".txt" else None))
+        except FormatError:  # whoever reads it as a table of labels says why
+            return None
+        found = {"raven": {"Begin Time (s)"}, "birdnet": {"Start (s)", "Common name"}}
+        found |= {"birdnet of R": {"common_name", "start", "end"}}
+        name = next((name.split()[0] for name, columns in found.items() if columns <= headings), "csv")
+    else:
+        return None
+    if path.is_dir() and name not in ("raven", "birdnet"):
+        raise FormatError(
+            f"{path}: the folder holds no selection tables of Raven (*{raven.ENDINGS[0]}) and no results of BirdNET "
+            f"(*{birdnet.ENDINGS[0]}); give these, or one table of labels."
+        )
+    return name if name in ("raven", "birdnet") else None

@@ -6,22 +6,25 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from bagwise.exceptions import FormatError
+from bagwise.exceptions import FormatError, InputError
 from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
 from bagwise.io.annotations.label_studio_facts import Facts, LabelStudio
 from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
 from bagwise.io.files import atomic_write
 from bagwise.io.text import read_text
 
+SERVED = "/data/local-files/?d="  # with the path below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT
 LABEL = "label"  # name of the control in the interface, and so of the results
 
 
 def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     """``label-studio.json``, tasks with predictions to import, and ``label-studio.xml``, the interface of the project.
 
-    Files are named relative to the folder that was annotated; texts are in the tasks themselves.
+    Files are named relative to the folder that was annotated, or by the address under which Label Studio serves them
+    from a folder of the machine; texts are in the tasks themselves.
     """
     paths = [open_folder(folder, "label-studio.json"), open_folder(folder, "label-studio.xml")]
     rows = annotations.shown_by_file()
@@ -59,7 +62,18 @@ def _task(annotations: Annotations, file: dict[str, Any], rows: list[dict[str, A
         "score": min(known) if known else 0.0,  # tasks sorted by score then begin with the least sure
         "result": results,
     }
-    return {"data": {facts.key: text if facts.holds_text else file["file"]}, "predictions": [prediction]}
+    shown = text if facts.holds_text else _address(annotations, file["file"])
+    return {"data": {facts.key: shown}, "predictions": [prediction]}
+
+
+def _address(annotations: Annotations, name: str) -> str:
+    """What a task names a file by."""
+    if annotations.served_from is None:
+        return name
+    path, root = (annotations.folder / name).resolve(), annotations.served_from.resolve()
+    if not path.is_relative_to(root):
+        raise InputError(f"{path} does not lie in {root}, from which Label Studio serves files (--label-studio-root).")
+    return SERVED + quote(path.relative_to(root).as_posix())
 
 
 def _interface(annotations: Annotations) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from bagwise.exceptions import FormatError
-from bagwise.io.annotations.annotations import Annotations
+from bagwise.io.annotations.annotations import Annotations, plain_cell
 from bagwise.io.text import guess_separator, read_text, undefuse
 
 Mark = dict[str, Any]
@@ -29,7 +29,7 @@ class Marks:
     ----------
     rows : list of dict
         For each mark ``source`` (file and row it was read from), file, those columns of the place that the format has,
-        label ("" says noise), and bag and instance where the format has them.
+        label ("" says noise), bag and instance where the format has them, and confidence where a machine made the mark.
     covered : set of str
         Files of which the format shows all that is named: an instance shown before and not marked now was deleted.
     every_instance : bool
@@ -167,7 +167,7 @@ def require_columns(path: str | os.PathLike[str], headings: Sequence[str], neede
     if missing:
         raise FormatError(
             f"{path}, row 1: there is no column {missing[0]!r}; expected {', '.join(needed)}, and found "
-            f"{', '.join(headings) or 'nothing'}."
+            f"{plain_cell(', '.join(headings)) or 'nothing'}."
         )
 
 
@@ -200,11 +200,23 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise FormatError(f"{path}: its lists are nested too deeply to be annotations.") from error
 
 
-def find_tables(path: Path, ending: str) -> dict[str, Path]:
+def find_tables(path: Path, *endings: str) -> dict[str, Path]:
     """The files below a folder by their names without the ending; or the one file."""
     if not path.is_dir():
-        return {path.name.removesuffix(ending): path}
-    found = sorted(file for file in path.rglob(f"*{ending}") if file.is_file())
+        return {_without(path.name, endings): path}
+    found = sorted({file for ending in endings for file in path.rglob(f"*{ending}") if file.is_file()})
     if not found:
-        raise FormatError(f"{path}: there is no file in it that ends in {ending}.")
-    return {file.relative_to(path).as_posix().removesuffix(ending): file for file in found}
+        raise FormatError(f"{path}: there is no file in it that ends in {' or '.join(endings)}.")
+    return {_without(file.relative_to(path).as_posix(), endings): file for file in found}
+
+
+def _without(name: str, endings: Sequence[str]) -> str:
+    return next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
+
+
+def read_confidence(cells: Mapping[str, str], source: str) -> Mark:
+    """The confidence of a detection as a column, if the table tells one."""
+    heading = next((heading for heading in cells if heading.casefold() == "confidence"), None)
+    return {} if heading is None or not cells[heading].strip() else {
+        "confidence": read_number(cells[heading], heading, source)
+    }  # fmt: skip

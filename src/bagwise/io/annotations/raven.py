@@ -14,6 +14,7 @@ from bagwise.io.annotations.marks import (
     Spelling,
     all_files,
     find_tables,
+    read_confidence,
     read_number,
     read_place,
     read_table,
@@ -24,9 +25,10 @@ from bagwise.io.text import defuse, undefuse
 
 HEADINGS = (
     "Selection", "View", "Channel", "Begin Time (s)", "End Time (s)", "Low Freq (Hz)", "High Freq (Hz)",
-    "Begin File", "File Offset (s)", "Annotation", "Probability",
+    "Begin File", "Begin Path", "File Offset (s)", "Annotation", "Probability",
 )  # fmt: skip
-LABELS = ("annotation", "species", "label")
+LABELS = ("annotation", "common name", "species", "label")
+ENDINGS = (".selections.txt", ".BirdNET.selection.table.txt", ".selection.table.txt")
 BAND = {"low": "Low Freq (Hz)", "high": "High Freq (Hz)"}
 COMBINED = "all"
 _NUMBERED = re.compile(r"\.Table\.\d+$")  # what Raven puts behind the name of a recording
@@ -36,24 +38,33 @@ def write_raven(annotations: Annotations, folder: Path) -> list[Path]:
     """One table a recording in ``raven/``, and ``raven/all.selections.txt`` for all of them opened as one sound.
 
     Raven strings the recordings together in the order of their names, so in the combined table the times of each go on
-    from the end of the one before; recordings without any selection count with their full length.
+    from the end of the one before; recordings without any selection count with their full length, and so do those that
+    could not be read, where it is known.
     """
     paths: list[Path] = []
     combined: list[dict[str, Any]] = []
-    passed = 0.0
-    seconds = {file["file"]: file["seconds"] for file in annotations.files}
+    begins = _begins(annotations)
     for name, rows in annotations.shown_by_file().items():
+        place = annotations.folder.joinpath(*name.split("/"))
         path = open_folder(folder, "raven", *f"{name}.selections.txt".split("/"))
-        write_tabbed([_selection(i + 1, row, 0.0) for i, row in enumerate(rows)], HEADINGS, path)
+        write_tabbed([_selection(i + 1, row, 0.0, place) for i, row in enumerate(rows)], HEADINGS, path)
         paths.append(path)
-        combined += [_selection(len(combined) + i + 1, row, passed) for i, row in enumerate(rows)]
-        passed += seconds[name]
+        combined += [_selection(len(combined) + i + 1, row, begins[name], place) for i, row in enumerate(rows)]
     path = open_folder(folder, "raven", "all.selections.txt")
     write_tabbed(combined, HEADINGS, path)
     return [path, *paths]
 
 
-def _selection(number: int, row: dict[str, Any], passed: float) -> dict[str, Any]:
+def _begins(annotations: Annotations) -> dict[str, float]:
+    """Second at which each recording begins where all of them are opened as one sound."""
+    passed, begins = 0.0, {}
+    for file in sorted([*annotations.files, *annotations.unread], key=lambda file: str(file["file"])):
+        begins[str(file["file"])] = passed
+        passed += file["seconds"] or 0.0
+    return begins
+
+
+def _selection(number: int, row: dict[str, Any], passed: float, path: Path) -> dict[str, Any]:
     return {
         "Selection": number,
         "View": "Spectrogram 1",
@@ -62,7 +73,8 @@ def _selection(number: int, row: dict[str, Any], passed: float) -> dict[str, Any
         "End Time (s)": f"{passed + row['end']:.4f}",
         "Low Freq (Hz)": f"{row['low']:.1f}",
         "High Freq (Hz)": f"{row['high']:.1f}",
-        "Begin File": defuse(row["file"]),
+        "Begin File": defuse(path.name),
+        "Begin Path": defuse(str(path)),
         "File Offset (s)": f"{row['start']:.4f}",
         "Annotation": defuse(row["label"]),
         "Probability": probability_text(row),
@@ -72,21 +84,22 @@ def _selection(number: int, row: dict[str, Any], passed: float) -> dict[str, Any
 def read_raven(path: Path, annotations: Annotations) -> Marks:
     """One selection table, a folder of them, or the table of all recordings opened as one sound.
 
-    In a folder, ``all.selections.txt`` is read only where it is the one table there. Columns may stand in any order,
-    and there may be others; the label is in the column Annotation, Species or Label.
+    In a folder, ``all.selections.txt`` is read only where it is the one table there; other texts count as tables only
+    where none has such a name and all of them begin like one. Columns may stand in any order,
+    and there may be others; the label is in the column Annotation, Common Name (of BirdNET), Species or Label.
     """
-    tables = find_tables(path, ".selections.txt")
+    tables = find_tables(path, *table_endings(path))
     if len(tables) > 1:
         tables.pop(COMBINED, None)
-    names = FileNames(annotations, _spell)
+    names, begins = FileNames(annotations, _spell), _begins(annotations)
     rows: list[Mark] = []
     covered: set[str] = set()
     for name, table in tables.items():
-        found = _read_selections(table, annotations)
+        found = _read_selections(table, annotations, names)
         told = {mark["file"] for mark in found if mark["file"]}
         own = names(_NUMBERED.sub("", name.removesuffix(".txt")))
         if name == COMBINED or (own not in names and len(told) > 1):
-            rows += [_within_its_file(mark, annotations, names) for mark in found]
+            rows += [_within_its_file(mark, begins, names) for mark in found]
             covered |= all_files(annotations)
         else:
             if own not in names and told:
@@ -96,12 +109,21 @@ def read_raven(path: Path, annotations: Annotations) -> Marks:
     return Marks(rows, frozenset(covered))
 
 
+def table_endings(path: Path) -> tuple[str, ...]:
+    """How selection tables of a folder end: as Raven and BirdNET call them, else all that begin like one."""
+    if any(next(path.rglob(f"*{ending}"), None) for ending in ENDINGS):
+        return ENDINGS
+    texts = [file for file in path.rglob("*.txt") if file.is_file()]
+    are_tables = texts and all(file.stat().st_size and "Begin Time (s)" in table_headings(file, "\t") for file in texts)
+    return (".txt",) if are_tables else ENDINGS
+
+
 def _spell(name: str) -> str:
     return plain_cell(defuse(name))
 
 
-def _read_selections(path: Path, annotations: Annotations) -> list[Mark]:
-    """The selections as they stand there, with `file` from Begin File and `offset`, the second in that file or None."""
+def _read_selections(path: Path, annotations: Annotations, names: FileNames) -> list[Mark]:
+    """The selections as they stand there, with `file` as the row names it and `offset`, its second of that file."""
     headings = table_headings(path, "\t")
     column = next((h for name in LABELS for h in headings if h.casefold() == name), None)
     require_columns(path, headings, ["Begin Time (s)", "End Time (s)", column or "Annotation"])
@@ -117,20 +139,22 @@ def _read_selections(path: Path, annotations: Annotations) -> list[Mark]:
         place |= read_place(cells, band, source) if len(band) == 2 else {}
         offset = cells.get("File Offset (s)", "").strip()
         rows.append({
-            "source": source, "file": cells.get("Begin File", "").strip(), **place, "label": labels(cells[column]),
+            "source": source, "file": _begin_file(cells, names), **place, "label": labels(cells[column]),
             "offset": read_number(offset, "File Offset (s)", source) if offset else None,
+            **read_confidence(cells, source),
         })  # fmt: skip
     return rows
 
 
-def _within_its_file(mark: Mark, annotations: Annotations, names: FileNames) -> Mark:
+def _begin_file(cells: dict[str, str], names: FileNames) -> str:
+    """The file that a selection begins in: by its path, which tells folders apart, else by its name."""
+    told = [cells.get(heading, "").strip() for heading in ("Begin Path", "Begin File")]
+    return next((cell for cell in told if names(cell) in names), told[1] or told[0])
+
+
+def _within_its_file(mark: Mark, begins: dict[str, float], names: FileNames) -> Mark:
     """A selection of all recordings opened as one sound, with times from the start of its own recording."""
-    passed, start, offset = 0.0, mark["start"], mark.pop("offset")
-    told = names(mark["file"]) if mark["file"] else None
-    for file in annotations.files:
-        if file["file"] == told or (told is None and start < passed + file["seconds"]):
-            told = file["file"]
-            break
-        passed += file["seconds"]
-    begin = start - passed if offset is None else offset
-    return {**mark, "file": told or mark["file"], "start": begin, "end": begin + mark["end"] - start}
+    start, offset = mark["start"], mark.pop("offset")
+    told = names(mark["file"]) if mark["file"] else [name for name in begins if begins[name] <= max(start, 0.0)][-1]
+    begin = start - begins.get(told, 0.0) if offset is None else offset
+    return {**mark, "file": told, "start": begin, "end": begin + mark["end"] - start}

@@ -22,7 +22,7 @@ from bagwise.io.data.musk import read_musk, write_musk
 from bagwise.io.data.npz import read_npz, write_npz
 from bagwise.io.data.parquet import read_parquet
 from bagwise.io.data.parquet_write import write_nested, write_parquet
-from bagwise.io.labels import read_labels
+from bagwise.io.labels import LabelTable, read_labels
 from bagwise.io.parquet_file import is_nested_file
 from bagwise.io.text import check_readable
 
@@ -158,8 +158,8 @@ def read_dataset(
     path : str or path
     format : str or None
         A name of `FORMATS`; None finds it out from name and content.
-    labels_from : str, path or None
-        A table of bag labels (`bagwise.io.labels.read_labels`), matched by the names of the bags.
+    labels_from : str, path, LabelTable or None
+        A table of bag labels, or what `bagwise.io.labels.read_labels` read of one; matched by the names of the bags.
     missing_labels : {"error", "unlabelled"}
         What a bag is that has no row in the table of labels.
     **options
@@ -207,11 +207,11 @@ def read_described(
         raise FormatError(f"{path}: {error}") from error
     understood = f"{name}: {understood}"
     if labels_from is not None:
-        table = read_labels(labels_from)
+        table = labels_from if isinstance(labels_from, LabelTable) else read_labels(labels_from)
         for _, doubt in table.problems:
             warnings.warn(doubt, UserWarning, stacklevel=3)
-        dataset = with_labels(dataset, table, path, labels_from, missing_labels)
-        understood = f"{understood}; labels from {os.fspath(labels_from)}: {table.form}"
+        dataset = with_labels(dataset, table, path, table.path, missing_labels)
+        understood = f"{understood}; labels from {table.path}: {table.form}"
     return dataset, understood
 
 
