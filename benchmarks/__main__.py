@@ -36,10 +36,12 @@ BENCHMARKS = {
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
     "wrong-labels": "benchmarks.wrong_labels",
+    "calibration": "benchmarks.calibration",
     "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",
+    "page": "benchmarks.page",
     "peers": "benchmarks.peers",
 }
 

@@ -118,7 +118,8 @@ class RateParameters:
 
 
 class WrongLabelsMixin:
-    """What annotators that reckon with wrong labels share; a subclass gives `_probabilities(bags)`.
+    """What annotators that reckon with wrong labels share; a subclass gives `_probabilities(bags)`, and
+    `_told_probabilities(bags)`, from which with the labels of the bags a posterior follows.
 
     It may give `_union_problem` and `_inference_options`, and says in `_has_background` whether a column of background
     comes behind the classes'.
@@ -129,6 +130,7 @@ class WrongLabelsMixin:
     spurious_: Any
     _start_predict: Any
     _probabilities: Any
+    _told_probabilities: Any
     _judges_missed = True  # not so the models that judge
 
     @classmethod
@@ -182,7 +184,7 @@ class WrongLabelsMixin:
         n_classes = len(self.classes_)
         indicator = encode_labels(Y, self.classes_, len(bags))
         known = known_labels(instance_labels, bags.offsets, n_classes, background=self._has_background)
-        problem, proba = self._union_problem(bags, indicator, known), self._probabilities(bags)
+        problem, proba = self._union_problem(bags, indicator, known), self._told_probabilities(bags)
         return label_presence(problem, proba, self._rates(), n_classes, **self._inference_options(proba.size))
 
 
