@@ -21,6 +21,7 @@ BENCHMARKS = {
     "ored-background": "benchmarks.ored_background",
     "which-model": "benchmarks.which_model",
     "device": "benchmarks.device",
+    "networks": "benchmarks.networks",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",
     "audio-speed": "benchmarks.audio_speed",
@@ -35,9 +36,12 @@ BENCHMARKS = {
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
     "wrong-labels": "benchmarks.wrong_labels",
+    "calibration": "benchmarks.calibration",
+    "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",
+    "page": "benchmarks.page",
     "peers": "benchmarks.peers",
 }
 

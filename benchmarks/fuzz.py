@@ -165,9 +165,11 @@ def seeds_of(format_name: str, folder: Path) -> list[bytes]:
 def make_targets(folder: Path) -> dict[str, Target]:
     """All readers of files that somebody else may have made."""
     import bagwise
+    from bagwise.featurize.wav_notes import noted_time
     from bagwise.io.data.arff import read_label_names
     from bagwise.io.data.formats import FORMATS, read_dataset
     from bagwise.io.labels import read_labels
+    from bagwise.workflow.sites import read_sites
 
     kinds = {"csv": "text", "miml-csv": "text", "musk": "text", "arff": "arff"}
     deep = {"npz": mutate_npz, "lamda-mat": remat, "mil-mat": remat, "parquet": reparquet, "parquet-nested": reparquet}
@@ -186,6 +188,14 @@ def make_targets(folder: Path) -> dict[str, Target]:
     both = targets["parquet"].seeds + targets["parquet-nested"].seeds
     targets["parquet-parts"] = Target(read_parts, ".parquet", both, TOKENS["binary"], reparquet)
     targets["xml"] = Target(read_label_names, ".xml", xml, TOKENS["xml"])
+    sites = [
+        b"site,latitude,longitude,time_zone\npond,52.1,11.5,Europe/Berlin\nhill,-33,151,\n",
+        b"latitude;site;longitude\n1;a;2\n",
+    ]
+    targets["sites"] = Target(read_sites, ".csv", sites, [*TOKENS["text"], b"latitude", b"91", b"../..", b"UTC"])
+    targets["wav-notes"] = Target(
+        noted_time, ".wav", wav_notes(), [*TOKENS["binary"], b"guan", b"LIST", b"bext", b"data"]
+    )
     everything = [seed for target in list(targets.values()) for seed in target.seeds]
     targets["any"] = Target(read_dataset, "", everything, TOKENS["text"] + TOKENS["binary"])
     model = bagwise.ORedLogisticRegression(max_iter=3, tol=10.0).fit(
@@ -233,6 +243,17 @@ def label_sheets() -> list[bytes]:
         book.save(buffer)
         out.append(buffer.getvalue())
     return out
+
+
+def wav_notes() -> list[bytes]:
+    """WAV files of no sound with what recorders note in them."""
+    guano = b"GUANO|Version: 1.0\nTimestamp: 2024-05-01T05:30:00.25+02:00\n"
+    comment = b"INFOICMT\x40\0\0\0Recorded at 05:30:00 01/05/2024 (UTC+2) by AudioMoth at medium gain\0"
+    notes = {b"guan": guano, b"LIST": comment, b"bext": bytes(320) + b"2024-05-0105:30:00" + bytes(264)}
+    chunks = [
+        name + len(content).to_bytes(4, "little") + content + bytes(len(content) % 2) for name, content in notes.items()
+    ]
+    return [b"RIFF\0\0\0\0WAVEdata\2\0\0\0\0\0" + chunk for chunk in [*chunks, b"".join(chunks)]]
 
 
 def read_parts(path: Path) -> list[BagDataset]:

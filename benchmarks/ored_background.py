@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import BagDataset, Bags, ORedLogisticRegression
-from bagwise.annotation import ORedForest
 from bagwise.bags import offsets_of
 from bagwise.catalog import make_model
 from benchmarks.common import Record, load_real, show
 from benchmarks.soundscapes import cosmos_dataset, soundscape_dataset
 
 SHARES = (None, 0.3, 0.4, 0.5, 0.6, 0.7)
-LEARNERS = ("ored-background", "ored-forest-background")
+LINE, FOREST = "ored-background", "ored-forest-background"
 
 
 def background(quick: bool) -> list[Record]:
@@ -30,13 +28,10 @@ def background(quick: bool) -> list[Record]:
     truth = data.instance_labels.instances
     labelled = truth >= 0
 
-    learners: list[tuple[str, Any]] = [("none", ORedLogisticRegression())]
+    learners = [("none", ORedLogisticRegression())]
     for share in SHARES[:2] if quick else SHARES:
         name = "by the likelihood" if share is None else f"share {share}"
         learners.append((name, ORedLogisticRegression(background=True, background_share=share)))
-    if not quick:
-        learners.append(("forest, none", ORedForest(random_state=0)))
-        learners.append(("forest, share 0.5", ORedForest(background=True, background_share=0.5, random_state=0)))
     records = []
     for name, model in learners:
         model.fit(bags, data.Y)
@@ -71,30 +66,32 @@ def noise_bags(data: BagDataset, keep: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return data.bags.instances[rows], sizes[sizes > 0]
 
 
-def empty_sets(quick: bool) -> list[tuple[str, BagDataset, BagDataset, float]]:
-    """Name, data, the same with as many bags in which nothing was heard, and the expected share of noise."""
+def empty_sets(quick: bool) -> list[tuple[str, BagDataset, BagDataset, float, tuple[str, ...]]]:
+    """Name, data, the same with as many bags in which nothing was heard, the expected share of noise, learners."""
     sets = []
+    both = (LINE,) if quick else (LINE, FOREST)
     for seed in range(1 if quick else 3):
         data, silent = soundscape_dataset(60, seed), soundscape_dataset(60, seed + 500, species=(0, 0), thumps=8.0)
         joined = with_empty(data, silent.bags.instances, silent.bags.sizes)
-        sets.append((f"soundscapes {seed}", data, joined, 0.1))
+        sets.append((f"soundscapes {seed}", data, joined, 0.1, both))
     cosmos = cosmos_dataset()
     if cosmos is not None:
-        sets.append(("COSMOS", cosmos, with_empty(cosmos, *noise_bags(cosmos, np.ones(len(cosmos), bool))), 0.2))
+        joined = with_empty(cosmos, *noise_bags(cosmos, np.ones(len(cosmos), bool)))
+        sets.append(("COSMOS", cosmos, joined, 0.2, both))
     hja = load_real("hja_birdsong")
     if hja is not None:
         half = np.random.default_rng(0).random(len(hja)) < 0.5
-        sets.append(("HJA, half of it", hja[half], with_empty(hja[half], *noise_bags(hja, ~half)), 0.5))
+        sets.append(("HJA, half of it", hja[half], with_empty(hja[half], *noise_bags(hja, ~half)), 0.5, (LINE,)))
     return sets
 
 
 def empty_recordings(quick: bool) -> list[Record]:
     """As many bags in which nothing was heard as others: accuracy and noise in the others, with them and without."""
     records = []
-    for name, data, joined, share in empty_sets(quick):
+    for name, data, joined, share, learners in empty_sets(quick):
         truth = data.instance_labels.instances
         named = truth >= 0
-        for learner in LEARNERS[:1] if quick else LEARNERS:
+        for learner in learners:
             record: Record = {"data": name, "model": learner, "bags": len(data), "with empty": len(joined)}
             for what, training in (("without", data), ("with", joined)):
                 model = make_model(learner, background_share=share).fit(training.bags, training.Y)

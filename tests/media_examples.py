@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from bagwise.featurize.media import MEDIA
 from bagwise.io.annotations import Annotations
 
@@ -80,3 +82,23 @@ def table(folder="."):
 
 
 MAKERS = {"audio": sounds, "image": pictures, "text": texts, "series": series, "table": table}
+
+
+def crowd(folder, n_files, seconds, window, n_rows):
+    """Instances everywhere in recordings of noise, which are all the same file."""
+    import soundfile
+
+    rng = np.random.default_rng(0)
+    rate, files, rows = 16_000, [], []
+    soundfile.write(folder / "noise.wav", 0.1 * rng.standard_normal(round(rate * seconds)), rate, subtype="PCM_16")
+    for i in range(n_files):
+        name = f"{i:05d}.wav"
+        (folder / name).symlink_to(folder / "noise.wav")
+        files.append({"file": name, "seconds": seconds, "rate": rate, "channels": 1})
+        for j, start in enumerate(np.sort(rng.uniform(0, seconds - 0.5, n_rows)).round(4).tolist()):
+            place = {"start": start, "end": start + 0.4, "low": 2000.0, "high": 5000.0}
+            found = finding(f"label {(i + j) % 7}", round(rng.uniform(0.3, 1.0), 4), bag=name, instance=j)
+            rows.append({"file": name, **place, **found})
+    about = {**ABOUT, "settings": {"window": window}}
+    classes = [f"label {i}" for i in range(7)]
+    return Annotations(MEDIA["audio"], rows, files, classes, about, folder, 0.5)

@@ -27,12 +27,13 @@ def imported_by(path):
     return found
 
 
+WINGS = ("io.data", "io.annotations", "nn.network")
+
+
 def room_of(module):
-    """The part of the house: a folder or a file of the top floor; io has two wings."""
+    """The part of the house: a folder or a file of the top floor; io and nn have wings on floors of their own."""
     parts = module.split(".")[1:]
-    return (
-        ".".join(parts[:2]) if parts[:1] == ["io"] and parts[1:2] in (["data"], ["annotations"]) else "".join(parts[:1])
-    )
+    return ".".join(parts[:2]) if ".".join(parts[:2]) in WINGS else "".join(parts[:1])
 
 
 GRAPH = {name: {other for other in imported_by(path) if other in MODULES} - {name} for name, path in MODULES.items()}

@@ -9,19 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.__main__ import BENCHMARKS
+from benchmarks.papers import bag_level, m3ic
 from benchmarks.papers import data as sources
-from benchmarks.papers import m3ic
+from benchmarks.papers.bag_baselines import BASELINES
+from benchmarks.papers.bag_learners import BAG_LEARNERS
 from benchmarks.papers.catalog import EXPERIMENTS
-from benchmarks.papers.kinds import KINDS
+from benchmarks.papers.kinds import KINDS, calibration_error
 from benchmarks.papers.methods import METHODS
-from benchmarks.papers.page import cell_text, reasons, terminal_text
-from benchmarks.papers.reproduce import ROOT, reproduce, select
+from benchmarks.papers.page import cell_text, reasons, terminal_text, with_section
+from benchmarks.papers.reproduce import ROOT, reproduce, select, write_sections
 from benchmarks.papers.runs import Run, Store, execute
 from benchmarks.papers.tables import Cell, ResultTable, best_of, differs, mark_best, win_tie_loss
 
 from bagwise.annotation import ORedForest
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
+from bagwise.metrics import average_precision
 
 PUBLISHED = Path(sources.__file__).parent / "published"
 
@@ -61,7 +64,7 @@ def test_published_tables_are_rectangular(path):
 def test_runs_are_named_in_the_lists(name, quick, data_folder):
     for run in EXPERIMENTS[name].runs(quick):
         assert run.kind in KINDS
-        assert run.method in METHODS or run.method in m3ic.METHODS
+        assert run.method in METHODS or run.method in m3ic.METHODS or run.method in BAG_LEARNERS
         assert sources.SOURCES[run.data].file == "letter_carroll_rebuilt"  # nothing else is there
         assert json.loads(run.key)  # made of plain values
 
@@ -242,3 +245,92 @@ def test_a_table_shows_the_new_column(rare_data, tmp_path):
     assert cells["mlr", "voc12"].ours == pytest.approx(60.0)
     assert cells["mlr", "voc12"].published == 43.2
     assert cells["mlr", "msrc"].ours is None
+
+
+# -- label sets of bags -----------------------------------------------------------------------------------------------
+
+
+def records_of(values):
+    return [dict.fromkeys(bag_level.MEASURES, value) | {"fit_seconds": 1.0} for value in values]
+
+
+def test_first_tied_and_behind():
+    noise = np.array([0.0, 0.02, -0.01, 0.01, 0.0, -0.02])
+    ours, near, far = 0.8 + noise, 0.8 + noise[::-1], 0.5 + noise[::-1]
+    asked = {"bag-stack": records_of(ours), "other": records_of(far)}
+    assert bag_level.verdict(asked, "average_precision") == "first: 80.0 / 50.0 (other)"
+    assert bag_level.verdict(asked, "hamming_loss") == "behind: 80.0 / 50.0 (other)"
+    asked["third"] = records_of(near)
+    assert bag_level.verdict(asked, "average_precision") == "tied: 80.0 / 80.0 (third)"
+    assert bag_level.verdict(asked, "hamming_loss").startswith("behind")
+
+
+def test_calibration_error_by_hand():
+    proba = np.array([[0.05, 0.95], [0.05, 0.95]])
+    assert calibration_error(np.array([[0, 1], [0, 1]]), proba) == pytest.approx(0.05)
+    assert calibration_error(np.array([[1, 1], [0, 0]]), proba) == pytest.approx(0.45)
+    assert calibration_error(np.array([[1, 0]]), np.array([[1.0, 0.0]])) == 0.0
+
+
+@pytest.mark.parametrize("name", list(BASELINES))
+def test_baselines_learn_and_take_constant_labels(name):
+    made = make_gaussian_bags(n_bags=60, n_features=3, n_classes=3, separation=3.0, random_state=0)
+    Y = np.column_stack([made.Y, np.zeros(60, int), np.ones(60, int)])
+    model = BASELINES[name]()
+    model.fit(made.bags, Y)
+    scores = model.decision_function(made.bags)
+    assert (scores[:, 3] < 0).all()
+    assert (scores[:, 4] > 0).all()
+    assert average_precision(made.Y, scores[:, :3]) > 0.85
+    assert model.predict(made.bags).shape == Y.shape
+
+
+def test_the_stack_beside_others_in_the_short_form(data_folder, tmp_path):
+    said = []
+    reproduce(["beyond-bags"], quick=True, out=tmp_path / "out", say=said.append)
+    assert "Where the stack stands" in said[0]
+    assert "bag-stack" in said[0]
+    assert "lr-means" in said[0]
+
+
+def test_a_part_of_the_runs_makes_a_part_of_the_report(data_folder, tmp_path):
+    store = Store(tmp_path / "runs.jsonl")
+    first, second = bag_level.runs_of("carroll-24", "bag-stack", quick=False)
+    (other, _) = bag_level.runs_of("carroll-24", "ored", quick=False)
+    (late,) = (run for run in bag_level.runs_of("carroll-24", "clpl", quick=False) if dict(run.options)["repeat"] == 1)
+    for run, values in ((first, [0.8, 0.82]), (second, [0.9, 0.94]), (other, [0.5, 0.53]), (late, [0.1, 0.2])):
+        store.add(run, records_of(values), 0.0)
+    report = bag_level.report(store, False, tmp_path)
+    shown = {(cell.row, cell.column): cell for cell in report.tables[1].cells}
+    assert {row for row, _ in shown} == {"bag-stack", "ored"}  # of clpl the second draw is there without the first
+    assert shown["bag-stack", "average precision"].ours == pytest.approx(86.5)
+    assert shown["bag-stack", "average precision"].best
+    assert not shown["ored", "average precision"].best
+    assert cell_text(shown["ored", "average precision"], 1) == "51.5 ± 1.5"
+    assert report.tables[0].cells[0].text == "first: 86.5 / 51.5 (ored)"  # tested on the folds that both have
+    assert any("Run on fewer than 10 folds of Letter-Carroll: ored (2), bag-stack (4)" in line for line in report.notes)
+    assert any(line.startswith("Not run yet on Letter-Carroll: ored-em") for line in report.notes)
+    nothing = bag_level.report(Store(tmp_path / "none.jsonl"), False, tmp_path)
+    assert nothing.tables == []
+    assert nothing.notes[-1] == "Not run yet on Letter-Carroll: all."
+
+
+def test_sections_are_written_into_the_page_that_is_there(data_folder, tmp_path):
+    page, store = tmp_path / "results.md", Store(tmp_path / "runs.jsonl")
+    with pytest.raises(InputError, match="There is no page"):
+        write_sections(page, store, False, ["beyond-bags"])
+    kept = "# Title\n\n## Past the papers\n\nold\n\n## Past the papers: label sets of bags\n\nold\n\n## Last\n\nkept\n"
+    page.write_text(kept, encoding="utf-8")
+    write_sections(page, store, False, ["beyond-bags"])
+    title = "## Past the papers: label sets of bags\n\n"
+    assert page.read_text(encoding="utf-8") == kept.replace(
+        f"{title}old\n", f"{title}`bagwise reproduce beyond-bags` has not been run to its end yet.\n"
+    )
+    for run in bag_level.runs_of("carroll-24", "bag-stack", quick=False):
+        store.add(run, records_of([0.5, 0.6]), 0.0)
+    write_sections(page, store, False, ["beyond-bags"])
+    text = page.read_text(encoding="utf-8")
+    assert "| bag-stack | **55.0** ± 5.0 |" in text
+    assert text.startswith("# Title\n\n## Past the papers\n\nold\n\n## Past")
+    assert text.endswith("\n\n## Last\n\nkept\n")
+    assert with_section("# T\n\n## A\n\nold\n", "B", "## B\n\nnew\n") == "# T\n\n## A\n\nold\n\n## B\n\nnew\n"

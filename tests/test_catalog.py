@@ -20,11 +20,16 @@ SIM = {
     "sim-hamming-max": "SupportInstanceMachine(aggregation='max', loss='hamming')",
     "sim-hamming-softmax": "SupportInstanceMachine(loss='hamming')",
 }
+RBF = (
+    f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, size=600, whiten=True, width=0.5)) > "
+    "ORedLogisticRegression(l2=0.03)"
+)
+SMALL_FOREST = "ORedForest(n_estimators=100, n_round_trees=50, n_rounds=4, random_state=0)"
+REDUCED = "PerInstance(SparseReducer(random_state=0))"
 MODELS = {
     "ored": f"{STANDARD} > ORedLogisticRegression()",
     "ored-em": f"{STANDARD} > ORedLogisticRegression(l2=0.0, max_iter=50, solver='em', tol=0.0)",
-    "ored-rbf": f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, size=600, whiten=True, width=0.5)) > "
-    "ORedLogisticRegression(l2=0.03)",
+    "ored-rbf": RBF,
     "ored-forest": "ORedForest(random_state=0)",
     "ored-forest-background": "ORedForest(background=True, random_state=0)",
     "ored-background": f"{STANDARD} > ORedLogisticRegression(background=True)",
@@ -37,6 +42,7 @@ MODELS = {
     "mimlsvm": f"{UNIT} > MIMLSVM(random_state=0)",
     "mimlnn": f"{UNIT} > MIMLNN(random_state=0)",
     "mimlboost": f"{UNIT} > MIMLBoost()",
+    "bag-stack": f"{REDUCED} > BagStack(members=[{RBF}, {SMALL_FOREST}], random_state=0)",
     "lr-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(max_iter=1000))",
     "svm-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LinearSVC())",
     "most-frequent": "MostFrequentAnnotator()",
@@ -47,6 +53,8 @@ def text_of(model):
     """The steps of a model, each with all parameters that are not their defaults."""
     if isinstance(model, Pipeline):
         return " > ".join(text_of(step) for _, step in model.steps)
+    if isinstance(model, list):
+        return f"[{', '.join(map(text_of, model))}]"
     if not isinstance(model, BaseEstimator):
         return repr(model)
     defaults = {name: p.default for name, p in inspect.signature(type(model)).parameters.items()}
@@ -74,6 +82,7 @@ def test_every_name_stands_for_one_model():
         ("lr-supervised", {"C": 2.0},
          f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(C=2.0, max_iter=1000))"),
         ("ored-forest", {"random_state": 3}, "ORedForest(random_state=3)"),
+        ("bag-stack", {"members": [], "cv": 3}, f"{REDUCED} > BagStack(cv=3, members=[], random_state=0)"),
     ],
 )  # fmt: skip
 def test_settings_replace_those_of_the_entry(name, settings, expected):
@@ -87,9 +96,9 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 26.")
+    assert message.endswith("docs/command-line.md lists all 27.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
-    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 26."):
+    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 27."):
         make_model("xyz")  # like none of them: the usual ones
 
 

@@ -21,13 +21,15 @@ from bagwise.annotation import (
     SupervisedAnnotator,
     SupportInstanceMachine,
 )
+from bagwise.bag_statistics import BagStatistics
 from bagwise.base import BagEstimator
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.clustering import BAMIC, CPM3C, M3IC, MajorityKMeans, WithinBagWhitener
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.model import REGISTRY, _resolve
 from bagwise.pipeline import bag_tags
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
+from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
+from bagwise.stacking import BagStack
 
 ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
     (
@@ -45,7 +47,9 @@ ESTIMATORS = [
     ORedLogisticRegression(),
     ORedLogisticRegression(solver="em"),
     ORedLogisticRegression(background=True),
+    ORedLogisticRegression(calibrate="bag"),
     ORedForest(n_estimators=10, n_rounds=2, n_round_trees=10),
+    ORedForest(n_estimators=10, n_rounds=2, n_round_trees=10, calibrate="bag"),
     SupportInstanceMachine(alpha=1e-2),
     SupportInstanceMachine(alpha=1e-2, aggregation="max", solver="cccp"),
     CLPL(C=1.0),
@@ -53,6 +57,8 @@ ESTIMATORS = [
     LSBCMM(),
     SupervisedAnnotator(LogisticRegression()),
     MostFrequentAnnotator(),
+    BagStack([ORedLogisticRegression()], n_estimators=20),
+    BagStatistics(),
     M3IC(),
     M3IC(kernel="rbf"),
     BAMIC(),
@@ -63,6 +69,7 @@ ESTIMATORS = [
     CLPLScaler(),
     RandomFourierFeatures(random_state=0),
     RBFDictionary(),
+    SparseReducer(random_state=0),
     RBFDictionary(size=5, whiten=True, random_state=0),
 ]
 
@@ -113,6 +120,8 @@ DIRECT = [  # no iterations of their own
     MostFrequentAnnotator(),
     SupervisedAnnotator(),
     WithinBagWhitener(),
+    BagStatistics(),
+    BagStack([ORedLogisticRegression()], cv=3, n_estimators=5, random_state=0),
 ]
 PREDICTIONS = (
     "predict", "decision_function", "predict_proba", "predict_instances", "predict_instances_proba",
@@ -177,7 +186,7 @@ def test_parameters_set_after_the_fit_do_not_change_the_fitted_model(estimator):
     before = predictions(model)
     changed = {}
     for name, value in model.get_params(deep=False).items():
-        others = {str: "other", bool: not value, int: 7, float: 0.123, type(None): 11}
+        others = {str: "other", bool: not value, int: 7, float: 0.123, type(None): 11, tuple: ("other",), list: []}
         if name not in ("inference", "max_exact_labels", "n_jobs", "estimator"):
             changed[name] = others[type(value)]
     after = predictions(model.set_params(**changed))

@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -19,6 +21,7 @@ from bagwise.bags import KNOWN_BACKGROUND
 from bagwise.base import Findings
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.findings import promise_precision
 from bagwise.kernels.union import UnionProblem
 from bagwise.pipeline import bag_tags, find_instances, fit_parameters
 from bagwise.preprocessing import PerInstance
@@ -241,3 +244,22 @@ def test_what_there_is_depends_on_the_learner(data):
     assert bag_tags(search) == bag_tags(ORedLogisticRegression())
     assert not bag_tags(LogisticRegression()).annotates
     assert not bag_tags("passthrough").annotates
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.integers(0, 10).map(lambda tenths: tenths / 10), max_size=30),
+    st.integers(1, 19).map(lambda twentieths: twentieths / 20),
+)
+def test_a_promised_precision_is_that_of_the_largest_set_above_a_threshold(values, precision):
+    probability = np.array(values)
+    kept = promise_precision(probability, precision)
+    best = 0
+    for threshold in values:
+        above = probability >= threshold
+        if probability[above].mean() >= precision - 1e-12:
+            best = max(best, int(above.sum()))
+    assert kept.sum() == best
+    if best:
+        assert probability[kept].mean() >= precision - 1e-9
+        assert probability[kept].min() > probability[~kept].max(initial=-1.0)

@@ -11,6 +11,7 @@ import sklearn.metrics
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.calibration import calibration_curve
 
 from bagwise import metrics
 from bagwise.bags import Bags
@@ -459,6 +460,56 @@ class TestClustering:
             measure([0, 1], np.zeros((2, 1), dtype=int))
         with pytest.raises(InputError, match="y holds a value that cannot be hashed"):
             measure([{1}, {2}], [0, 1])
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Probabilities
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reliability_is_that_of_a_plain_loop_and_of_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    probability = rng.random((50, 3)) ** 2
+    outcome = (rng.random((50, 3)) < probability).astype(int)
+    table = metrics.reliability_table(outcome, probability, n_bins=7)
+    error = 0.0
+    for row in table:
+        inside = (probability >= row["low"]) & (probability < row["high"])
+        assert row["count"] == inside.sum()
+        assert row["confidence"] == pytest.approx(probability[inside].mean())
+        assert row["accuracy"] == pytest.approx(outcome[inside].mean())
+        error += inside.mean() * abs(probability[inside].mean() - outcome[inside].mean())
+    assert metrics.calibration_error(outcome, probability, n_bins=7) == pytest.approx(error)
+    came, promised = calibration_curve(outcome.ravel(), probability.ravel(), n_bins=7)
+    assert_allclose([row["accuracy"] for row in table], came)
+    assert_allclose([row["confidence"] for row in table], promised)
+    assert sum(row["count"] for row in table) == probability.size
+
+
+def test_certain_probabilities_stand_in_the_last_bin():
+    assert metrics.reliability_table([1, 1], [1.0, 1.0])[-1]["high"] == 1.0
+    assert metrics.calibration_error([1, 1, 0], [1.0, 1.0, 0.0]) == 0.0
+
+
+def test_outcomes_of_instances_leave_out_what_is_not_known():
+    right, promised = metrics.instance_outcomes(np.array([0, -1, 1]), np.array([[0.6, 0.4], [0.1, 0.9], [0.7, 0.3]]))
+    assert right.tolist() == [1.0, 0.0]
+    assert promised.tolist() == [0.6, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "probability", "message"),
+    [
+        ([1, 0], [0.5], "shape"),
+        ([], [], "nothing to compare"),
+        ([0.5], [0.5], "0 and 1 only"),
+        ([1], [1.2], "1.2 at position 0"),
+        ([1], [np.nan], "nan at position 0"),
+    ],
+)
+def test_impossible_probabilities_are_named(outcome, probability, message):
+    with pytest.raises(InputError, match=message):
+        metrics.calibration_error(outcome, probability)
 
 
 # ------------------------------------------------------------------------------------------------------------

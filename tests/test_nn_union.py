@@ -9,11 +9,13 @@ torch = pytest.importorskip("torch", reason="torch is not there; make test-torch
 
 from bagwise.exceptions import InputError  # noqa: E402
 from bagwise.kernels import union_posterior  # noqa: E402
-from bagwise.nn import (  # noqa: E402
-    UnionLikelihoodLoss,
-    _inference,
-    union_log_likelihood,
-)
+from bagwise.nn import UnionLikelihoodLoss, _inference, union, union_log_likelihood  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _device_code(monkeypatch):
+    """The code of devices, which a processor would leave to the compiled one."""
+    monkeypatch.setattr(union, "compiled_is_faster", lambda device, n_entries: False)
 
 
 def random_bags(seed):
@@ -62,6 +64,13 @@ def check_against_compiled(proba, offsets, Y, options, tolerance=1e-10, **more):
 
 @pytest.mark.parametrize("seed", range(200))
 def test_it_is_the_compiled_one(seed):
+    *bags, options = random_bags(seed)
+    check_against_compiled(*bags, options)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_on_a_processor_the_compiled_code_does_it(seed, monkeypatch):
+    monkeypatch.setattr(union, "compiled_is_faster", lambda device, n_entries: True)
     *bags, options = random_bags(seed)
     check_against_compiled(*bags, options)
 

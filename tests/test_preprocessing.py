@@ -11,7 +11,14 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from bagwise import Bags
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError, MemoryLimitError
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, mean_squared_distance
+from bagwise.preprocessing import (
+    CLPLScaler,
+    PerInstance,
+    RandomFourierFeatures,
+    RBFDictionary,
+    SparseReducer,
+    mean_squared_distance,
+)
 
 
 @pytest.fixture
@@ -141,3 +148,19 @@ def test_a_dictionary_that_does_not_fit_is_refused(X, monkeypatch):
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
     with pytest.raises(MemoryLimitError, match="dictionary of 40.*smaller dictionary with size="):
         RBFDictionary().fit(X)
+
+
+@pytest.mark.parametrize("n_components", [3, 50])
+def test_sparse_features_are_reduced_to_the_leading_components(n_components):
+    """Against numpy's singular value decomposition, up to the sign of a component; dense features stay."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((60, 8)) < 0.3, rng.normal(size=(60, 8)) * np.arange(1, 9), 0.0)
+    model = SparseReducer(n_components, random_state=0)
+    found = model.fit_transform(sp.csr_matrix(X))
+    _, _, right = np.linalg.svd(X, full_matrices=False)
+    wanted = X @ right[: min(n_components, 8)].T
+    assert_allclose(np.abs(found), np.abs(wanted), atol=1e-6)
+    assert_allclose(model.transform(X), found, atol=1e-12)
+    assert len(model.get_feature_names_out()) == found.shape[1]
+    assert_array_equal(model.fit_transform(X), X)
+    assert_array_equal(model.transform(sp.csr_matrix(X)), X)

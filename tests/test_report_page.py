@@ -1,6 +1,7 @@
 """The page of a run: self-contained, escaped, with what matters on it; its summary is plain data."""
 
 import base64
+import hashlib
 import io
 import json
 import re
@@ -11,15 +12,21 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from bagwise.dataset import rows_of
 from bagwise.featurize import AudioSettings
 from bagwise.featurize.audio import read_audio
+from bagwise.featurize.pictures import span_in_words, tick_words, time_in_words
+from bagwise.report.field import BY_FILE
+from bagwise.report.gallery import MOST, MOST_OF_A_KIND, MOST_SOUND, choose_gallery
 from bagwise.report.page import check_page_can_be_made, choose_pieces, draw_piece, write_page
 from bagwise.report.result import AnnotateResult
 from bagwise.report.summary import class_colours, summarize_run
-from media_examples import MAKERS, pictures, sounds, table
+from bagwise.workflow.sites import in_field
+from media_examples import MAKERS, crowd, finding, pictures, sounds, table
 
 
 @pytest.fixture
@@ -43,44 +50,121 @@ def result(tmp_path):
 class Checker(HTMLParser):
     """Counts tags that are open, and gathers all addresses."""
 
-    VOID = ("meta", "image", "rect", "polygon", "polyline", "line")
+    VOID = ("meta", "image", "img", "rect", "polygon", "polyline", "line", "input", "path")
 
     def __init__(self):
         super().__init__()
-        self.stack, self.addresses, self.tags = [], [], []
+        self.stack, self.addresses, self.tags, self.ids, self.scripts = [], [], [], [], []
+
+    def handle_data(self, data):
+        if self.stack and self.stack[-1] == "script":
+            self.scripts.append(data)
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.addresses += [value for name, value in attrs if name in ("href", "src")]
+        self.addresses += [value for name, value in attrs if name in ("href", "src", "data-sound")]
+        self.ids += [value for name, value in attrs if name == "id"]
         if tag not in self.VOID or tag == "polygon":
             self.stack.append(tag)
 
     def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.addresses += [value for name, value in attrs if name in ("href", "src")]
+        self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag):
         assert self.stack.pop() == tag
 
 
-def test_the_page_is_one_file_without_scripts(result, tmp_path):
-    write_page(result, tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+def check(path):
+    """The page taken apart: every tag closed, every link leads somewhere, every sound is there."""
     checker = Checker()
-    checker.feed(text)
+    checker.feed(path.read_text(encoding="utf-8"))
     assert checker.stack == []
-    assert "script" not in checker.tags
-    assert checker.addresses
-    assert all(address.startswith("data:image/png;base64,") for address in checker.addresses)
+    assert len({*checker.ids}) == len(checker.ids)
+    for address in checker.addresses:
+        if address.startswith("#"):
+            assert address[1:] in checker.ids, address
+        elif not address.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")):
+            assert (path.parent / address).is_file(), address
+    return checker
+
+
+def test_the_page_loads_nothing_but_its_sounds_and_runs_only_its_own_script(result, tmp_path):
+    outputs = write_page(result, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    checker = check(tmp_path / "report.html")
+    sounds = {address for address in checker.addresses if address.startswith("report-sounds/")}
+    assert {path.relative_to(tmp_path).as_posix() for path in outputs} == {"report.html", *sounds}
+    assert sounds
+    (script,) = checker.scripts
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert (
+        f"default-src 'none'; img-src data:; media-src *; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+        in (text.replace("&#39;", "'"))
+    )
     assert not re.search(r"url\(|@import|https?://", text)
     for expected in (
-        "&lt;script&gt;alert(1)", "Zaunkönig", "=1+1", "tab\there", "rows of bag and label", "least sure".title()[:5],
+        "&lt;script&gt;alert(1)", "Zaunkönig", "=1+1", "tab\there", "rows of bag and label", "Least sure first",
         "a.wav: Zaunkönig", "ored-background", "window=10.0",
     ):  # fmt: skip
         assert expected in text
-    again = tmp_path / "again.html"
-    write_page(result, again)
-    assert again.read_bytes() == (tmp_path / "report.html").read_bytes()
+    before = {path: path.read_bytes() for path in outputs}
+    assert write_page(result, tmp_path / "report.html") == outputs
+    assert {path: path.read_bytes() for path in outputs} == before
+
+
+def test_every_file_has_a_row_also_without_a_picture(result, tmp_path):
+    write_page(result, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    rows = re.findall(r'<tr><td class="name">(?:<a href="#(p\d+)">)?([^<]*)', text[text.index('id="files"') :])
+    assert {name for _, name in rows} == {"a.wav", "b.wav", "sub/c.wav"}
+    assert {name: bool(link) for link, name in rows}["b.wav"] is False
+    by_file = {row["file"]: row for row in summarize_run(result)["files"]}
+    assert (by_file["a.wav"]["named"], by_file["a.wav"]["noise"], by_file["b.wav"]["named"]) == (2, 1, 0)
+    assert by_file["a.wav"]["strip"] == {"Zaunkönig": [(6, 10)], "=1+1": [(24, 7)]}  # of 120 columns for ten seconds
+
+
+def test_the_least_sure_lead_to_their_regions(result, tmp_path):
+    write_page(result, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    table = text[text.index('id="unsure"') : text.index('id="files"')]
+    links = re.findall(r'<a href="#(i\d+)">', table)
+    assert len(links) == 3
+    for link in links:
+        assert re.search(rf'<polygon id="{link}" ', text)
+
+
+def test_times_are_of_the_clock_where_they_are_known(result, tmp_path):
+    write_page(result, tmp_path / "plain.html")
+    assert "hour of the day" not in (tmp_path / "plain.html").read_text(encoding="utf-8")
+    annotations = result.annotations
+    annotations.files[0]["recorded"] = "2024-05-01T05:30:00"
+    dated = replace(result, annotations=in_field(annotations, []))
+    write_page(dated, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "2024-05-01 05:30:02" in text
+    assert "Syllables by hour of the day" in text
+    assert "2 of 3 files tell no date and time" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "digits", "words"),
+    [
+        (0.5, 2, "0.50 s"), (59.994, 2, "59.99 s"), (59.996, 2, "1:00.00"), (62.346, 2, "1:02.35"),
+        (5562.13, 2, "1:32:42.13"), (5562.13, 0, "1:32:42"), (3600, 0, "1:00:00"), (359_999.4, 0, "99:59:59"),
+    ],
+)  # fmt: skip
+def test_seconds_in_words(seconds, digits, words):
+    assert time_in_words(seconds, digits) == words
+
+
+def test_spans_and_ticks_in_words():
+    assert span_in_words(0.5, 1.25) == "0.50 to 1.25 s"
+    assert span_in_words(59.5, 60.25) == "59.50 s to 1:00.25"
+    assert span_in_words(5562.13, 5563.0) == "1:32:42.13 to 1:32:43.00"
+    assert [tick_words(t, 65.0) for t in (0.0, 9.5, 60.0, 62.5)] == ["0:00", "0:09.5", "1:00", "1:02.5"]
+    assert tick_words(2.5, 10.0) == "2.5 s"
+    assert tick_words(1.7e9, 1.7e9 + 60) == "1.7e+09 s"  # not a time within the file
+    assert time_in_words(1.7e9, 1) == "1700000000.0 s"
 
 
 def test_remarks_and_the_choice_of_the_model_stand_on_the_page(result, tmp_path):
@@ -174,16 +258,18 @@ def test_the_page_of_a_table_has_no_pictures(tmp_path):
     checker.feed(text)
     assert checker.stack == []
     assert "Pictures" not in text
-    assert "<td>7</td><td>instance 1 of 7</td>" in text
+    assert re.search(r'<td class="name">7</td><td data-v="1">instance 1 of 7</td>', text)
+    assert "report-sounds" not in text
     assert choose_pieces(scene) == []
 
 
-@pytest.mark.parametrize("name", ["jinja2", "matplotlib", "matplotlib.image"])
+@pytest.mark.parametrize("name", ["jinja2", "PIL"])
 def test_a_missing_library_is_told_before_any_work(monkeypatch, tmp_path, name):
     monkeypatch.setitem(sys.modules, name, None)  # import then raises ImportError
-    with pytest.raises(ImportError, match=rf"page needs matplotlib and jinja2, and .*{name}.*bagwise\[report\]"):
+    monkeypatch.delitem(sys.modules, f"{name}.Image", raising=False)
+    with pytest.raises(ImportError, match=rf"page needs pillow and jinja2, and .*{name}.*bagwise\[report\]"):
         check_page_can_be_made()
-    monkeypatch.delitem(sys.modules, name)
+    monkeypatch.undo()
     check_page_can_be_made()
 
 
@@ -198,3 +284,123 @@ def test_pages_of_texts_and_series(tmp_path, medium):
     assert expected in text
     assert ("<mark" in text) == (medium == "text")
     assert ("<polyline" in text) == (medium == "series")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What one by one is shown, and how much a page may weigh
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.floats(0, 1), st.sampled_from("xyz")), max_size=60))
+def test_galleries_hold_the_surest_and_the_most_doubtful(found):
+    rows = [
+        {"file": file, **finding(label, probability, bag=file, instance=i)}
+        for i, (label, probability, file) in enumerate(found)
+    ]
+    gallery = choose_gallery(rows, list("abcde"))
+    assert [part["label"] for part in gallery] == sorted({label for label, *_ in found})
+    for part in gallery:
+        own = [row for row in rows if row["label"] == part["label"]]
+        assert part["instances"] == len(own)
+        shown = [(row["bag"], row["instance"]) for row in (*part["surest"], *part["doubtful"])]
+        assert len({*shown}) == len(shown)
+        assert len(part["surest"]) == min(len(own), MOST_OF_A_KIND)
+        rest = [row for row in own if (row["bag"], row["instance"]) not in shown]
+        for row in rest:  # none of the others is surer, up to the hundredth, or more doubtful
+            probability = row["probability"] or 0.0
+            assert all(probability <= (other["probability"] or 0.0) + 0.01 for other in part["surest"])
+            assert row["probability"] is None or all(
+                other["probability"] <= probability + 0.01 for other in part["doubtful"]
+            )
+
+
+@pytest.mark.parametrize("n_labels", [1, 10, 100, 170, 500])
+def test_galleries_are_bounded_whatever_the_number_of_labels(n_labels):
+    names = [f"label {i:03d}" for i in range(n_labels)]
+    rows = [
+        {"file": "a", **finding(name, 0.5 + 0.01 * j, bag="a", instance=20 * i + j)}
+        for i, name in enumerate(names)
+        for j in range(20)
+    ]
+    gallery = choose_gallery(rows, names)
+    assert len(gallery) == n_labels
+    assert sum(len(part["surest"]) + len(part["doubtful"]) for part in gallery) <= MOST
+    if 2 * n_labels <= MOST:
+        assert all(part["surest"] and part["doubtful"] for part in gallery)
+
+
+def weight(folder, *case):
+    folder.mkdir()
+    wrong = [("a", "wrong")] * 5000
+    result = AnnotateResult(crowd(folder, *case), wrong, [("a.wav", ["b"])] * 5000, [], "", 0, {})
+    page, *sounds = write_page(result, folder / "report.html")
+    text = page.read_text(encoding="utf-8")
+    check(page)
+    pictures = re.findall(r'<image href="data:image/png;base64,([^"]*)"', text)
+    for picture in pictures:
+        size = Image.open(io.BytesIO(base64.b64decode(picture))).size
+        assert size[0] <= 1200
+        assert size[1] <= 300
+    return page.stat().st_size, sum(path.stat().st_size for path in sounds), text
+
+
+def test_the_weight_is_bounded_whatever_the_window_and_the_number_of_files(tmp_path):
+    """Pictures of pure noise compress worst of all; what grows with the files is a line of a table."""
+    few = weight(tmp_path / "few", 4, 40.0, 10.0, 40)
+    long = weight(tmp_path / "long", 4, 40.0, 40.0, 40)
+    many = weight(tmp_path / "many", 400, 12.0, 10.0, 25)
+    for page, heard, _ in (few, long, many):
+        assert heard <= MOST_SOUND
+        assert page + heard < 15e6
+    assert long[0] < 1.2 * few[0]
+    assert many[0] - few[0] < 400 * 1000
+    assert many[2].count('<tr><td class="name">') == 400  # every file
+    assert "4800 more: manifest.json names all" in few[2]
+
+
+def test_beyond_ten_thousand_files_the_page_ends_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.report.file_rows.MOST_FILES", 3)
+    result = AnnotateResult(crowd(tmp_path, 5, 2.0, 10.0, 2), [], [], [], "", 0, {})
+    write_page(result, tmp_path / "report.html")
+    assert f"The first 3 of 5 files; {BY_FILE} has all." in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_gone_is_left_out_of_the_pictures_only(result, tmp_path):
+    (tmp_path / "a.wav").unlink()
+    (tmp_path / "sub" / "c.wav").write_bytes(b"no sound")
+    assert write_page(result, tmp_path / "report.html") == [tmp_path / "report.html"]
+    assert "image" not in check(tmp_path / "report.html").tags
+    soundfile.write(tmp_path / "a.wav", np.zeros(1600), 16_000)  # shorter than it was: what is there is drawn
+    write_page(result, tmp_path / "report.html")
+    assert check(tmp_path / "report.html").tags.count("image") == 1
+    assert "img" not in check(tmp_path / "report.html").tags
+    assert "a.wav" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_long_texts_are_shown_in_parts(tmp_path):
+    scene = MAKERS["text"](tmp_path)
+    (tmp_path / "a.txt").write_text("word " * 20_000, encoding="utf-8")
+    scene.rows.append(
+        {"file": "a.txt", "start": 90_000, "end": 90_040, **finding("tale", 0.2, bag="a.txt", instance=2)}
+    )
+    scene.about["settings"] = {}
+    write_page(AnnotateResult(scene, [], [], [], "", 0, {}), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert len(text) < 100_000
+    assert "a.txt, characters 80000 to 100000 of 100000" in text
+    assert "<q>word word word" in text
+
+
+def test_sounds_of_the_page_play_what_is_shown(result, tmp_path):
+    rate = 96_000
+    time = np.arange(10 * rate) / rate
+    tone = np.where((time > 0.5) & (time < 1.25), 0.05 * np.sin(2 * np.pi * 3000 * time), 0.0)
+    soundfile.write(tmp_path / "a.wav", tone, rate, subtype="FLOAT")
+    write_page(result, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    card = re.search(r'data-sound="([^"]*)" aria-label="Play Zaunkönig, 0.50 to 1.25 s', text)[1]
+    samples, got = soundfile.read(tmp_path / card)
+    assert got == 24_000
+    assert len(samples) == pytest.approx(1.25 * got, abs=2)  # a quarter of a second on each side
+    assert np.abs(samples).max() == pytest.approx(0.9, abs=0.01)
+    spectrum = np.abs(np.fft.rfft(samples))
+    assert np.argmax(spectrum) * got / len(samples) == pytest.approx(3000, abs=2)

@@ -75,7 +75,7 @@ def test_syllables_get_the_species_that_sang_them(scene, run):
     names = {path.relative_to(out).parts[0] for path in result.outputs}
     assert names == {
         "annotations.csv", "annotations.parquet", "birdnet.csv", "raven", "audacity", "label-studio.json",
-        "label-studio.xml", "model.bagwise", "report.html", "manifest.json",
+        "label-studio.xml", "labels-by-file.csv", "model.bagwise", "report.html", "manifest.json",
     }  # fmt: skip
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["status"] == "finished"

@@ -245,6 +245,7 @@ def test_labels_that_cannot_be_told_apart_are_said_and_are_no_problem(tmp_path):
     assert "Problem" not in result.stderr
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert len(manifest["remarks"]) == 1
+    assert f"remarks      {manifest['remarks'][0]}" in run("info", tmp_path / "run").stdout
     with Run.open(tmp_path / "run") as opened:
         row = opened.annotations()[0]
         opened.correct([(row["bag"], row["instance"], "left")])

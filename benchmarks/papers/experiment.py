@@ -29,12 +29,15 @@ class Experiment:
     runs : callable
         Whether the short form is wanted -> the runs.
     report : callable
-        Store, whether short, folder for pictures -> report. All runs are in the store.
+        Store, whether short, folder for pictures -> report. All runs are in the store, unless it is `partial`.
+    partial : bool
+        Whether the report can be made of the runs that are finished, and says which are not.
     """
 
     title: str
     runs: Callable[[bool], list[Run]]
     report: Callable[[Store, bool, Path], Report]
+    partial: bool = False
 
 
 def table_experiment(title: str, *tables: ResultTable, notes: Sequence[str] = ()) -> Experiment:

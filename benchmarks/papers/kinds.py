@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
 
 from bagwise.aggregation import Support
 from bagwise.bags import Bags
@@ -21,6 +22,7 @@ from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.solvers.subgradient import BagProblem, descend
 from benchmarks import clustering_figures, clustering_tables
 from benchmarks.clustering_tables import KEYS
+from benchmarks.papers.bag_learners import BAG_LEARNERS
 from benchmarks.papers.data import SOURCES, load, redraw
 from benchmarks.papers.methods import METHODS
 from benchmarks.papers.runs import Record, Run
@@ -65,7 +67,7 @@ def training_size(run: Run) -> list[Record]:
     order = np.random.default_rng(0).permutation(len(data))
     test, pool = order[:1000], order[1000:]
     train = np.random.default_rng([options["bags"], options["repeat"]]).choice(pool, options["bags"], replace=False)
-    return [_bag_measures(run, train, test)]
+    return [_bag_measures(run, _model(run), train, test)]
 
 
 def multi_label_share(run: Run) -> list[Record]:
@@ -78,7 +80,17 @@ def multi_label_share(run: Run) -> list[Record]:
     n_many, n_one = counts_of_share(len(many), len(one), share)
     kept = [generator.choice(many, n_many, replace=False), generator.choice(one, n_one, replace=False)]
     order = np.random.default_rng([share, options["repeat"]]).permutation(np.concatenate(kept))
-    return [_bag_measures(run, order[: len(order) // 2], order[len(order) // 2 :])]
+    return [_bag_measures(run, _model(run), order[: len(order) // 2], order[len(order) // 2 :])]
+
+
+def repeated_folds(run: Run) -> list[Record]:
+    """Bag measures of every fold, the bags being shuffled anew for every repeat; the method is of `BAG_LEARNERS`."""
+    options, data = dict(run.options), load(run.data)
+    splitter = KFold(options["folds"], shuffle=True, random_state=options["repeat"])
+    return [
+        _bag_measures(run, BAG_LEARNERS[run.method](), train, test)
+        for train, test in splitter.split(np.zeros(len(data)))
+    ]
 
 
 def counts_of_share(n_many: int, n_one: int, share: int) -> tuple[int, int]:
@@ -186,15 +198,25 @@ def _model(run: Run) -> Any:
     return METHODS[run.method](**dict(run.settings))
 
 
-def _bag_measures(run: Run, train: np.ndarray, test: np.ndarray) -> Record:
-    data, model = load(run.data), _model(run)
+def _bag_measures(run: Run, model: Any, train: np.ndarray, test: np.ndarray) -> Record:
+    data = load(run.data)
     assert data.Y is not None
     started = time.perf_counter()
     model.fit(data.bags[train], data.Y[train])
     seconds = time.perf_counter() - started
     outcome = {"labels": model.predict(data.bags[test]), "scores": model.decision_function(data.bags[test])}
     measures = {name: float(function(data.Y[test], outcome[needs])) for name, (function, needs) in BAG_MEASURES.items()}
+    if hasattr(model, "predict_proba"):
+        measures["calibration_error"] = calibration_error(data.Y[test], model.predict_proba(data.bags[test]))
     return {**measures, "fit_seconds": seconds}
+
+
+def calibration_error(Y: np.ndarray, proba: np.ndarray, n_bins: int = 10) -> float:
+    """Expected calibration error over all pairs of bag and label: |share carried - mean probability|, by equal bins."""
+    truth, proba = np.ravel(Y), np.ravel(proba)
+    bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
+    gaps = np.abs(np.bincount(bins, truth - proba, minlength=n_bins))
+    return float(gaps.sum() / len(proba))
 
 
 KINDS: dict[str, Callable[[Run], list[Record]]] = {
@@ -203,6 +225,7 @@ KINDS: dict[str, Callable[[Run], list[Record]]] = {
     "drawn-anew": drawn_anew,
     "training-size": training_size,
     "multi-label-share": multi_label_share,
+    "repeated-folds": repeated_folds,
     "learning": learning,
     "history": history,
     "steps": steps,

@@ -32,6 +32,8 @@ def cell_text(cell: Cell, digits: int, plain: bool = False) -> str:
     if cell.best and not plain:
         ours = f"**{ours}**"
     spread = "" if cell.deviation is None else f" ± {cell.deviation:.{digits}f}"
+    if not cell.beside:
+        return f"{ours}{spread}"
     difference = "" if cell.difference is None else f" ({cell.difference:+,.{digits}f})"
     return f"{ours}{spread} / {published}{difference}{' ▼' if cell.falls_short else ''}"
 
@@ -82,6 +84,15 @@ def terminal_text(title: str, report: Report) -> str:
     parts += report.notes
     parts += [f"wrote {path}" for _, path in report.pictures]
     return "\n\n".join(parts) + "\n"
+
+
+def with_section(page: str, title: str, section: str) -> str:
+    """The page with this section in place of the one of its title, or at the end where there is none."""
+    before, heading, rest = page.partition(f"\n## {title}\n")
+    if not heading:
+        return f"{page.rstrip()}\n\n{section}"
+    _, following, after = rest.partition("\n## ")
+    return f"{before}\n{section}{following}{after}"
 
 
 def markdown_text(title: str, name: str, report: Report, page: Path) -> str:

@@ -10,7 +10,7 @@ from bagwise.io.files import atomic_write
 from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.data import SOURCES, path_of
 from benchmarks.papers.kinds import perform
-from benchmarks.papers.page import INTRODUCTION, markdown_text, terminal_text
+from benchmarks.papers.page import INTRODUCTION, markdown_text, terminal_text, with_section
 from benchmarks.papers.runs import Store, execute
 from benchmarks.papers.summary import BEGIN, END, needed, put_between_marks, summary
 from benchmarks.papers.tables import WITHOUT_DEVIATION
@@ -63,7 +63,7 @@ def reproduce(
     out : path or None
         Folder of the runs (JSON lines) and, in the short form, of page and pictures; ``papers-output`` by default.
     page_only : bool
-        Run nothing: write the page from what is finished.
+        Run nothing: write the page from what is finished; where names are given, their sections alone.
     say : callable
         Given the text of every experiment.
     progress : callable or None
@@ -79,7 +79,10 @@ def reproduce(
             "what belongs there). The page is left as it is; --quick prints the published figures alone."
         )
     if page_only:
-        write_page(page, store, quick)
+        if len(chosen) == len(EXPERIMENTS):
+            write_page(page, store, quick)
+        else:
+            write_sections(page, store, quick, chosen)
         say(f"wrote {page}")
         return
     runs = {name: EXPERIMENTS[name].runs(quick) for name in chosen}
@@ -113,6 +116,30 @@ def _tell_finished(
     return finished
 
 
+def write_sections(page: Path, store: Store, quick: bool, names: Iterable[str]) -> None:
+    """Write the sections of these experiments into the page that is there; the others stay as they are."""
+    if not page.is_file():
+        raise InputError(f"There is no page {page} to write sections into; write the whole page first, without names.")
+    text = page.read_text(encoding="utf-8")
+    for name in names:
+        text = with_section(text, EXPERIMENTS[name].title, _section(page, store, quick, name))
+    _write(page, text)
+
+
+def _section(page: Path, store: Store, quick: bool, name: str) -> str:
+    """A section of the page; where runs are missing, a line that says so."""
+    experiment = EXPERIMENTS[name]
+    if not _can_report(store, quick, name):
+        return f"## {experiment.title}\n\n`bagwise reproduce {name}` has not been run to its end yet.\n"
+    return markdown_text(experiment.title, name, experiment.report(store, quick, page.parent / "results"), page)
+
+
+def _can_report(store: Store, quick: bool, name: str) -> bool:
+    experiment = EXPERIMENTS[name]
+    finished = [run in store for run in experiment.runs(quick)]
+    return all(finished) or (experiment.partial and any(finished))
+
+
 def write_page(page: Path, store: Store, quick: bool) -> None:
     """Write the sections of all experiments whose runs are finished; the others are named.
 
@@ -123,7 +150,7 @@ def write_page(page: Path, store: Store, quick: bool) -> None:
     reports = {
         name: experiment.report(store, quick, page.parent / "results")
         for name, experiment in EXPERIMENTS.items()
-        if all(run in store for run in runs[name])
+        if _can_report(store, quick, name)
     }
     minutes = store.seconds(run for part in runs.values() for run in part) / 60
     parts = [INTRODUCTION.format(command=command, unit=WITHOUT_DEVIATION, minutes=minutes)]
@@ -132,11 +159,7 @@ def write_page(page: Path, store: Store, quick: bool) -> None:
         parts.append(put_between_marks(SUMMARY, table))
         if not quick:
             _write(ROOT / "README.md", put_between_marks((ROOT / "README.md").read_text(encoding="utf-8"), table))
-    for name, experiment in EXPERIMENTS.items():
-        if name in reports:
-            parts.append(markdown_text(experiment.title, name, reports[name], page))
-        else:
-            parts.append(f"## {experiment.title}\n\n`bagwise reproduce {name}` has not been run to its end yet.\n")
+    parts += [_section(page, store, quick, name) for name in EXPERIMENTS]
     page.parent.mkdir(parents=True, exist_ok=True)
     _write(page, "\n".join(parts))
 

@@ -42,6 +42,8 @@ class Cell:
         Whether more is better.
     text : str or None
         Shown as it is, in place of figures.
+    beside : bool
+        Whether the figure stands beside a published one, or the dash of one that is not there.
     """
 
     row: str
@@ -55,6 +57,7 @@ class Cell:
     reason: str | None = None
     higher: bool = True
     text: str | None = None
+    beside: bool = True
 
     @property
     def difference(self) -> float | None:

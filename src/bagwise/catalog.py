@@ -27,8 +27,10 @@ from bagwise.annotation import (
 )
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.exceptions import InputError
+from bagwise.nn.network import ORedNetwork
 from bagwise.pipeline import make_pipeline
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
+from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
+from bagwise.stacking import BagStack
 
 
 def standardized(*steps: Any) -> Any:
@@ -76,6 +78,13 @@ def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **
     return dictionary(ORedLogisticRegression(l2=l2, **settings), width=width, size=size, whiten=True)
 
 
+def _bag_stack(**settings: Any) -> Any:
+    # a forest of fewer trees and rounds than that of "ored-forest": it is grown anew for every fold
+    forest = ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)
+    stack = BagStack(**{"members": [_ored_rbf(), forest], "random_state": 0, **settings})
+    return make_pipeline(PerInstance(SparseReducer(random_state=0)), stack)
+
+
 SIM_VARIANTS: dict[str, dict[str, Any]] = {
     "sim-max": {"aggregation": "max"},
     "sim-softmax": {"aggregation": "softmax"},
@@ -91,6 +100,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "ored-forest": partial(ORedForest, random_state=0),
     "ored-forest-background": partial(ORedForest, background=True, random_state=0),
     "ored-background": partial(model_of, standardized, ORedLogisticRegression, background=True),
+    "ored-network": partial(model_of, standardized, ORedNetwork, random_state=0),
     **{
         name: partial(model_of, clpl_scaled, SupportInstanceMachine, **variant)
         for name, variant in SIM_VARIANTS.items()
@@ -103,6 +113,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "mimlsvm": partial(model_of, unit_range, MIMLSVM, random_state=0),
     "mimlnn": partial(model_of, unit_range, MIMLNN, random_state=0),
     "mimlboost": partial(model_of, unit_range, MIMLBoost),
+    "bag-stack": _bag_stack,
     "lr-supervised": partial(told_model_of, LogisticRegression, max_iter=1000),
     "svm-supervised": partial(told_model_of, LinearSVC),
     "most-frequent": MostFrequentAnnotator,

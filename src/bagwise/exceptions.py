@@ -28,6 +28,10 @@ class InfeasibleBagWarning(UserWarning):
     """Bags whose label set no assignment of labels to instances can produce."""
 
 
+class CalibrationWarning(UserWarning):
+    """Probabilities that were to be calibrated and could not be."""
+
+
 def in_words(error: BaseException) -> str:
     """The message of an error; of one that the system raised, the file, the reason and a cure."""
     if not isinstance(error, OSError) or not error.strerror:

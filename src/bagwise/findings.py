@@ -53,6 +53,25 @@ class Findings:
         return np.where(others[np.arange(len(second)), second] >= NEGLIGIBLE, second, -1).astype(np.int64)
 
 
+def promise_precision(probability: np.ndarray, precision: float, doubt: float = 0.0) -> np.ndarray:
+    """(m,) mask of the largest set of instances, all above a threshold, of which that share is expected to be right.
+
+    The expected share of right labels in a set is the mean of their probabilities, so the threshold is the smallest
+    one above which that mean is at least the `precision`; single instances of the set may be less sure than that.
+    Empty where not even the surest is. `doubt` is the share of instances whose features mislead the model, however sure
+    it is: the mean is less by that share.
+    """
+    order = np.argsort(-probability, kind="stable")
+    ordered = (1.0 - doubt) * probability[order]
+    mean = np.cumsum(ordered) / np.arange(1, len(ordered) + 1)
+    last_of_equals = np.append(ordered[1:] < ordered[:-1], True) if len(ordered) else np.empty(0, dtype=bool)
+    enough = np.flatnonzero((mean >= precision - 1e-12) & last_of_equals)
+    kept = np.zeros(len(probability), dtype=bool)
+    if len(enough):
+        kept[order[: enough[-1] + 1]] = True
+    return kept
+
+
 def check_known_listed(
     offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, missed: np.ndarray | None = None
 ) -> None:

@@ -14,6 +14,7 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
+from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -280,6 +281,65 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             f"The kernel vectors of {n_instances} instances over a dictionary of {n_words}",
             "choose a smaller dictionary with size=",
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class SparseReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Sparse features as their leading components, for learners that need dense ones; dense features as they are.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Components of a truncated singular value decomposition of the features, not centred; at most as many as there
+        are features.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    components_ : (k, d) array or None
+        None after a fit on dense features.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from bagwise.preprocessing import SparseReducer
+    >>> X = np.eye(5)
+    >>> reducer = SparseReducer(2, random_state=0)
+    >>> reducer.fit_transform(X).shape, reducer.fit_transform(sp.csr_matrix(X)).shape
+    ((5, 5), (5, 2))
+    """
+
+    def __init__(self, n_components: int = 100, random_state: Any = None):
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> SparseReducer:
+        """Find the components of sparse features; `y` is ignored."""
+        check_count(self, "n_components")
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        self.components_ = None
+        if sp.issparse(X):
+            n_components = min(self.n_components, X.shape[1])
+            svd = TruncatedSVD(n_components, random_state=check_random_state(self.random_state)).fit(X)
+            self.components_ = svd.components_
+        self._n_features_out = X.shape[1] if self.components_ is None else len(self.components_)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """(m, k) dense array; (m, d) after a fit on dense features."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        if self.components_ is not None:
+            return X @ self.components_.T.astype(X.dtype, copy=False)
+        if sp.issparse(X):
+            check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], "A dense copy", "fit on sparse features")
+            return X.toarray()
+        return X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,6 +19,7 @@ from bagwise.annotation._background import (
     shift_to_share,
     union_problem,
 )
+from bagwise.annotation._calibration import CalibratedMixin, Training
 from bagwise.annotation._feasibility import infeasible_bags
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -38,7 +39,6 @@ from bagwise.kernels.union import (
     MAX_EXACT_LABELS,
     Rates,
     UnionProblem,
-    clean_approximation,
     warn_approximation,
 )
 from bagwise.parameters import check_count, check_positive, check_that
@@ -47,7 +47,9 @@ from bagwise.solvers.result import Callback
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 
 
-class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedForest(
+    CalibratedMixin, BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
+):
     """Which instance carries which label, and extremely randomised trees that tell labels apart, in turns.
 
     The model is that of `ORedLogisticRegression`: every instance has one label, and a bag's labels are the union of its
@@ -84,7 +86,10 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
-        out-of-bag probabilities.
+        out-of-bag probabilities; with rates, learned or given, these are raised to the power that does the same.
+    calibrate : {"bag"} or None, default=None
+        "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
+        of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
     n_jobs : int or None
         Trees in parallel (threads).
     random_state : int, RandomState or None
@@ -109,6 +114,9 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
         What `annotate` gives in a bag without labels.
     missed_, spurious_ : float, or (c,) array where an array was given
         The rates that the last round was run with.
+    temperature_, doubt_, class_scale_, background_scale_, told_class_scale_, told_background_scale_
+    seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_, bag_slope_, bag_offset_, bag_reliability_
+        With calibrate="bag", as of `ORedLogisticRegression`.
 
     Notes
     -----
@@ -151,6 +159,7 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
         background_share: float | None = None,
         missed: Any = 0.0,
         spurious: Any = 0.0,
+        calibrate: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
@@ -164,6 +173,7 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
         self.background_share = background_share
         self.missed = missed
         self.spurious = spurious
+        self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -183,12 +193,15 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
         """
         check_count(self, "n_estimators", "n_rounds", "n_round_trees", "min_samples_leaf")
         check_positive(self, "smoothing")
+        self._check_calibrate()
+        self._forget_calibration()
         check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
         bags, indicator = self._start_fit(X, Y)
         refuse_sparse(bags)
         n_classes, background = len(self.classes_), bool(self.background)
         known = known_labels(instance_labels, bags.offsets, n_classes, background=background)
         parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
+        parameters = self._borne_out(parameters, bags, indicator, instance_labels)
         bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible, background)
         rng = check_random_state(self.random_state)
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
@@ -198,9 +211,9 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
         history = []
         for number in range(1, self.n_rounds + 1):
             proba = self._out_of_bag(instances, posterior, bags, rng)
-            if parameters.learned:
-                logits = learn_rates(parameters, problem, proba, logits)
-            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits))
+            if parameters.possible is not None:
+                logits, proba = learn_rates(parameters, problem, proba, logits)
+            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
             history.append(float(log_likelihood.sum()))
             if callback is not None:
                 callback(number, history[-1])
@@ -214,7 +227,7 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
         if background:
             self.background_shift_ = 0.0
             if self.background_share is not None:
-                self._move_background(problem, self._probabilities(bags), parameters.rates(logits))
+                self._move_background(problem, self._plain_probabilities(bags), parameters.rates(logits))
         self.objective_history_ = np.asarray(history)
         self.n_iter_, self.converged_ = self.n_rounds, True
         learned = parameters.values(logits)
@@ -223,6 +236,10 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
             for name, given in (("missed", self.missed), ("spurious", self.spurious))
         )
         parameters.warn_of_bounds(learned)
+        if self._can_calibrate(indicator):
+            if background:
+                move_last_column(proba, self.background_shift_)
+            self._calibrate(_held_out(bags, indicator, known, proba))
         return self
 
     def _move_background(self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None) -> None:
@@ -273,16 +290,27 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
-    def _probabilities(self, bags: Bags) -> np.ndarray:
-        """(m, c) or, with background, (m, c + 1) probabilities."""
+    def _plain_probabilities(self, bags: Bags) -> np.ndarray:
+        """(m, c) or, with background, (m, c + 1) probabilities as the trees give them."""
         refuse_sparse(bags)
         shares = Forest(*self.forest_).mean_shares(bags.instances)
         n_trees = len(self.forest_[0])
         proba = (n_trees * shares + self.smoothing_ / shares.shape[1]) / (n_trees + self.smoothing_)
         return move_last_column(proba, self.background_shift_) if self._has_background else proba
 
+    def _plain_scores(self, bags: Bags) -> np.ndarray:
+        return np.log(self._plain_probabilities(bags))
+
+    def _probabilities(self, bags: Bags) -> np.ndarray:
+        """The same, calibrated where the model is."""
+        proba = self._plain_probabilities(bags)
+        return self._as_probabilities(np.log(proba), bags) if self._is_calibrated else proba
+
+    def _told_probabilities(self, bags: Bags) -> np.ndarray:
+        return super()._told_probabilities(bags) if self._is_calibrated else self._plain_probabilities(bags)
+
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._probabilities(bags)[:, : len(self.classes_)]
+        return self._plain_probabilities(bags)[:, : len(self.classes_)]
 
     def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
         return union_problem(bags.offsets, indicator, self._has_background, known)
@@ -295,9 +323,9 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
         """The posterior given the labels of the bag; in a bag that nothing explains, the shares among its labels."""
         if not self._has_background:
             check_no_empty_sets(indicator)
-        proba, rates = self._probabilities(bags), self._rates()
+        proba, rates = self._told_probabilities(bags), self._rates()
         problem = checked(self._union_problem(bags, indicator, known))
-        _, posterior = infer(problem, proba, rates)
+        _, posterior = infer(problem, proba, rates, warn=True)
         impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background, rates)
         if impossible.any():
             warn_caller(
@@ -335,18 +363,21 @@ class ORedForest(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagC
 
 
 def checked(problem: UnionProblem) -> UnionProblem:
-    """The problem, refused where it takes too much memory; a warning names bags whose posterior is approximated."""
+    """The problem, refused where it takes too much memory."""
     problem.check_memory(MAX_EXACT_LABELS)
-    warn_approximation(problem, MAX_EXACT_LABELS)
     return problem
 
 
-def infer(problem: UnionProblem, proba: np.ndarray, rates: Rates | None) -> tuple[np.ndarray, np.ndarray]:
-    """Log-likelihood of every bag and posterior of every instance; `proba` stays as it is."""
-    posterior = proba.copy()
-    log_likelihood = problem.infer_in_place(posterior, softmax=False, residual=False, rates=rates)
-    if np.any(problem.n_labels > MAX_EXACT_LABELS):
-        clean_approximation(posterior)
+def infer(
+    problem: UnionProblem, proba: np.ndarray, rates: Rates | None, warn: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihood of every bag and posterior of every instance; `proba` stays as it is.
+
+    Where `warn`, a warning names bags whose posterior is approximated with an error that matters.
+    """
+    posterior, errors = proba.copy(), problem.room_for_errors(MAX_EXACT_LABELS) if warn else None
+    log_likelihood = problem.infer_in_place(posterior, softmax=False, residual=False, rates=rates, errors=errors)
+    warn_approximation(problem, MAX_EXACT_LABELS, errors)
     return log_likelihood, posterior
 
 
@@ -356,6 +387,13 @@ def move_last_column(proba: np.ndarray, shift: float) -> np.ndarray:
         proba[:, -1] *= np.exp(shift)
         proba /= proba.sum(axis=1, keepdims=True)
     return proba
+
+
+def _held_out(bags: Bags, indicator: np.ndarray, known: np.ndarray | None, proba: np.ndarray) -> Training:
+    """The training with what the trees say of bags that they did not see; not of those with a label of their own."""
+    fair = np.flatnonzero(~indicator[:, indicator.sum(axis=0) < 2].any(axis=1))
+    rows, _ = bags.select(fair) if len(fair) else (slice(0, 0), None)
+    return Training(bags, indicator, known, None, fair, np.log(proba[rows]))
 
 
 def leave_out_infeasible(

@@ -56,6 +56,14 @@ N_OF_A_KIND = 10  # problems that are printed
     "--max-noise", type=click.FloatRange(0, 1), default=0.5, show_default=True,
     help="What is more probably noise stands in the long table only.",
 )  # fmt: skip
+@click.option(
+    "--sites", type=any_path(),
+    help="Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.",
+)  # fmt: skip
+@click.option(
+    "--precision", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Keep the instances of which this share is expected to be right, such as 0.95; the others are marked.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Of all that is random; by default as the catalogue has it.")
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Files read at a time; -1 for all cores.")
 @click.option("--no-page", is_flag=True, help="Write no report.html.")
@@ -69,8 +77,10 @@ def annotate(
     fold_case: bool, sheet: str | None, min_confidence: float, model: str, settings: tuple[str, ...],
     select: str | None, grid: str | None, folds: int, medium: str | None, window: float | None,
     medium_settings: tuple[str, ...], formats: tuple[str, ...], names: Path | None, label_studio_root: Path | None,
-    use_known: bool, known: Path | None, noise_share: float, max_noise: float, seed: int | None, jobs: int,
-    no_page: bool, overwrite: bool, bag: str | None, features: str | None, read_as: str | None, quiet: bool,
+    use_known: bool, known: Path | None, noise_share: float, max_noise: float, precision: float | None,
+    sites: Path | None,
+    seed: int | None, jobs: int, no_page: bool, overwrite: bool, bag: str | None, features: str | None,
+    read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -94,13 +104,13 @@ def annotate(
             min_confidence=min_confidence, model=model, learner=parse_pairs(settings), select=select,
             grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
             use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
-            max_noise=max_noise, seed=seed, jobs=jobs, page=not no_page, names=names,
-            label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
+            max_noise=max_noise, precision=precision, sites=sites, seed=seed, jobs=jobs, page=not no_page,
+            names=names, label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
             say=print_remark,
         ) as run,
     ):  # fmt: skip
         result = run.result()
-    print_result(result)
+    print_result(result, precision)
     if names is not None:
         _print_names(result.annotations)
     if result.problems:
@@ -114,16 +124,19 @@ def _print_names(annotations: Any) -> None:
     click.echo(f"scientific names: {len(annotations.classes) - len(missing)} of {len(annotations.classes)}{others}")
 
 
-def print_result(result: Any) -> None:
+def print_result(result: Any, precision: float | None = None) -> None:
     """What was found, what was wrong (to the error output), what was written."""
     from bagwise.report.tables import format_table
+    from bagwise.report.trust import precision_in_words, unlike_in_words
 
     annotations = result.annotations
     shown = annotations.shown()
     counts = Counter(row["label"] for row in shown)
+    unsure = sum(1 for row in annotations.rows if annotations.is_named(row)) - len(shown)
     click.echo(
         f"{len(annotations.files)} files, {len(annotations.rows)} instances, {len(shown)} named, "
-        f"{len(annotations.rows) - len(shown)} taken for noise"
+        + (f"{unsure} not sure enough, " if unsure else "")
+        + f"{len(annotations.rows) - len(shown) - unsure} taken for noise"
         + (f"; {result.n_reused} files were done before" if result.n_reused else "")
     )
     if result.form:
@@ -137,6 +150,9 @@ def print_result(result: Any) -> None:
         values = [row["probability"] for row in shown if row["label"] == name and row["probability"] is not None]
         rows.append([name, str(counts[name]), f"{sum(values) / len(values):.2f}" if values else "-"])
     click.echo("\n" + format_table(["label", "instances", "mean probability"], rows, right=(1, 2)) + "\n")
+    for line in (precision_in_words(annotations, precision), unlike_in_words(annotations)):
+        if line is not None:
+            click.echo(line)
     print_problems(result.problems)
     if result.unexplained:
         bag, labels = result.unexplained[0]

@@ -78,6 +78,7 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a run is, and the labels that may be wrong in it."""
     from bagwise.io import load
     from bagwise.pipeline import final_step
+    from bagwise.workflow.remarks import label_remarks
     from bagwise.workflow.run import Run
     from bagwise.workflow.version import MODEL_FILE, version_folder
 
@@ -89,7 +90,8 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             "version": run.version, "bags": len(dataset), "instances": dataset.bags.n_instances, "labels": run.labels,
             "corrections": len(run.corrections()), "problems": len(run.problems),
         }  # fmt: skip
-        return facts | rates_of(final), run.doubtful_labels()
+        remarks = label_remarks(run.told(), run.medium)
+        return facts | ({"remarks": remarks} if remarks else {}) | rates_of(final), run.doubtful_labels()
 
 
 def rates_of(final: Any) -> dict[str, Any]:

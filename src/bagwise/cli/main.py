@@ -8,6 +8,7 @@ from bagwise._version import __version__
 from bagwise.cli._common import BagwiseGroup
 from bagwise.cli.annotate import annotate
 from bagwise.cli.cluster import cluster
+from bagwise.cli.compare import compare
 from bagwise.cli.convert import convert
 from bagwise.cli.correct import correct, refit
 from bagwise.cli.demo import demo
@@ -25,6 +26,7 @@ COMMANDS = (
     correct,
     refit,
     review,
+    compare,
     inspect,
     fit,
     predict,

@@ -20,7 +20,12 @@ from bagwise.cli._common import any_path, going_on, progress
 @click.option("--quick", is_flag=True, help="Few settings, folds and data sets: minutes instead of hours.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Runs in parallel; -1 for all processors.")
 @click.option("--out", type=any_path(file_okay=False), help="Folder of the finished runs.")
-@click.option("--page", "page_only", is_flag=True, help="Run nothing; write the page from the runs that are finished.")
+@click.option(
+    "--page",
+    "page_only",
+    is_flag=True,
+    help="Run nothing; write the page, or the sections of NAME, from the finished runs.",
+)
 @click.option("--list", "as_list", is_flag=True, help="Print the names and stop.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
 def reproduce(

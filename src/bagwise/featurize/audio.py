@@ -11,18 +11,33 @@ from typing import Any
 import numpy as np
 
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
-from bagwise.featurize.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, audio_info, open_sound
+from bagwise.exceptions import FormatError, InputError
+from bagwise.featurize.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, audio_info, open_sound, read_blocks
+from bagwise.featurize.clips import PAGE_RATE, SLOW, as_flac, make_clip
 from bagwise.featurize.ffmpeg import is_for_ffmpeg
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Parts, Row
-from bagwise.featurize.pictures import WIDTH, Picture, as_png, name_once, outline_region, time_ticks
+from bagwise.featurize.pictures import (
+    CLOSE_HEIGHT,
+    CLOSE_WIDTH,
+    WIDTH,
+    CloseUp,
+    Picture,
+    as_grey_png,
+    name_once,
+    outline_region,
+    span_in_words,
+    tick_words,
+    time_in_words,
+    time_ticks,
+)  # fmt: skip
 from bagwise.featurize.segmentation import Stages, foreground, segment
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.spectrogram import spectrogram
 from bagwise.featurize.stages import draw_sound_stages, numbered_picture
 from bagwise.featurize.syllables import FEATURE_NAMES, syllable_features
+from bagwise.featurize.when import recorded_sound
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
@@ -30,6 +45,9 @@ PLACES = ("start", "end", "low", "high")
 PART = 120.0  # seconds of a long recording that are kept together
 DECODED = 10  # times as much where all of the file before it must be decoded
 HEIGHT = 300  # of pictures, in units of the page
+LONGEST_PICTURE = 30.0  # seconds: in more of them syllables could not be told apart
+LONGEST_CLOSE_UP, AROUND, CONTEXT = 3.0, 0.25, 4.0  # seconds; the noise is that of the context
+ULTRASOUND = 15_000.0  # where only what lies above this is looked at, it is played slower
 
 
 @dataclass(frozen=True)
@@ -199,8 +217,8 @@ def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettin
     """The spectrogram of the piece that begins at `start`, with the syllables in it."""
     find = partial(find_syllables, settings=settings)
     with open_sound(path) as sound:
-        seconds = min(settings.window, sound.info.seconds - start)
-        picture = hear_piece(sound, start, settings.window, find)[1].picture
+        seconds = min(_picture_length(settings), sound.info.seconds - start)
+        picture = hear_piece(sound, start, seconds, find)[1].picture
     first, last, low, high = picture.edges
 
     def across(second: float) -> float:
@@ -217,15 +235,63 @@ def draw_sound(path: Path, name: str, rows: Sequence[Row], settings: AudioSettin
 
     inside = [row for row in rows if start <= row["start"] < start + seconds]
     return Picture(
-        title=f"{name}, from {start:g} s" if start else name,
+        title=f"{name}, from {time_in_words(start)}" if start else name,
         kind="sound",
         width=WIDTH,
         height=HEIGHT,
-        background=as_png(picture.intensity[::-1], cmap="gray_r", vmin=0, vmax=1),
+        background=as_grey_png(picture.intensity[::-1]),
         regions=name_once([outline_region(row, place(row), WIDTH) for row in inside]),
-        ticks=[(max(across(t), 0.0), f"{start + t:g} s") for t in time_ticks(seconds)],
+        ticks=[(max(across(t), 0.0), tick_words(start + t, start + seconds)) for t in time_ticks(seconds)],
         levels=[(down(1000 * k), f"{k:g} kHz") for k in _kilohertz(low, high)],
     )
+
+
+def close_up_sounds(path: Path, rows: Sequence[Row], settings: AudioSettings) -> Iterator[CloseUp]:
+    """The spectrogram of each syllable and a little around it."""
+    info = audio_info(path)
+    for row in rows:
+        start, end = close_up_span(row, info.seconds)
+        begin, samples = _read_stretch(path, info, start, end, CONTEXT)
+        picture = spectrogram(
+            samples, info.rate, frame=settings.frame, overlap=settings.overlap, low=min(settings.low, info.rate / 4),
+            high=settings.high, smooth=settings.smooth, noise_quantile=settings.noise_quantile,
+        )  # fmt: skip
+        inside = (begin + picture.times >= start) & (begin + picture.times < end)
+        if not inside.any():
+            inside[np.argmin(np.abs(begin + picture.times - start))] = True
+        _, _, low, high = picture.edges
+        left, right = (100 * (float(row[key]) - start) / (end - start) for key in ("start", "end"))
+        top, bottom = (100 * (high - min(max(float(row[key]), low), high)) / (high - low) for key in ("high", "low"))
+        yield CloseUp(
+            picture=as_grey_png(picture.intensity[::-1, inside], CLOSE_WIDTH, CLOSE_HEIGHT),
+            width=CLOSE_WIDTH,
+            height=CLOSE_HEIGHT,
+            box=tuple(round(value, 1) for value in (left, top, min(right, 100.0) - left, bottom - top)),
+        )
+
+
+def close_up_span(row: Row, seconds: float) -> tuple[float, float]:
+    """First and last second of a recording that are shown and played of one syllable."""
+    start = max(0.0, float(row["start"]) - AROUND)
+    return start, max(start + 0.01, min(float(row["end"]) + AROUND, start + LONGEST_CLOSE_UP, seconds))
+
+
+def _read_stretch(
+    path: Path, info: AudioInfo, start: float, end: float, around: float = 0.0
+) -> tuple[float, np.ndarray]:
+    """First second and samples of a stretch and what is around it, as far as the recording goes."""
+    if start >= info.seconds:
+        raise FormatError(f"{path}: it is {info.seconds:.2f} s long, so nothing is there at {start:.2f} s.")
+    begin = max(0.0, start - around)
+    return next(read_blocks(path, min(end + around, info.seconds) - begin, begin))
+
+
+def cut_sound(path: Path, start: float, end: float, settings: AudioSettings) -> bytes:
+    """A stretch of a recording for the page, small: one channel, at most 24 kHz, ten bits; FLAC."""
+    info = audio_info(path)
+    _, samples = _read_stretch(path, info, start, end)
+    slow = SLOW if settings.low >= ULTRASOUND else 1
+    return as_flac(*make_clip(samples, info.rate, slow=slow, most_rate=PAGE_RATE))
 
 
 def _kilohertz(low: float, high: float) -> list[float]:
@@ -253,7 +319,7 @@ def draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float,
 
 
 def place_in_words(row: Row) -> str:
-    return f"{row['start']:.2f} to {row['end']:.2f} s, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
+    return f"{span_in_words(row['start'], row['end'])}, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
 
 
 def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
@@ -261,7 +327,7 @@ def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[s
 
 
 def _picture_length(settings: AudioSettings) -> float:
-    return settings.window
+    return min(settings.window, LONGEST_PICTURE)
 
 
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
@@ -290,8 +356,12 @@ AUDIO = Medium(
     label_studio=LabelStudio("audio", "labels", "Audio", "Labels", value=_mark_value, details=_mark_details),
     draw=draw_sound,
     picture_length=_picture_length,
+    close_ups=close_up_sounds,
+    cut_sound=cut_sound,
+    close_up_span=close_up_span,
     stages=draw_stages,
     timed=True,
+    recorded=recorded_sound,
     shown_as="sound",
 )
 

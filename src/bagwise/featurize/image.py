@@ -18,9 +18,10 @@ from bagwise.featurize.image_file import EXTENSIONS, read_coco_polygons, read_im
 from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, polygon_regions, slic_regions
 from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.palette import N_COLOURS, nearest_colour
-from bagwise.featurize.pictures import Picture, as_png, outline_region
+from bagwise.featurize.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, outline_region
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stages import draw_image_stages, numbered_picture
+from bagwise.featurize.when import recorded_by_name
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 REGIONS = ("slic", "mask", "coco", "patches")
@@ -183,18 +184,46 @@ def _locations(labels: np.ndarray, n: int) -> dict[str, Any]:
 
 def draw_image(path: Path, name: str, rows: Sequence[Row], settings: ImageSettings, start: float) -> Picture:
     """The picture with its regions."""
+    from PIL import Image
+
     image = read_image(path)
     height, width = image.shape[:2]
-    step = max(1, int(np.ceil(max(height, width) / LARGEST_IMAGE)))
     scale = IMAGE_WIDTH / width
+    small = Image.fromarray(image)
+    small.thumbnail((LARGEST_IMAGE, LARGEST_IMAGE))
     return Picture(
         title=name,
         kind="image",
         width=IMAGE_WIDTH,
         height=max(1, round(height * scale)),
-        background=as_png(image[::step, ::step]),
+        background=as_photograph(small),
         regions=[outline_region(row, [(x * scale, y * scale) for x, y in row["polygon"]], IMAGE_WIDTH) for row in rows],
     )
+
+
+def close_up_regions(path: Path, rows: Sequence[Row], settings: ImageSettings) -> Iterator[CloseUp]:
+    """Each region, outlined, and a little around it."""
+    image = read_image(path)
+    for row in rows:
+        part = crop_region(image, row, CLOSE_WIDTH)
+        yield CloseUp(as_photograph(part), part.width, part.height)
+
+
+def crop_region(image: np.ndarray, place: Row, size: int) -> Any:
+    """A region of a picture, outlined, and a little around it; its longer side has `size` points."""
+    from PIL import Image, ImageDraw
+
+    margin = 0.15 * max(place["width"], place["height"])
+    left, top = int(max(0, place["left"] - margin)), int(max(0, place["top"] - margin))
+    right = int(np.ceil(min(image.shape[1], place["left"] + place["width"] + margin)))
+    bottom = int(np.ceil(min(image.shape[0], place["top"] + place["height"] + margin)))
+    part = Image.fromarray(np.ascontiguousarray(image[top:bottom, left:right]))
+    if place.get("polygon"):
+        line = max(1, round(max(place["width"], place["height"]) / 60))
+        points = [(x - left, y - top) for x, y in place["polygon"]]
+        ImageDraw.Draw(part).line([*points, points[0]], fill=(255, 64, 0), width=line)
+    scale = size / max(part.size)
+    return part.resize((max(1, round(part.width * scale)), max(1, round(part.height * scale))))
 
 
 def draw_stages(path: Path, folder: Path, settings: ImageSettings, start: float, pieces: int) -> Iterator[str]:
@@ -256,7 +285,9 @@ IMAGE = Medium(
         "image", "polygonlabels", "Image", "PolygonLabels", value=_mark_value, place=_mark_place, details=_mark_details
     ),
     draw=draw_image,
+    close_ups=close_up_regions,
     stages=draw_stages,
+    recorded=recorded_by_name,
     shown_as="image",
 )
 

@@ -12,8 +12,9 @@ import numpy as np
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
-from bagwise.featurize.pictures import Picture
+from bagwise.featurize.pictures import CloseUp, Picture
 from bagwise.featurize.settings import Settings
+from bagwise.featurize.when import Recorded
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 Row = Mapping[str, Any]
@@ -96,12 +97,18 @@ class Medium:
     draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
+    close_ups : function of path, rows and settings that gives a `CloseUp` of each row of a file, or None
+    cut_sound : function of path, start, end and settings that gives a short sound to play (FLAC), or None
+    close_up_span : function of a row and the seconds of its file
+        What is played of one instance, where there is sound.
     stages : function of path, folder, settings, start and number of pieces, or None
         Draws the stages of a file into the folder; gives lines of text that say what was found and written.
     shown_as : {"sound", "image", "text", "series", ""}
         What the review page shows and plays it as; "" where there is nothing to see or hear.
     timed : bool
         Whether the info of a file tells its seconds.
+    recorded : function of path and name that gives when a file was recorded, or None where nothing tells it
+        None where files of the medium tell no time at all.
     """
 
     name: str
@@ -125,9 +132,13 @@ class Medium:
     label_studio: LabelStudio | None = None
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
+    close_ups: Callable[[Path, Sequence[Row], Any], Iterator[CloseUp]] | None = None
+    cut_sound: Callable[[Path, float, float, Any], bytes] | None = None
+    close_up_span: Callable[[Row, float], tuple[float, float]] | None = None
     stages: Callable[[Path, Path, Any, float, int], Iterator[str]] | None = None
     shown_as: str = ""
     timed: bool = False
+    recorded: Callable[[Path, str], Recorded | None] | None = None
 
     def __repr__(self) -> str:
         return f"Medium({self.name!r})"

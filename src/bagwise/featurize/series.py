@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,17 @@ from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row
-from bagwise.featurize.pictures import WIDTH, Picture, outline_region, time_ticks
+from bagwise.featurize.pictures import (
+    CLOSE_WIDTH,
+    WIDTH,
+    CloseUp,
+    Picture,
+    as_drawing,
+    outline_region,
+    span_in_words,
+    tick_words,
+    time_ticks,
+)  # fmt: skip
 from bagwise.featurize.settings import Settings
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 from bagwise.io.text import read_rows
@@ -23,6 +33,7 @@ from bagwise.io.text import read_rows
 EXTENSIONS = (".csv", ".tsv")
 PLACES = ("start", "end")
 HEIGHT = 160  # of pictures, in units of the page
+MOST_CHANNELS = 24  # that are drawn
 TIME_HEADINGS = ("time", "t", "seconds", "timestamp")
 TIME_STATISTICS = ("mean", "deviation", "least", "greatest", "median", "step", "crossings")
 FREQUENCY_STATISTICS = ("peak", "centroid", "entropy", "band0", "band1", "band2", "band3")
@@ -176,13 +187,42 @@ def draw_series(path: Path, name: str, rows: Sequence[Row], settings: SeriesSett
         width=WIDTH,
         height=HEIGHT,
         regions=[outline_region(row, place(row), WIDTH) for row in rows],
-        ticks=[(t / seconds * WIDTH, f"{series.start + t:g} s") for t in time_ticks(seconds)],
-        lines=[" ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, column, strict=True)) for column in heights.T],
+        ticks=[
+            (t / seconds * WIDTH, tick_words(series.start + t, series.start + seconds)) for t in time_ticks(seconds)
+        ],
+        lines=[
+            " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, column, strict=True))
+            for column in heights.T[:MOST_CHANNELS]
+        ],
     )
 
 
+def close_up_stretches(path: Path, rows: Sequence[Row], settings: SeriesSettings) -> Iterator[CloseUp]:
+    """The channels within each stretch."""
+    series = read_series(path, settings.rate)
+    for row in rows:
+        drawn = draw_stretch(series, row, CLOSE_WIDTH)
+        yield CloseUp(as_drawing(drawn), drawn.width, drawn.height)
+
+
+def draw_stretch(series: Series, place: Row, size: int) -> Any:
+    """The channels of a stretch, each over its range in the whole series; a square of `size` points."""
+    from PIL import Image, ImageDraw
+
+    times = series.start + np.arange(len(series.values)) / series.rate
+    values = series.values[(times >= place["start"]) & (times <= place["end"])]
+    image = Image.new("L", (size, size), 255)
+    draw = ImageDraw.Draw(image)
+    for k, column in enumerate(values.T):
+        spread = max(float(np.ptp(series.values[:, k])), 1e-12)
+        y = (size - 5) * (1 - (column - series.values[:, k].min()) / spread) + 2
+        x = np.linspace(2, size - 3, len(y))
+        draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), fill=110 * (k % 3) // 2, width=1)
+    return image
+
+
 def place_in_words(row: Row) -> str:
-    return f"{row['start']} to {row['end']} s"
+    return span_in_words(row["start"], row["end"]) if row["end"] >= 60 else f"{row['start']} to {row['end']} s"
 
 
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
@@ -213,6 +253,7 @@ SERIES = Medium(
         "csv", "timeserieslabels", "TimeSeries", "TimeSeriesLabels", value=_mark_value, show=_show_channels
     ),
     draw=draw_series,
+    close_ups=close_up_stretches,
     timed=True,
     shown_as="series",
 )

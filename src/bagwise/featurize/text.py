@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row
-from bagwise.featurize.pictures import WIDTH, Picture
+from bagwise.featurize.pictures import WIDTH, CloseUp, Picture
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stemming import stem
 from bagwise.io.annotations.label_studio_facts import LabelStudio
@@ -28,6 +28,8 @@ from bagwise.io.text import read_text
 EXTENSIONS = (".txt", ".md")
 PLACES = ("start", "end")
 FEW_TERMS = 10
+PICTURE_LENGTH = 20_000  # characters that one picture shows
+LONGEST_PASSAGE = 400  # characters of a passage by itself
 _APOSTROPHES = "['\\u2019]"
 _WORD = re.compile(rf"[^\W\d_]+(?:{_APOSTROPHES}[^\W\d_]+)*")
 
@@ -147,9 +149,11 @@ def count_matrix(files: Sequence[FileBags], terms: Sequence[str]) -> Any:
 
 
 def draw_text(path: Path, name: str, rows: Sequence[Row], settings: TextSettings, start: float) -> Picture:
-    """Pieces of the text, each under the most probable of the passages that cover it."""
+    """Pieces of a part of the text, each under the most probable of the passages that cover it."""
     text = read_text(path)
-    edges = sorted({0, len(text), *(row[key] for row in rows for key in ("start", "end"))})
+    first, last = int(start), min(len(text), int(start) + PICTURE_LENGTH)
+    inside = {row[key] for row in rows for key in ("start", "end") if first < row[key] < last}
+    edges = sorted({first, last, *inside})
     pieces: list[dict[str, Any]] = []
     for left, right in pairwise(edges):
         covering = [row for row in rows if row["start"] <= left and row["end"] >= right]
@@ -160,7 +164,16 @@ def draw_text(path: Path, name: str, rows: Sequence[Row], settings: TextSettings
         else:
             probability = best["probability"] if best else None
             pieces.append({"label": label, "probability": probability, "text": text[left:right]})
-    return Picture(title=name, kind="text", width=WIDTH, height=0, regions=pieces)
+    title = f"{name}, characters {first} to {last} of {len(text)}" if last - first < len(text) else name
+    return Picture(title=title, kind="text", width=WIDTH, height=0, regions=pieces)
+
+
+def close_up_passages(path: Path, rows: Sequence[Row], settings: TextSettings) -> Iterator[CloseUp]:
+    """The words of each passage, shortened."""
+    text = read_text(path)
+    for row in rows:
+        passage = text[row["start"] : row["end"]].strip()
+        yield CloseUp(text=passage if len(passage) <= LONGEST_PASSAGE else f"{passage[:LONGEST_PASSAGE]} …")
 
 
 def place_in_words(row: Row) -> str:
@@ -169,6 +182,10 @@ def place_in_words(row: Row) -> str:
 
 def _feature_names(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
     return choose_terms(files, settings.keep)
+
+
+def _picture_length(settings: TextSettings) -> float:
+    return float(PICTURE_LENGTH)
 
 
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
@@ -192,6 +209,8 @@ TEXT = Medium(
     formats=("csv", "parquet", "spans", "label-studio"),
     label_studio=LabelStudio("text", "labels", "Text", "Labels", value=_mark_value, holds_text=True),
     draw=draw_text,
+    picture_length=_picture_length,
+    close_ups=close_up_passages,
     shown_as="text",
 )
 

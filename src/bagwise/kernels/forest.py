@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,23 +37,37 @@ class Forest(NamedTuple):
     @classmethod
     def of(cls, trees: Sequence[Any], n_classes: int) -> Forest:
         """The arrays of fitted scikit-learn trees whose classes are column numbers."""
+
+        def shares(tree: Any, is_leaf: np.ndarray) -> np.ndarray:
+            found = np.zeros((int(is_leaf.sum()), n_classes), dtype=np.float32)
+            counts = tree.tree_.value[is_leaf, 0]
+            found[:, tree.classes_] = counts / counts.sum(axis=1, keepdims=True)
+            return found
+
+        return cls._of(trees, shares)
+
+    @classmethod
+    def of_regression(cls, trees: Sequence[Any]) -> Forest:
+        """The arrays of fitted scikit-learn regression trees; a leaf has one value for each of their targets."""
+        return cls._of(trees, lambda tree, is_leaf: tree.tree_.value[is_leaf, :, 0].astype(np.float32))
+
+    @classmethod
+    def _of(cls, trees: Sequence[Any], values_of: Callable[[Any, np.ndarray], np.ndarray]) -> Forest:
         roots, features, thresholds, lefts, rights, values = [], [], [], [], [], []
         n_nodes = n_leaves = 0
         for tree in trees:
             inner = tree.tree_
             is_leaf = inner.children_left < 0
-            shares = np.zeros((int(is_leaf.sum()), n_classes), dtype=np.float32)
-            counts = inner.value[is_leaf, 0]
-            shares[:, tree.classes_] = counts / counts.sum(axis=1, keepdims=True)
+            found = values_of(tree, is_leaf)
             left = inner.children_left.astype(np.int64) + n_nodes
-            left[is_leaf] = n_leaves + np.arange(len(shares))
+            left[is_leaf] = n_leaves + np.arange(len(found))
             roots.append(n_nodes)
             features.append(np.where(is_leaf, -1, inner.feature))
             thresholds.append(np.where(is_leaf, 0.0, inner.threshold))
             lefts.append(left)
             rights.append(np.where(is_leaf, -1, inner.children_right.astype(np.int64) + n_nodes))
-            values.append(shares)
-            n_nodes, n_leaves = n_nodes + inner.node_count, n_leaves + len(shares)
+            values.append(found)
+            n_nodes, n_leaves = n_nodes + inner.node_count, n_leaves + len(found)
         return cls(
             np.array(roots, dtype=np.int64),
             np.concatenate(features).astype(np.int64),
@@ -81,11 +95,19 @@ class Forest(NamedTuple):
 
     def mean_shares(self, X: np.ndarray) -> np.ndarray:
         """(m, c) class shares of the leaves that each instance falls into, averaged over the trees."""
+        out = self._sums(X)
+        return out / out.sum(axis=1, keepdims=True)  # shares in single precision do not sum to 1 exactly
+
+    def mean_values(self, X: np.ndarray) -> np.ndarray:
+        """(m, c) values of the leaves that each row falls into, averaged over the trees."""
+        return self._sums(X) / len(self.roots)
+
+    def _sums(self, X: np.ndarray) -> np.ndarray:
         self.check(X.shape[1])
         out = np.zeros((len(X), self.values.shape[1]))
         X = np.ascontiguousarray(X, dtype=np.float32)  # as scikit-learn's trees see it
         walk(X, self.roots, self.feature, self.threshold, self.left, self.right, self.values, out)
-        return out / out.sum(axis=1, keepdims=True)  # shares in single precision do not sum to 1 exactly
+        return out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

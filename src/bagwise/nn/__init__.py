@@ -1,10 +1,20 @@
-"""The room of torch (extra "torch"): union likelihood on tensors, and the device that fits are moved to."""
+"""The room of torch (extra "torch"): union likelihood of tensors, networks under it, the device that fits are moved to.
+
+Public names are looked up when they are asked for: the room itself can be entered without torch.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-__all__ = ["UnionLikelihoodLoss", "union_log_likelihood"]
+_NAMES = {
+    "BagLoader": "bagwise.nn.batches",
+    "ORedNetwork": "bagwise.nn.network",
+    "UnionLikelihoodLoss": "bagwise.nn.union",
+    "union_log_likelihood": "bagwise.nn.union",
+}
+__all__ = ["BagLoader", "ORedNetwork", "UnionLikelihoodLoss", "union_log_likelihood"]
 
 
 def check_torch() -> None:
@@ -16,10 +26,8 @@ def check_torch() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Names that need torch are looked up when they are asked for: the room itself can be entered without."""
-    if name not in __all__:
+    if name not in _NAMES:
         raise AttributeError(f"module 'bagwise.nn' has no attribute {name!r}")
-    check_torch()
-    from bagwise.nn import union
-
-    return getattr(union, name)
+    if name != "ORedNetwork":  # which needs torch for its fit alone
+        check_torch()
+    return getattr(importlib.import_module(_NAMES[name]), name)

@@ -14,6 +14,7 @@ from bagwise.nn._inference import DeviceChunk, DeviceRates, infer_chunk, sum_by_
 from bagwise.nn._layout import lay_out, part
 
 BUDGET = 1 << 24  # entries of the widest array of a chunk
+COMPILED_BELOW = 1 << 21  # entries below which the compiled code is faster than a GPU is asked
 
 
 def union_log_likelihood(
@@ -64,7 +65,8 @@ def union_log_likelihood(
     check_bags(len(log_proba), log_proba.shape[1], offsets, indicator, background, known)
     rates = Rates.of(_array(missed), _array(spurious), log_proba.shape[1])
     problem = UnionProblem.build(offsets, indicator, background, known)
-    return _UnionLogLikelihood.apply(log_proba, problem, rates, max_exact_labels)
+    union = PreparedUnion(problem, log_proba.shape[1], log_proba.device, rates, max_exact_labels)
+    return union.log_likelihood(log_proba, rates)
 
 
 class UnionLikelihoodLoss(torch.nn.Module):
@@ -113,51 +115,103 @@ class _UnionLogLikelihood(torch.autograd.Function):
     """Value by union inference; the gradient is the posterior that the same inference gives."""
 
     @staticmethod
-    def forward(
-        ctx: Any, log_proba: torch.Tensor, problem: UnionProblem, rates: Rates | None, max_exact_labels: int
-    ) -> torch.Tensor:
-        logs = log_proba.detach().to(torch.float64)
-        value, posterior = infer(logs, problem, rates, max_exact_labels)
-        ctx.save_for_backward(posterior.to(log_proba.dtype))
-        ctx.sizes = torch.as_tensor(np.diff(problem.offsets), device=log_proba.device)
+    def forward(ctx: Any, log_proba: torch.Tensor, union: PreparedUnion, rates: Rates | None) -> torch.Tensor:
+        value, posterior = union.infer(log_proba.detach().to(torch.float64), rates)
+        ctx.save_for_backward(posterior.to(log_proba.dtype), union.sizes)
         return value.to(log_proba.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        (posterior,) = ctx.saved_tensors
-        return posterior * gradients[0].repeat_interleave(ctx.sizes)[:, None], None, None, None
+        posterior, sizes = ctx.saved_tensors
+        return posterior * gradients[0].repeat_interleave(sizes)[:, None], None, None
 
 
-def infer(
-    logs: torch.Tensor, problem: UnionProblem, rates: Rates | None, max_exact_labels: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(n,) log-likelihoods and the (m, c) posterior, zero in bags that no assignment explains."""
-    device, n_columns = logs.device, logs.shape[1]
-    layout = lay_out(problem, n_columns, max_exact_labels, BUDGET, rates)
-    on_device = DeviceRates.of(rates, device)
-    value = torch.zeros(len(problem.offsets) - 1, dtype=torch.float64, device=device)
-    posterior = torch.zeros_like(logs)
-    for chunk in layout.chunks:
-        rows = torch.as_tensor(chunk.rows, device=device)
-        found = infer_chunk(logs[rows], moved := DeviceChunk(chunk, problem.background, device), on_device)
-        value[torch.as_tensor(chunk.bags, device=device)] = found.log_p + sum_by_bag(found.mass, moved)
-        posterior[rows] = found.add_to(
-            torch.zeros((len(rows), n_columns), dtype=torch.float64, device=device), problem.background
-        )
-    if len(layout.known_rows):
-        rows, columns = (torch.as_tensor(v, device=device) for v in (layout.known_rows, layout.known_columns))
-        own = logs[rows, columns]
-        if on_device is not None:
-            unnoticed = torch.as_tensor(layout.known_unlisted, device=device)
-            own = own + torch.where(unnoticed, on_device.missed[columns].log(), 0.0)
-        value.index_add_(0, torch.as_tensor(layout.known_bags, device=device), own)
-        posterior[rows, columns] = 1.0
-    if rates is not None:
-        value += torch.as_tensor(log_unlisted(problem, rates), device=device)
-    if len(layout.large):
-        _infer_large(logs, problem, layout.large, rates, max_exact_labels, value, posterior)
-    explained = (value > -torch.inf).repeat_interleave(torch.as_tensor(np.diff(problem.offsets), device=device))
-    return value, torch.where(explained[:, None], posterior, 0.0)
+class PreparedUnion:
+    """Bags and their labels, sorted and moved to a device once, for as many evaluations as there are.
+
+    On the processor, and where there is too little to do for a GPU, the compiled code of `bagwise.kernels` does it.
+
+    Parameters
+    ----------
+    problem : UnionProblem
+    n_columns : int
+    device : torch.device
+    possible : Rates or None
+        Which rates of wrong labels may be above zero.
+    max_exact_labels : int
+    """
+
+    def __init__(
+        self,
+        problem: UnionProblem,
+        n_columns: int,
+        device: torch.device,
+        possible: Rates | None = None,
+        max_exact_labels: int = MAX_EXACT_LABELS,
+    ) -> None:
+        self.problem, self.n_columns, self.max_exact_labels = problem, n_columns, max_exact_labels
+        self.device = device
+        self.sizes = self._moved(np.diff(problem.offsets))
+        if compiled_is_faster(device, int(problem.offsets[-1]) * n_columns):
+            self._chunks, self._known, self._large = [], None, np.arange(len(self.sizes))
+            return
+        layout = lay_out(problem, n_columns, max_exact_labels, BUDGET, possible)
+        self._large = layout.large
+        self._chunks = [
+            (self._moved(chunk.bags), self._moved(chunk.rows), DeviceChunk(chunk, problem.background, device))
+            for chunk in layout.chunks
+        ]
+        known = (layout.known_rows, layout.known_columns, layout.known_bags, layout.known_unlisted)
+        self._known = tuple(self._moved(v) for v in known) if len(layout.known_rows) else None
+
+    def _moved(self, array: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor(array, device=self.device)
+
+    def log_likelihood(self, log_proba: torch.Tensor, rates: Rates | None = None) -> torch.Tensor:
+        """(n,) tensor that can be differentiated."""
+        return _UnionLogLikelihood.apply(log_proba, self, rates)
+
+    def infer(self, logs: torch.Tensor, rates: Rates | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """(n,) log-likelihoods and the (m, c) posterior, zero in bags that no assignment explains."""
+        on_device = DeviceRates.of(rates, self.device)
+        value = torch.zeros(len(self.sizes), dtype=torch.float64, device=self.device)
+        posterior = torch.zeros_like(logs)
+        for bags, rows, chunk in self._chunks:
+            found = infer_chunk(logs[rows], chunk, on_device)
+            value[bags] = found.log_p + sum_by_bag(found.mass, chunk)
+            table = torch.zeros((len(rows), self.n_columns), dtype=torch.float64, device=self.device)
+            posterior[rows] = found.add_to(table, self.problem.background)
+        if self._known is not None:
+            rows, columns, bags, unlisted = self._known
+            own = logs[rows, columns]
+            if on_device is not None:
+                own = own + torch.where(unlisted, on_device.missed[columns].log(), 0.0)
+            value.index_add_(0, bags, own)
+            posterior[rows, columns] = 1.0
+        if rates is not None:
+            value += self._moved(log_unlisted(self.problem, rates))
+        if len(self._large):
+            self._infer_large(logs, rates, value, posterior)
+        explained = (value > -torch.inf).repeat_interleave(self.sizes)
+        return value, torch.where(explained[:, None], posterior, 0.0)
+
+    def _infer_large(
+        self, logs: torch.Tensor, rates: Rates | None, value: torch.Tensor, posterior: torch.Tensor
+    ) -> None:
+        """By compiled code on the processor; P is of degree one in every row."""
+        alone, rows = part(self.problem, self._large)
+        at = self._moved(rows)
+        normalizer = logs[at].logsumexp(dim=1)
+        scores = np.ascontiguousarray((logs[at] - normalizer[:, None]).cpu().numpy())
+        likelihood = alone.infer_in_place(
+            scores, softmax=True, residual=False, max_exact_labels=self.max_exact_labels, rates=rates
+        ) + np.add.reduceat(normalizer.cpu().numpy(), alone.offsets[:-1])
+        value[self._moved(self._large)] = self._moved(likelihood)
+        posterior[at] = self._moved(scores)
+
+
+def compiled_is_faster(device: torch.device, n_entries: int) -> bool:
+    return device.type == "cpu" or n_entries < COMPILED_BELOW
 
 
 def log_unlisted(problem: UnionProblem, rates: Rates) -> np.ndarray:
@@ -167,27 +221,6 @@ def log_unlisted(problem: UnionProblem, rates: Rates) -> np.ndarray:
         absent[problem.background] = 0.0
     listed = np.concatenate([[0.0], np.cumsum(absent[problem.labels])])
     return absent.sum() - (listed[problem.label_starts[1:]] - listed[problem.label_starts[:-1]])
-
-
-def _infer_large(
-    logs: torch.Tensor,
-    problem: UnionProblem,
-    bags: np.ndarray,
-    rates: Rates | None,
-    max_exact_labels: int,
-    value: torch.Tensor,
-    posterior: torch.Tensor,
-) -> None:
-    """Bags with more labels than are summed over, on the processor; P is of degree one in every row."""
-    alone, rows = part(problem, bags)
-    at = torch.as_tensor(rows, device=logs.device)
-    normalizer = logs[at].logsumexp(dim=1)
-    scores = (logs[at] - normalizer[:, None]).cpu().numpy()
-    likelihood = alone.infer_in_place(
-        scores, softmax=True, residual=False, max_exact_labels=max_exact_labels, rates=rates
-    ) + np.add.reduceat(normalizer.cpu().numpy(), alone.offsets[:-1])
-    value[torch.as_tensor(bags, device=logs.device)] = torch.as_tensor(likelihood, device=logs.device)
-    posterior[at] = torch.as_tensor(scores, device=logs.device)
 
 
 def _array(values: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bagwise.featurize.medium import Medium
 from bagwise.io.annotations.annotations import Annotations
+from bagwise.report.trust import Trust
 
 Problem = tuple[str, str]
 """Name of a file, bag or row, and what is wrong with it."""
@@ -33,6 +34,8 @@ class AnnotateResult:
         Bag name to its labels, None where nobody labelled it.
     doubtful : list of dict
         Labels that somebody may have forgotten or made up, see `bagwise.workflow.doubtful`.
+    trust : Trust or None
+        How far probabilities can be believed.
     remarks : list of str
         What is worth knowing and no problem: labels that cannot be told apart.
     choice : dict
@@ -47,5 +50,6 @@ class AnnotateResult:
     n_reused: int
     label_sets: dict[str, set[str] | None] = field(default_factory=dict)
     doubtful: list[dict[str, Any]] = field(default_factory=list)
+    trust: Trust | None = None
     remarks: list[str] = field(default_factory=list)
     choice: dict[str, Any] = field(default_factory=dict)

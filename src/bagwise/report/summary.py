@@ -6,8 +6,12 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from bagwise.featurize.stages import COLOURS
+from bagwise.report.field import summarize_field
+from bagwise.report.file_rows import file_rows
 from bagwise.report.result import AnnotateResult
+from bagwise.report.trust import summarize_trust
 
+KEPT = "kept"  # column of annotations that a precision was promised of
 N_LEAST_SURE = 30
 BARS = 10  # bins of the histogram of probabilities
 
@@ -19,8 +23,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     -------
     dict
         ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict for each class), ``least_sure``
-        (rows, the least sure first), ``problems``, ``unexplained``, ``doubtful``, ``remarks``, ``choice``,
-        ``form``.
+        (rows, the least sure first), ``files`` (see `file_rows`), ``n_files``, ``field`` (see `summarize_field`),
+        ``problems``, ``unexplained``, ``doubtful``, ``trust``, ``remarks``, ``choice``, ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -33,8 +37,12 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "bags annotated by the model alone": unlabelled,
         "instances": len(annotations.rows),
         "instances named": len(shown),
-        "instances taken for noise": len(annotations.rows) - len(shown),
+        "instances taken for noise": sum(1 for row in annotations.rows if not annotations.is_named(row)),
     }
+    if KEPT in annotations.extra:
+        counts["instances not sure enough"] = sum(1 for row in annotations.rows if annotations.is_named(row)) - len(
+            shown
+        )
     if annotations.medium.timed:
         counts["minutes"] = round(sum(file["seconds"] for file in annotations.files) / 60, 1)
     return {
@@ -45,9 +53,13 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
             (row for row in shown if row["probability"] is not None),
             key=lambda row: (row["probability"], row.get("file", ""), str(row["bag"]), row["instance"]),
         )[:N_LEAST_SURE],
+        "files": file_rows(annotations),
+        "n_files": len(annotations.files) if annotations.medium.places else 0,
+        "field": summarize_field(annotations),
         "problems": result.problems,
         "unexplained": result.unexplained,
         "doubtful": result.doubtful,
+        "trust": None if result.trust is None else summarize_trust(result.trust, annotations),
         "remarks": result.remarks,
         "choice": result.choice,
         "form": result.form,

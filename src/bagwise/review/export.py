@@ -25,7 +25,7 @@ def with_reviewers(annotations: Annotations, corrections: Iterable[Mapping[str, 
         if correction["action"] in (CONFIRMED, LABEL, NOISE):
             by[correction["bag"], correction["instance"]] = correction["by"]
     rows = [row | {"by": by.get((row["bag"], row["instance"]), "")} for row in annotations.rows]
-    return replace(annotations, rows=rows, extra=("checked", "by"))
+    return replace(annotations, rows=rows, extra=(*annotations.extra, "checked", "by"))
 
 
 def write_export(

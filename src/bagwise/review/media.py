@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-import wave
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import lru_cache
@@ -16,8 +15,10 @@ from scipy import signal
 
 from bagwise.exceptions import InputError
 from bagwise.featurize.audio_file import AudioInfo, audio_info, read_blocks
+from bagwise.featurize.clips import as_wav, make_clip
+from bagwise.featurize.image import crop_region
 from bagwise.featurize.image_file import read_image
-from bagwise.featurize.series import Series, read_series
+from bagwise.featurize.series import Series, draw_stretch, read_series
 from bagwise.featurize.spectrogram import spectrogram
 from bagwise.io.text import read_text
 from bagwise.review.errors import ForbiddenError, MissingError, RequestError
@@ -28,8 +29,7 @@ GRID = 10.0  # seconds: pieces of this length have one spectrogram, whose noise 
 LONGEST_PICTURE, LONGEST_CLIP = 120.0, 60.0  # seconds
 LARGEST_PICTURE = 1600  # points
 SLOWER = (1, 2, 5, 10)
-LEAST_RATE, MOST_RATE = 8_000, 96_000  # that every browser plays
-LOUDEST_GAIN, PEAK, FADE = 20.0, 0.9, 0.004
+MOST_RATE = 96_000  # that every browser plays
 
 
 class Cache:
@@ -183,27 +183,7 @@ class MediaStore:
         samples = samples.astype(np.float64)
         if low is not None or high is not None:
             samples = _band_pass(samples, info.rate, low or 0.0, info.rate / 2 if high is None else high)
-        rate = info.rate / slow
-        if rate < LEAST_RATE:
-            up = int(np.ceil(LEAST_RATE / rate))
-            samples, rate = signal.resample_poly(samples, up, 1), rate * up
-        elif rate > MOST_RATE:
-            down = int(np.ceil(rate / MOST_RATE))
-            samples, rate = signal.resample_poly(samples, 1, down), rate / down
-        peak = float(np.abs(samples).max(initial=0.0))
-        samples = samples * min(PEAK / peak, LOUDEST_GAIN) if peak > 0 else samples
-        n_fade = min(int(FADE * rate), len(samples) // 2)
-        if n_fade:  # a loop must not click
-            ramp = np.linspace(0.0, 1.0, n_fade)
-            samples[:n_fade] *= ramp
-            samples[-n_fade:] *= ramp[::-1]
-        stream = io.BytesIO()
-        with wave.open(stream, "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(round(rate))
-            file.writeframes((np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
-        return stream.getvalue()
+        return as_wav(*make_clip(samples, info.rate, slow=slow, most_rate=MOST_RATE))
 
     # -- pictures -----------------------------------------------------------------------------------------------------
 
@@ -220,9 +200,9 @@ class MediaStore:
         if self.medium.shown_as == "sound":
             return self._kept(key, path, lambda: self._sound_thumb(name, place, size))
         if self.medium.shown_as == "image":
-            return self._kept(key, path, lambda: self._image_thumb(path, place, size))
+            return self._kept(key, path, lambda: _png(crop_region(self._pixels(path), place, size)))
         if self.medium.shown_as == "series":
-            return self._kept(key, path, lambda: self._series_thumb(name, place, size))
+            return self._kept(key, path, lambda: _png(draw_stretch(self.series(name), place, size)))
         raise MissingError(f"There is no small picture of {self.medium.instances}; show the text.")
 
     def _sound_thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
@@ -230,38 +210,6 @@ class MediaStore:
         around = max(0.15, 0.25 * (place["end"] - place["start"]))
         start, end = max(0.0, place["start"] - around), min(seconds, place["end"] + around)
         return self._draw(name, start, min(end, start + LONGEST_PICTURE), size, size, bottom, top)
-
-    def _image_thumb(self, path: Path, place: dict[str, Any], size: int) -> bytes:
-        from PIL import Image, ImageDraw
-
-        image = Image.fromarray(self._pixels(path))
-        if place.get("polygon"):
-            line = max(1, round(max(place["width"], place["height"]) / 60))
-            points = [tuple(point) for point in place["polygon"]]
-            ImageDraw.Draw(image).line([*points, points[0]], fill=(255, 64, 0), width=line)
-        margin = 0.15 * max(place["width"], place["height"])
-        left, top = max(0, place["left"] - margin), max(0, place["top"] - margin)
-        right = min(image.width, place["left"] + place["width"] + margin)
-        bottom = min(image.height, place["top"] + place["height"] + margin)
-        part = image.crop((int(left), int(top), int(np.ceil(right)), int(np.ceil(bottom))))
-        scale = size / max(part.size)
-        return _png(part.resize((max(1, round(part.width * scale)), max(1, round(part.height * scale)))))
-
-    def _series_thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
-        from PIL import Image, ImageDraw
-
-        series = self.series(name)
-        rows = np.arange(len(series.values))
-        times = series.start + rows / series.rate
-        values = series.values[(times >= place["start"]) & (times <= place["end"])]
-        image = Image.new("L", (size, size), 255)
-        draw = ImageDraw.Draw(image)
-        for k, column in enumerate(values.T):
-            spread = max(float(np.ptp(series.values[:, k])), 1e-12)
-            y = (size - 5) * (1 - (column - series.values[:, k].min()) / spread) + 2
-            x = np.linspace(2, size - 3, len(y))
-            draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), fill=110 * (k % 3) // 2, width=1)
-        return _png(image)
 
     def _image(self, path: Path, largest: int) -> Any:
         from PIL import Image

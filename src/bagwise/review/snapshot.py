@@ -220,6 +220,7 @@ class Snapshot:
             "noise": _numbers(found.noise, index),
             "mode": np.where(found.transductive[index], TRANSDUCTIVE, INDUCTIVE).tolist(),
             "checked": found.checked[index].tolist(),
+            **({} if found.unlike is None else {"unlike": found.unlike[index].tolist()}),
         }
         columns |= {
             name: [plain(value) for value in values[index]]

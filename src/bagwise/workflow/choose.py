@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.catalog import USUAL
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import BackgroundShareWarning, InfeasibleBagWarning, InputError
+from bagwise.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning, InputError
 from bagwise.model_selection import choose_model
 from bagwise.pipeline import final_step
 from bagwise.report.tables import format_table
@@ -76,7 +76,7 @@ def choose_learner(
         if name in TRIAL:
             final_step(candidates[name]).set_params(n_jobs=jobs, **TRIAL[name])
     with warnings.catch_warnings():
-        for category in (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning):
+        for category in (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning, CalibrationWarning):
             warnings.simplefilter("ignore", category)  # of folds; the fit of the model that is taken says its own
         choice = choose_model(
             candidates, trial, cv=folds, groups=groups, random_state=0 if seed is None else seed,

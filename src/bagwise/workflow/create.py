@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from bagwise.workflow.material import (
 )
 from bagwise.workflow.remarks import label_remarks
 from bagwise.workflow.selections import MIN_CONFIDENCE, Selections
+from bagwise.workflow.sites import check_sites, read_sites
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
 from bagwise.workflow.version import Version
@@ -58,10 +59,12 @@ class Options:
     formats: list[str]
     noise_share: float
     max_noise: float
+    precision: float | None
     seed: int | None
     page: bool
     names: Mapping[str, tuple[str, str]]
     label_studio_root: Path | None
+    sites: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -149,11 +152,13 @@ def create_run(
     formats: Sequence[str] | None = None,
     noise_share: float = NOISE_SHARE,
     max_noise: float = 0.5,
+    precision: float | None = None,
     seed: int | None = None,
     jobs: int = -1,
     page: bool = True,
     names: str | Path | None = None,
     label_studio_root: str | Path | None = None,
+    sites: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
@@ -206,6 +211,9 @@ def create_run(
         Expected share of instances that are noise, for learners that know a background.
     max_noise : float
         Instances more probably noise than this stand in the long table only.
+    precision : float or None
+        Keep the largest set of named instances of which this share is expected to be right; the others are marked in
+        the long table (``kept``) and left out of the other formats.
     seed : int or None
         Of all that is random in the learner; None leaves it as the catalogue has it.
     jobs : int
@@ -216,6 +224,8 @@ def create_run(
         Table of the scientific names of labels, for ``birdnet.csv``.
     label_studio_root : path or None
         Folder from which Label Studio serves files, so that its tasks show and play them.
+    sites : path or None
+        Table of the sites of recording: columns site, latitude, longitude and, if wanted, time_zone.
     overwrite : bool
         Whether another run in `out` may be replaced.
     progress : callable or None
@@ -243,10 +253,11 @@ def create_run(
             search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
     elif learner or select:
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
+    _check_precision(precision, trained if trained is not None else fresh, str(model))
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
-    told = [path for path in (labels, known) if path is not None and not _holds(Path(path), source)]
+    told = [path for path in (labels, known, sites) if path is not None and not _holds(Path(path), source)]
     exclude = [Path(path) for path in (out, *told)]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
@@ -257,9 +268,10 @@ def create_run(
         labels=labels, columns=columns, model=str(model), learner=dict(learner or {}), select=select, grid=list(grid),
         folds=folds, use_known=use_known, known=None if known is None else Path(known),
         formats=formats_of(found.medium) if formats is None else check_formats(formats, found.medium),
-        noise_share=noise_share, max_noise=max_noise, seed=seed, page=page,
+        noise_share=noise_share, max_noise=max_noise, precision=precision, seed=seed, page=page,
         names={} if names is None else read_names(names),
         label_studio_root=None if label_studio_root is None else Path(label_studio_root).resolve(),
+        sites=None if sites is None else _read_sites(Path(sites), found),
     )  # fmt: skip
     _check_options(options, source)
     lock = lock_run(out)
@@ -317,6 +329,15 @@ def _with_raven_remark(material: Material, formats: Sequence[str]) -> Material:
     return replace(material, problems=[*material.problems, ("raven", text)])
 
 
+def _read_sites(path: Path, source: Source) -> dict[str, Any]:
+    """The table of sites, as it is kept in the manifest: a refit needs it again."""
+    if source.medium.name == TABLE:
+        raise InputError(f"{source.path} is a file of bags, which no site belongs to; leave --sites out.")
+    sites = read_sites(path)
+    check_sites(sites, source.names, path)
+    return {"table": str(path), "sites": [asdict(site) for site in sites]}
+
+
 def _with_known_marks(material: Material, source: Source, path: Path) -> Material:
     """The material with the instances that somebody marked before, in the format of some tool."""
     dataset = material.dataset
@@ -332,6 +353,19 @@ def _with_known_marks(material: Material, source: Source, path: Path) -> Materia
     )
     said, problems = compare_marks(annotations, read_marks(path, annotations))
     return replace(material, known=[*material.known, *said], problems=[*material.problems, *problems])
+
+
+def _check_precision(precision: float | None, model: Any, name: str) -> None:
+    """Refuse a precision that is none, or that a model cannot promise."""
+    if precision is None:
+        return
+    if not 0.0 < precision < 1.0:
+        raise InputError(f"--precision {precision:g} is no share; give a number between 0 and 1, such as 0.95.")
+    if not bag_tags(model).probabilities:
+        raise InputError(
+            f"The model {name!r} gives no probabilities, so that it can promise no precision; leave --precision out, "
+            f"or use one that does, such as {DEFAULT_MODEL}."
+        )
 
 
 def _without_strangers(material: Material, model: Any) -> Material:
@@ -371,8 +405,10 @@ def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> 
         "identity": job.identity,
         "options": {
             "formats": options.formats, "page": options.page, "max_noise": options.max_noise,
+            "precision": options.precision,
             "trained": job.trained is not None, "names": dict(options.names),
             "label_studio_root": None if options.label_studio_root is None else str(options.label_studio_root),
+            **({} if options.sites is None else {"sites": options.sites}),
         },
         "fitted": key,
         "outputs": [] if old is None else old.get("outputs", []),

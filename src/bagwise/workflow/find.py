@@ -13,11 +13,15 @@ from bagwise.bags import Bags
 from bagwise.base import Findings
 from bagwise.dataset import BagDataset, as_column
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.findings import promise_precision
 from bagwise.io.results import Piece
+from bagwise.likeness import Likeness
+from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step
 from bagwise.workflow.told import Told
 
 TRANSDUCTIVE, INDUCTIVE = "transductive", "inductive"
+UNLIKE, KEPT = "unlike", "kept"  # columns that some tables have
 DIGITS = 4  # of probabilities that are written
 
 
@@ -36,6 +40,10 @@ class Found:
         Whether the labels of the instance's bag were known.
     checked : (m,) array of bool
         Whether a person said so.
+    unlike : (m,) array of bool or None
+        Whether the instance is unlike anything that the model was trained on; None where the model cannot tell.
+    doubt : float
+        Share of instances whose features mislead the model, however sure it is, as far as calibration could see.
     """
 
     classes: list[Any]
@@ -45,18 +53,22 @@ class Found:
     noise: np.ndarray | None
     transductive: np.ndarray
     checked: np.ndarray
+    unlike: np.ndarray | None = None
+    doubt: float = 0.0
 
 
 def find_labels(model: Any, told: Told) -> Found:
     """Annotate every instance; what a person said of it stands, and what is known of its bag's others counts too."""
     dataset, classes, tags = told.dataset, final_step(model).classes_.tolist(), bag_tags(model)
-    m = dataset.bags.n_instances
+    m, likeness = dataset.bags.n_instances, Likeness.of(model)
     assert dataset.Y is not None
     told_bags = dataset.labelled & (dataset.Y.any(axis=1) | tags.background)
     transductive = told_bags[dataset.bags.bag_index]
     found = Found(
         classes, np.full(m, -1), np.full(m, -1), np.zeros(m) if tags.probabilities else None,
         np.zeros(m) if tags.background else None, transductive, told.checked,
+        None if likeness is None else likeness.is_unlike(dataset.bags.instances),
+        float(getattr(final_step(model), "doubt_", 0.0)),
     )  # fmt: skip
     recoded = dataset.recode(classes, unknown="drop")
     with warnings.catch_warnings():
@@ -108,7 +120,7 @@ def with_said(found: Found, told: Told) -> Found:
     """The findings with what people said since; their labels may be new."""
     classes = [*found.classes, *(name for name in told.dataset.class_names if name not in set(found.classes))]
     copies = {
-        name: None if values is None else values.copy()
+        name: values.copy() if isinstance(values, np.ndarray) else values
         for name, values in vars(found).items()
         if name not in ("classes", "checked")
     }
@@ -131,6 +143,7 @@ def finding_columns(dataset: BagDataset, found: Found) -> dict[str, list[Any]]:
         "mode": np.where(found.transductive, TRANSDUCTIVE, INDUCTIVE).tolist(),
         "bag": as_column([*dataset.bag_names, None])[dataset.bags.bag_index].tolist(),
         "instance": dataset.positions.tolist(),
+        **({} if found.unlike is None else {UNLIKE: found.unlike.tolist()}),
     }
 
 
@@ -138,6 +151,33 @@ def finding_rows(dataset: BagDataset, found: Found) -> list[dict[str, Any]]:
     """The same as one dict an instance."""
     columns = finding_columns(dataset, found)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def keep_for_precision(found: Found, precision: float, max_noise: float) -> np.ndarray:
+    """(m,) the largest set of named instances of which that share is expected to be right; what people said is kept.
+
+    `bagwise.findings.promise_precision` says how. Instances without a label, or more probably noise than `max_noise`,
+    are not named and so not kept; nor are those unlike anything in training, of which nothing can be promised.
+    """
+    assert found.probability is not None
+    named = found.label >= 0
+    if found.noise is not None:
+        named &= found.noise <= max_noise
+    kept = named & found.checked
+    if found.unlike is not None:
+        named &= ~found.unlike
+    open_rows = np.flatnonzero(named & ~found.checked)
+    kept[open_rows] = promise_precision(found.probability[open_rows], precision, found.doubt)
+    return kept
+
+
+def said_reliability(first: Found, now: Found) -> list[dict[str, float]] | None:
+    """Reliability of what the first fit said of the instances that people looked at since; None if there are none."""
+    looked_at = np.flatnonzero(now.checked & ~first.checked & (first.label >= 0))
+    if first.probability is None or not len(looked_at):
+        return None
+    before, after = (as_column([*found.classes, ""])[found.label[looked_at]] for found in (first, now))
+    return reliability_table(before == after, first.probability[looked_at])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

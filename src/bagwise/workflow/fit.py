@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import scipy
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from bagwise._version import __version__
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.exceptions import CalibrationWarning, InfeasibleBagWarning, InputError
 from bagwise.io.checkpoint import Checkpoint, fingerprint
+from bagwise.likeness import ATTRIBUTE, Likeness
 from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.report.result import Problem
@@ -108,7 +110,9 @@ def fit_training_set(
 def fit_told(
     model: Any, told: Told, *, checkpoint: Path | None = None, callback: Callback | None = None
 ) -> list[Problem]:
-    """Fit the model of a run; gives the bags whose labels cannot be explained.
+    """Fit the model of a run, and keep with it what its training instances look like.
+
+    Gives the bags whose labels cannot be explained.
 
     Parameters
     ----------
@@ -131,12 +135,15 @@ def fit_told(
             state = Checkpoint(checkpoint, identity)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
+        warnings.simplefilter("ignore", CalibrationWarning)  # the page says so
         try:
             fit_training_set(model, training, state, callback)
         except InputError as error:
             if not problems:
                 raise
             raise InputError(f"{error} The first of {len(problems)} problem(s): {problems[0][1]}") from error
+    likeness = Likeness.learn(training.bags)
+    setattr(model, ATTRIBUTE, None if likeness is None else likeness.to_dict())
     if state is not None:
         state.clear()
     return problems
@@ -162,7 +169,10 @@ def select_setting(
     jobs: int | None,
 ) -> dict[str, Any]:
     """Set the named setting to the value of least cross-validated rank loss; gives name and value."""
-    search = search_by_rank_loss(model, name, values, cv=folds, random_state=seed)
+    candidate = clone(model)
+    if "calibrate" in final_step(candidate).get_params():
+        final_step(candidate).set_params(calibrate=None)  # it changes no ranking, and costs folds within folds
+    search = search_by_rank_loss(candidate, name, values, cv=folds, random_state=seed)
     best = search.set_params(refit=False, n_jobs=jobs).fit(training.bags, training.label_sets).best_params_
     model.set_params(**best)
     return {key.rsplit("__", 1)[-1]: value for key, value in best.items()}

@@ -44,6 +44,8 @@ def make_learner(
 ) -> Any:
     """A fresh model of the catalogue that annotates instances, with settings and the expected share of noise.
 
+    Its probabilities are calibrated where they can be, unless a setting says otherwise.
+
     What cannot do the work is refused here, before an hour is spent on reading files.
     """
     model = make_model(name)
@@ -59,6 +61,8 @@ def make_learner(
     hint = " Settings of a medium go with --medium-set." if of_media.intersection(settings) else ""
     apply_settings(model, settings, seed=seed, hint=hint)
     final = final_step(model)
+    if "calibrate" in final.get_params() and "calibrate" not in settings:
+        final.set_params(calibrate="bag")
     if bag_tags(model).background and "background_share" in final.get_params() and "background_share" not in settings:
         final.set_params(background_share=noise_share)
     return model

@@ -247,7 +247,7 @@ def read_material(
         sets=sets,
         known=[],
         whole=whole,
-        files=[{"file": name, **bags.info} for name, bags in done.bags.items()],
+        files=[{"file": name, **bags.info, **_recorded(source, name)} for name, bags in done.bags.items()],
         entries={name: source.entry(run, name).name for name in done.bags},
         form="" if labels is None else labels.form,
         problems=problems,
@@ -269,6 +269,12 @@ def _seconds(source: Source, name: str) -> float | None:
         return round(source.medium.parts.cut(source.folder / name, source.settings)[-1][1], 4)
     except (BagwiseError, OSError):
         return None
+
+
+def _recorded(source: Source, name: str) -> dict[str, str]:
+    """When a file was recorded and how that is known, as far as anything tells it."""
+    found = None if source.medium.recorded is None else source.medium.recorded(source.folder / name, name)
+    return {} if found is None else {"recorded": found.time.isoformat(), "recorded_from": found.source}
 
 
 def _assemble(

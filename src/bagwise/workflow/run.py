@@ -23,8 +23,10 @@ from bagwise.io.annotations import Annotations, check_formats, read_marks, write
 from bagwise.io.annotations.compare import compare_marks
 from bagwise.io.files import atomic_write
 from bagwise.pipeline import bag_tags, final_step
+from bagwise.report.field import write_field_tables
 from bagwise.report.page import write_page
 from bagwise.report.result import AnnotateResult, Problem
+from bagwise.report.trust import Trust
 from bagwise.solvers.result import Callback
 from bagwise.workflow.corrections import (
     ABSENT,
@@ -43,7 +45,16 @@ from bagwise.workflow.corrections import (
 from bagwise.workflow.create import create_run
 from bagwise.workflow.doubtful import N_DOUBTFUL, doubtful_labels
 from bagwise.workflow.featurize import Progress
-from bagwise.workflow.find import Found, find_labels, finding_rows, with_said
+from bagwise.workflow.find import (
+    KEPT,
+    UNLIKE,
+    Found,
+    find_labels,
+    finding_rows,
+    keep_for_precision,
+    said_reliability,
+    with_said,
+)
 from bagwise.workflow.fit import fit_told
 from bagwise.workflow.learner import RECIPE, settings_of
 from bagwise.workflow.manifest import (
@@ -60,6 +71,7 @@ from bagwise.workflow.manifest import (
 )
 from bagwise.workflow.material import TABLE, Material, Source, read_told, reopen_material
 from bagwise.workflow.remarks import hard_labels, label_remarks
+from bagwise.workflow.sites import Site, in_field, site_problems
 from bagwise.workflow.told import Told, join_told, put_together
 from bagwise.workflow.unexplained import never_given, unexplained_labels
 from bagwise.workflow.version import MODEL_FILE, Version, forget_versions, read_version, version_folder, write_version
@@ -221,20 +233,42 @@ class Run:
     def problems(self) -> list[Problem]:
         """Files, rows, labels and corrections that could not be used or that look wrong: name and message."""
         moved = [] if self.media.exists() else [(str(self.media), _moved(self.media))]
-        return [*moved, *self.material.problems, *self._current().problems, *self._corrections()[1]]
+        own = [*self.material.problems, *self._current().problems, *self._corrections()[1]]
+        table = self._sites
+        if table is not None:
+            names = [file["file"] for file in self.material.files]
+            own += site_problems([Site(**site) for site in table["sites"]], names, table["table"])
+        return [*moved, *own]
+
+    @property
+    def _sites(self) -> dict[str, Any] | None:
+        """The table of sites that the run was made with: its path, and what stood in it."""
+        return self.manifest["options"].get("sites")
 
     def annotations(self) -> list[dict[str, Any]]:
         """What is known of every instance: one dict each, with the stable key "bag" and "instance".
 
         Also "file", places, "label" ("" for noise that a person named, and in bags without labels), "probability" (of
         the label), "runner_up", "noise" (probability of belonging to no label), "mode", and "checked": whether a person
-        said so. What was corrected since the last refit is in it; what follows from that comes with the next.
+        said so; "unlike", whether it is unlike anything in training, where the model can tell; "kept", whether it is in
+        the set of which a precision was promised, where one was asked for. What was corrected since the last refit is
+        in it; what follows from that comes with the next.
         """
         found = self.found()
         rows = finding_rows(self.material.dataset, found)
         for row, checked in zip(rows, found.checked.tolist(), strict=True):
             row["checked"] = checked
+        if self.precision is not None:
+            kept = keep_for_precision(found, self.precision, self.manifest["options"]["max_noise"])
+            for row, is_kept in zip(rows, kept.tolist(), strict=True):
+                row[KEPT] = is_kept
         return rows
+
+    @property
+    def precision(self) -> float | None:
+        """The precision that was asked for; None where none was, or where the model gives no probabilities any more."""
+        asked = self.manifest["options"].get("precision")  # not there in runs of earlier versions
+        return None if self._current().found.probability is None else asked
 
     def corrections(self) -> list[dict[str, Any]]:
         """What people said and nobody took back: one dict each, see `bagwise.workflow.corrections.Correction`."""
@@ -268,7 +302,7 @@ class Run:
         """Annotations and all that the page and the command line tell of them."""
         told, found, options = self.told(), self.found(), self.manifest["options"]
         unexplained = unexplained_labels(told, found)
-        annotations = Annotations(
+        plain = Annotations(
             medium=self.medium,
             rows=self.annotations(),
             files=self.material.files,
@@ -279,7 +313,9 @@ class Run:
             unread=self.material.unread,
             names={label: (pair[0], pair[1]) for label, pair in options.get("names", {}).items()},
             served_from=Path(options["label_studio_root"]) if options.get("label_studio_root") else None,
+            extra=(*(() if found.unlike is None else (UNLIKE,)), *(() if self.precision is None else (KEPT,))),
         )
+        annotations = in_field(plain, () if self._sites is None else self._sites["sites"])
         problems, learned = self.problems, not self.manifest["options"]["trained"] or self.version > 0
         return AnnotateResult(
             annotations=annotations,
@@ -292,6 +328,17 @@ class Run:
             remarks=label_remarks(told, self.medium) if learned else [],
             choice=self.manifest.get("choice", {}),
         )
+
+    def _trust(self, model: Any) -> Trust:
+        """How far probabilities can be believed."""
+        first = read_version(
+            self.path, self.manifest["versions"][0]["number"], self.material.dataset.bags.n_instances
+        ).found
+        final = final_step(model)
+        return Trust(
+            hasattr(final, "temperature_"), getattr(final, "bag_reliability_", None),
+            said_reliability(first, self.found()), self.precision,
+        )  # fmt: skip
 
     def _current(self) -> Version:
         if self._version is None or self._version.number != self.version:
@@ -535,14 +582,18 @@ class Run:
         names = options["formats"] if formats is None else check_formats(formats, self.medium)
         result = self.result()
         outputs, problems = self._write_formats(result.annotations, names)
-        result = replace(result, problems=result.problems + problems, doubtful=self.doubtful_labels())
+        outputs += write_field_tables(result.annotations, self.path)
+        model = load(version_folder(self.path, self.version) / MODEL_FILE)
+        result = replace(
+            result, problems=result.problems + problems, doubtful=doubtful_labels(model, self.told(), N_DOUBTFUL),
+            trust=self._trust(model),
+        )  # fmt: skip
         if not options["trained"] or self.version > 0:
             with atomic_write(self.path / MODEL_FILE) as file:
                 file.write((version_folder(self.path, self.version) / MODEL_FILE).read_bytes())
             outputs.append(self.path / MODEL_FILE)
         if options["page"] if page is None else page:
-            write_page(result, self.path / PAGE, progress or (lambda what, done, total: None))
-            outputs.append(self.path / PAGE)
+            outputs += write_page(result, self.path / PAGE, progress or (lambda what, done, total: None))
         annotations = result.annotations
         self.manifest = {
             **self.manifest,

@@ -46,7 +46,7 @@ def version_folder(run: Path, number: int) -> Path:
 def write_version(run: Path, version: Version) -> None:
     """Keep the findings; the model is saved beside them by who has it."""
     found = version.found
-    optional = {"probability": found.probability, "noise": found.noise}
+    optional = {"probability": found.probability, "noise": found.noise, "unlike": found.unlike}
     arrays = [found.label, found.runner_up, found.transductive, found.checked]
     arrays += [values for values in optional.values() if values is not None]
     document = {
@@ -54,6 +54,7 @@ def write_version(run: Path, version: Version) -> None:
         "calls": version.calls,
         "classes": found.classes,
         "problems": version.problems,
+        "doubt": found.doubt,
         "columns": [name for name, values in optional.items() if values is not None],
     }
     with atomic_write(version_folder(run, version.number) / FINDINGS) as file:
@@ -70,7 +71,7 @@ def read_version(run: Path, number: int, n_instances: int) -> Version:
         optional = dict(zip(document["columns"], rest, strict=True))
         found = Found(
             document["classes"], label, runner_up, optional.get("probability"), optional.get("noise"), transductive,
-            checked,
+            checked, optional.get("unlike"), float(document.get("doubt", 0.0)),
         )  # fmt: skip
         _check(found, n_instances)
         problems = [(str(name), str(message)) for name, message in document["problems"]]
@@ -82,7 +83,8 @@ def read_version(run: Path, number: int, n_instances: int) -> Version:
 
 
 def _check(found: Found, n_instances: int) -> None:
-    for values in (found.label, found.runner_up, found.transductive, found.checked, found.probability, found.noise):
+    columns = (found.label, found.runner_up, found.transductive, found.checked)
+    for values in (*columns, found.probability, found.noise, found.unlike):
         if values is not None and values.shape != (n_instances,):
             raise InputError(f"it is of {len(values)} instances and the run has {n_instances}")
     for codes in (found.label, found.runner_up):

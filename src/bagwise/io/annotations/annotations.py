@@ -57,7 +57,9 @@ class Annotations(Generic[MediumT_co]):
     max_noise : float
         Instances more probably noise than this stand in the long table only.
     extra : tuple of str
-        Further columns of the rows that the long table has, such as ``checked`` and ``by`` after a review.
+        Further columns of the rows that the long table has: ``unlike`` (whether it is unlike anything in training),
+        ``kept`` (whether it is in the set of which a precision is promised), ``site`` and ``time`` of field recordings,
+        ``checked`` and ``by`` after a review.
     unread : list of dict
         The files that could not be read: file, and seconds where they are known, else None.
     names : dict
@@ -86,11 +88,15 @@ class Annotations(Generic[MediumT_co]):
         return [*(("file", *self.medium.places) if self.medium.places else brought), *FINDINGS, *self.extra]
 
     def is_shown(self, row: Mapping[str, Any]) -> bool:
-        """Whether an instance has a label and is not noise, so that it stands in every format."""
+        """Whether an instance has a label, is not noise and is sure enough, so that it stands in every format."""
+        return self.is_named(row) and row.get("kept", True)
+
+    def is_named(self, row: Mapping[str, Any]) -> bool:
+        """Whether an instance has a label and is not noise, be it sure enough or not."""
         return bool(row["label"]) and (row["noise"] or 0.0) <= self.max_noise
 
     def shown(self) -> list[dict[str, Any]]:
-        """The rows that have a label and are not noise."""
+        """The rows that have a label, are not noise and are sure enough."""
         return [row for row in self.rows if self.is_shown(row)]
 
     def shown_by_file(self) -> dict[str, list[dict[str, Any]]]:

@@ -131,6 +131,32 @@ def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.n
     return matched
 
 
+def match_instances(
+    rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> list[tuple[int, int]]:
+    """Pairs of instances of one file in two runs that lie in the same place, each instance in one pair at the most.
+
+    Pairs overlap by half of their union or more; those that overlap most are joined first. Which of the runs comes
+    first makes no difference.
+    """
+    boxes = _Boxes(others, columns)
+    overlaps = [boxes.overlapping(row) for row in rows]
+    options = [
+        (-share, i + j, abs(i - j), i, j)
+        for i, (near, shares) in enumerate(overlaps)
+        for j, share in zip(near.tolist(), shares.tolist(), strict=True)
+    ]
+    pairs: list[tuple[int, int]] = []
+    own: set[int] = set()
+    other: set[int] = set()
+    for *_, i, j in sorted(options):
+        if i not in own and j not in other:
+            pairs.append((i, j))
+            own.add(i)
+            other.add(j)
+    return sorted(pairs)
+
+
 class _Boxes:
     """The places of the instances of a file along the axes that some marks tell."""
 
@@ -145,7 +171,7 @@ class _Boxes:
         rounding = np.array([ROUNDING[axis] for axis in self.axes] or [0.0])
         self.rounding = np.minimum(rounding, ROUNDING_SHARE * (self.high - self.low)) + 1e-9
 
-    def _of(self, mark: Mark) -> tuple[np.ndarray, np.ndarray]:
+    def _of(self, mark: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         span = intervals(mark)
         low, high = np.array([span[axis] for axis in self.axes], dtype=float).T
         return low, high
@@ -175,7 +201,7 @@ class _Boxes:
         size = (self.high - self.low).prod(axis=1)
         return np.flatnonzero((size > 0) & (together >= LEAST_INSIDE * size))
 
-    def overlapping(self, mark: Mark) -> tuple[np.ndarray, np.ndarray]:
+    def overlapping(self, mark: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Indices of the instances that overlap a mark enough, and intersection over union of each."""
         if not self.axes:
             return np.empty(0, dtype=int), np.empty(0)

@@ -43,8 +43,8 @@ def write_long_parquet(annotations: Annotations, folder: Path) -> list[Path]:
         "noise": arrow.float64(), "mode": arrow.string(), "bag": arrow.string(), "instance": arrow.int64(),
         **dict.fromkeys(annotations.medium.places, arrow.int64() if annotations.medium.whole else arrow.float64()),
     }  # fmt: skip
-    if annotations.extra:  # a table may have columns of these names itself
-        kinds |= {"checked": arrow.bool_(), "by": arrow.string()}
+    for key in annotations.extra:  # a table may have columns of these names itself
+        kinds[key] = arrow.bool_() if key in ("checked", "unlike", "kept") else arrow.string()
     columns = {}
     for key in annotations.columns:
         values = [row[key] for row in annotations.rows]

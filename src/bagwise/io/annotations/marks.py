@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from bagwise.exceptions import FormatError
-from bagwise.io.annotations.annotations import Annotations
+from bagwise.io.annotations.annotations import Annotations, plain_cell
 from bagwise.io.text import guess_separator, read_text, undefuse
 
 Mark = dict[str, Any]
@@ -167,7 +167,7 @@ def require_columns(path: str | os.PathLike[str], headings: Sequence[str], neede
     if missing:
         raise FormatError(
             f"{path}, row 1: there is no column {missing[0]!r}; expected {', '.join(needed)}, and found "
-            f"{', '.join(headings) or 'nothing'}."
+            f"{plain_cell(', '.join(headings)) or 'nothing'}."
         )
 
 

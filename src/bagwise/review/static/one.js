@@ -128,6 +128,7 @@ function drawFacts() {
   const details = [];
   if (row.runner_up && !row.checked) details.push(T.unsure(row.runner_up));
   if (row.noise > 0.01 && !row.checked) details.push(T.noiseShare(row.noise));
+  if (row.unlike && !row.checked) details.push(T.unlike);
   replace(
     facts,
     h(

@@ -105,6 +105,7 @@ export const T = {
   checkedBy: "checked",
   unsure: (runnerUp) => `next: ${runnerUp}`,
   noiseShare: (p) => `noise ${percent(p)}`,
+  unlike: "unlike anything in training",
   previous: "Previous",
   next: "Next",
   end: "That was the last one of this list.",

@@ -1,0 +1,315 @@
+"""How sure scores may be, from the labels of bags that they did not see; see `bagwise.annotation._calibration`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.special import expit, log_expit, logit, logsumexp
+
+from bagwise.annotation._background import counted_instances
+from bagwise.bags import Bags
+from bagwise.kernels.softmax import softmax_in_place
+from bagwise.kernels.union import Rates, UnionProblem
+
+START_DOUBT = 0.02
+BOUNDS = {"temperature": (-1.5, 2.5), "doubt": (-12.0, 0.0), "background": (-10.0, 10.0)}  # logarithms and a logit
+FARTHEST_SHIFT = 60.0
+N_TEMPERATURES = 9
+NEVER = 1e300  # a cost that the search can compare, and add
+NEAR = 0.02  # of a share that is given
+EVERYWHERE = 0.95  # share of the labelled bags from which a label is in all of them, as good as
+SMALLEST = 1e-12
+
+Shares = dict[int, float]
+"""Column of the scores to the share of the instances that is to be of that class."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Instances
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """What makes probabilities of scores: a temperature, doubt, and logarithms of factors on the odds of columns."""
+
+    temperature: float = 1.0
+    doubt: float = 0.0
+    shifts: np.ndarray | None = None
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """(m, c) probabilities: (1 - doubt) softmax(scores / temperature + shifts) + doubt / c."""
+        proba = scores / self.temperature
+        if self.shifts is not None:
+            proba += self.shifts
+        softmax_in_place(proba)
+        if self.doubt > 0.0:
+            proba *= 1.0 - self.doubt
+            proba += self.doubt / proba.shape[1]
+        return proba
+
+    def shifted(self, column: int, shift: float, n_columns: int) -> Recalibration:
+        """With another shift of a column."""
+        shifts = np.zeros(n_columns) if self.shifts is None else self.shifts.copy()
+        shifts[column] = shift
+        return replace(self, shifts=shifts)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Bags and scores of their instances; where these did not see the bags, they tell how sure they may be.
+
+    Attributes
+    ----------
+    problem : UnionProblem of the bags
+    scores : (m, c) array
+    rates : Rates or None
+    inference : dict
+        Options of `UnionProblem.infer_in_place`.
+    shares : dict
+        Columns whose share of the instances is given, since the label sets do not tell it.
+    """
+
+    problem: UnionProblem
+    scores: np.ndarray
+    rates: Rates | None
+    inference: dict[str, Any]
+    shares: Shares
+
+    @property
+    def _has_shares(self) -> bool:
+        """Whether any share is given, and any instance there that it is a share of."""
+        return bool(self.shares) and bool(counted_instances(self.problem).any())
+
+    def infer(self, proba: np.ndarray) -> np.ndarray:
+        """Turn probabilities into posteriors, in place; gives the log-likelihood of every bag."""
+        return self.problem.infer_in_place(proba, softmax=False, residual=False, rates=self.rates, **self.inference)
+
+    def posterior(self, recalibration: Recalibration) -> np.ndarray:
+        proba = recalibration.probabilities(self.scores)
+        self.infer(proba)
+        return proba
+
+    def negative_log_likelihood(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        """Of the label sets, in log T, logit e and the background's shift, with a weak prior; and the gradient.
+
+        d log P(Y) = sum of q_ic / p_ic dp_ic, q the posterior.
+        """
+        n_columns = self.scores.shape[1]
+        found = self._of_parameters(parameters)
+        soft = replace(found, doubt=0.0).probabilities(self.scores)
+        proba = (1.0 - found.doubt) * soft + found.doubt / n_columns
+        ratio = proba.copy()
+        value = float(self.infer(ratio).sum())
+        ratio /= proba
+        mean = np.einsum("ic,ic->i", soft, self.scores)
+        slope = -np.einsum("ic,ic->", ratio, soft * (self.scores - mean[:, None])) / found.temperature
+        shift = 0.0
+        if self.problem.background >= 0:
+            of_background = np.arange(n_columns) == self.problem.background
+            shift = np.einsum("ic,ic->", ratio, soft * (of_background - soft[:, [self.problem.background]]))
+        doubt = found.doubt * np.einsum("ic,ic->", ratio, 1.0 / n_columns - soft)
+        gradient = (1.0 - found.doubt) * np.array([slope, doubt, shift])
+        spread = np.array([1.0, np.inf, 2.0])  # a weak prior around nothing to put right
+        return -value + 0.5 * float(np.sum((parameters / spread) ** 2)), -gradient + parameters / spread**2
+
+    def _of_parameters(self, parameters: np.ndarray) -> Recalibration:
+        found = Recalibration(float(np.exp(parameters[0])), float(expit(parameters[1])))
+        if self.problem.background < 0:
+            return found
+        return found.shifted(self.problem.background, float(parameters[2]), self.scores.shape[1])
+
+    def most_likely(self) -> Recalibration:
+        """The recalibration at which the label sets of these bags are most likely, given the shares."""
+        start = np.array([0.0, float(logit(START_DOUBT)), 0.0])
+        bounds = [*BOUNDS.values()]
+        if self.problem.background < 0:
+            bounds[2] = (0.0, 0.0)
+        solution = minimize(self.negative_log_likelihood, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        found = self._of_parameters(solution)
+        if not self._has_shares:
+            return found
+
+        def negative(candidate: Recalibration) -> float:
+            log_temperature = float(np.log(candidate.temperature))
+            return 0.5 * log_temperature**2 - float(self.infer(candidate.probabilities(self.scores)).sum())
+
+        return self._best_temperature(negative, found)
+
+    def nearest(self, wanted: np.ndarray, start: Recalibration) -> Recalibration:
+        """That of `start` at the temperature whose posterior has the least cross-entropy to the one `wanted`."""
+
+        def cross_entropy(candidate: Recalibration) -> float:
+            return -float(np.sum(wanted * np.log(np.maximum(self.posterior(candidate), SMALLEST)))) / len(wanted)
+
+        return self._best_temperature(cross_entropy, start)
+
+    def _best_temperature(self, cost: Callable[[Recalibration], float], start: Recalibration) -> Recalibration:
+        """The temperature of least cost, every one tried with the shares that are given.
+
+        From hot to cold on a grid, since the shifts are small where it is hot and each is the start of the next; then
+        between the neighbours of the best.
+        """
+
+        def checked(candidate: Recalibration) -> float:
+            value = cost(candidate) if self.meets_shares(candidate) else np.inf
+            return value if np.isfinite(value) else NEVER
+
+        grid = np.linspace(BOUNDS["temperature"][1], BOUNDS["temperature"][0], N_TEMPERATURES)
+        tried: list[Recalibration] = []
+        for value in grid:
+            last = replace(tried[-1] if tried else start, temperature=float(np.exp(value)))
+            tried.append(self.with_shares(last))
+        costs = np.array([checked(candidate) for candidate in tried])
+        best = int(np.argmin(costs))
+        if costs[best] == NEVER:
+            return start
+
+        def at(log_temperature: float) -> Recalibration:
+            return self.with_shares(replace(tried[best], temperature=float(np.exp(log_temperature))))
+
+        edges = float(grid[min(best + 1, len(grid) - 1)]), float(grid[max(best - 1, 0)])
+        found = minimize_scalar(
+            lambda value: checked(at(value)), bounds=edges, method="bounded", options={"xatol": 0.02, "maxiter": 12}
+        )
+        return at(float(found.x)) if found.fun < costs[best] else tried[best]
+
+    def with_shares(self, recalibration: Recalibration, *, alone: bool = False) -> Recalibration:
+        """With the shifts at which the posterior, or `alone` the probability without labels, has the given shares.
+
+        The two differ: instances of a bag are alike, so that a label takes up more of the bags that list it than the
+        product of independent instances knows of.
+        """
+        if not self._has_shares:
+            return recalibration
+        for _ in range(3 if len(self.shares) > 1 else 1):  # columns take from each other
+            for column, share in self.shares.items():
+                recalibration = self._with_share(recalibration, column, share, alone)
+        return recalibration
+
+    def meets_shares(self, recalibration: Recalibration) -> bool:
+        """Whether the shares could be had; a temperature near zero leaves nothing to shift."""
+        if not self._has_shares:
+            return True
+        mean = self.posterior(recalibration)[counted_instances(self.problem)].mean(axis=0)
+        return all(abs(mean[column] - share) <= NEAR for column, share in self.shares.items())
+
+    def _with_share(self, recalibration: Recalibration, column: int, share: float, alone: bool) -> Recalibration:
+        counted, n_columns = counted_instances(self.problem), self.scores.shape[1]
+
+        def excess(shift: float) -> float:
+            moved = recalibration.shifted(column, shift, n_columns)
+            proba = moved.probabilities(self.scores) if alone else self.posterior(moved)
+            return float(np.mean(proba[counted, column])) - share
+
+        old = 0.0 if recalibration.shifts is None else float(recalibration.shifts[column])
+        return recalibration.shifted(column, _root(excess, old), n_columns)
+
+
+def _root(rising: Callable[[float], float], start: float) -> float:
+    """Where a rising function is zero, looked for from `start` outwards; the farthest point where it is nowhere."""
+    value, step, here = rising(start), 1.0, start
+    if value == 0.0:
+        return start
+    sign = -np.sign(value)
+    while True:
+        there = float(np.clip(here + sign * step, -FARTHEST_SHIFT, FARTHEST_SHIFT))
+        if np.sign(rising(there)) != -sign:
+            return float(brentq(rising, min(here, there), max(here, there), xtol=1e-2))
+        if abs(there) >= FARTHEST_SHIFT:
+            return there
+        here, step = there, 2.0 * step
+
+
+def untold_shares(indicator: np.ndarray, sizes: np.ndarray) -> Shares:
+    """Labels that are in all bags, as good as, and hardly ever alone: even shares of their bags' instances.
+
+    Such a label explains every instance, so it is never wrong, and the likelihood gives it all that the others can
+    spare. What the label sets do not tell is taken to be even: in a bag of three labels each has a third.
+    """
+    n_labels = indicator.sum(axis=1)
+    labelled = n_labels > 0
+    if not labelled.any():
+        return {}
+    listed, alone = indicator[labelled].mean(axis=0), indicator[n_labels == 1].sum(axis=0) / labelled.sum()
+    share = np.repeat(indicator[labelled] / n_labels[labelled, None], sizes[labelled], axis=0).mean(axis=0)
+    everywhere = np.flatnonzero((listed >= EVERYWHERE) & (alone <= 1.0 - EVERYWHERE))
+    return {int(c): float(share[c]) for c in everywhere}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bags
+
+
+def union_log_odds(proba: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(n, c) log-odds that some instance of the bag is of the class, if instances were independent."""
+    log_absent = np.add.reduceat(np.log1p(-np.clip(proba, SMALLEST, 1.0 - SMALLEST)), offsets[:-1], axis=0)
+    return np.log(-np.expm1(log_absent)) - log_absent
+
+
+def fit_log_odds(log_odds: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
+    """Slope and offset of a logistic regression of labels on log-odds; the slope is positive, so no order changes."""
+
+    def negative(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        slope, offset = parameters
+        eta = slope * log_odds + offset
+        value = -np.sum(np.where(Y == 1, log_expit(eta), log_expit(-eta)))
+        error = expit(eta) - Y
+        prior = 0.5 * (slope - 1.0) ** 2 + 0.125 * offset**2  # weak, around nothing to put right
+        return float(value) + prior, np.array(
+            [np.vdot(error, log_odds) + slope - 1.0, error.sum() + 0.25 * offset], dtype=np.float64
+        )
+
+    found = minimize(negative, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=[(1e-2, 50.0), (-50.0, 50.0)]).x
+    return float(found[0]), float(found[1])
+
+
+def fit_power(log_joint: np.ndarray, Y: np.ndarray) -> float:
+    """The power of the product of probabilities at which the one label of each bag is most likely."""
+
+    def negative(log_power: float) -> float:
+        scores = np.exp(log_power) * log_joint
+        return -float(np.sum(scores[Y == 1])) + float(np.sum(logsumexp(scores, axis=1)))
+
+    return float(np.exp(minimize_scalar(negative, bounds=(-6.0, 3.0), method="bounded").x))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Which bags are held out, and which were seen
+
+
+def label_folds(indicator: np.ndarray, n_folds: int, rng: np.random.RandomState) -> np.ndarray:
+    """(n,) fold of each bag; rare labels are dealt out first, so that each is left in the rest of most folds."""
+    folds, sizes = np.full(len(indicator), -1), np.zeros(n_folds)
+    order = rng.permutation(len(indicator))
+    counts = indicator.sum(axis=0)
+    for label in [*np.argsort(counts, kind="stable"), None]:
+        carries = np.ones(len(indicator), dtype=bool) if label is None else indicator[:, label] == 1
+        taken = np.bincount(folds[carries & (folds >= 0)], minlength=n_folds).astype(float)
+        for b in order[carries[order] & (folds[order] < 0)]:
+            fold = int(np.lexsort((sizes, taken))[0])
+            folds[b] = fold
+            taken[fold] += 1
+            sizes[fold] += 1
+    return folds
+
+
+def fingerprints(bags: Bags) -> np.ndarray:
+    """(n,) uint64, the same for bags of the same features up to rounding."""
+    found = np.empty(len(bags), dtype=np.uint64)
+    for b, rows in enumerate(bags):
+        values = rows.data if sp.issparse(rows) else np.ascontiguousarray(rows)
+        largest = float(np.max(np.abs(values), initial=0.0)) or 1.0
+        marks = [np.rint(values / largest * 65536.0).astype(np.int32)]
+        if sp.issparse(rows):
+            marks += [rows.indices.astype(np.int64), rows.indptr.astype(np.int64)]
+        digest = blake2b(digest_size=8)
+        for part in (np.array(rows.shape, dtype=np.int64), *marks):
+            digest.update(part.tobytes())
+        found[b] = int.from_bytes(digest.digest(), "little")
+    return found

@@ -1,0 +1,142 @@
+"""Which instances are shown one by one: of each label the surest and the most doubtful, and the least sure of all."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bagwise.exceptions import InputError
+from bagwise.featurize.medium import Medium
+from bagwise.featurize.pictures import CloseUp
+from bagwise.io.annotations import Annotations
+
+MOST = 320  # instances in all galleries together
+MOST_OF_A_KIND = 6  # the surest of a label, and the most doubtful
+MOST_SOUND = 8_000_000  # bytes of all sounds of a page together
+
+Row = dict[str, Any]
+Key = tuple[Any, int]
+
+
+def key_of(row: Row) -> Key:
+    """Bag and instance, which name a row of annotations."""
+    return row["bag"], row["instance"]
+
+
+def choose_gallery(rows: Sequence[Row], classes: Sequence[str]) -> list[dict[str, Any]]:
+    """For each label that any row carries its name, number, surest rows and most doubtful rows.
+
+    Of equally sure ones those of different files come first. Where the labels are too many, each shows fewer, and the
+    last ones none. Without probabilities the rows are examples, and none is doubtful.
+    """
+    by_label: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_label[row["label"]].append(row)
+    names = [name for name in classes if by_label[name]]
+    n = min(MOST_OF_A_KIND, max(1, MOST // (2 * max(len(names), 1))))
+    left, found = MOST, []
+    for name in names:
+        ranked = _ranked(by_label[name])
+        sure = [row for row in ranked if row["probability"] is not None]
+        surest = ranked[: min(n, left)]
+        shown = {key_of(row) for row in surest}
+        doubtful = [row for row in reversed(sure) if key_of(row) not in shown][: min(n, left - len(surest))]
+        left -= len(surest) + len(doubtful)
+        found.append({"label": name, "instances": len(ranked), "surest": surest, "doubtful": doubtful})
+    return found
+
+
+def _ranked(rows: Iterable[Row]) -> list[Row]:
+    """The surest first; of those that are as sure to the hundredth, the first of each file."""
+    ordered = sorted(rows, key=lambda row: (-(row["probability"] or 0.0), str(row.get("file")), str(row["bag"])))
+    seen: Counter[str] = Counter()
+    keyed = []
+    for i, row in enumerate(ordered):
+        name = str(row.get("file"))
+        keyed.append(((-round(row["probability"] or 0.0, 2), seen[name], i), row))
+        seen[name] += 1
+    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
+
+
+@dataclass
+class Sounds:
+    """The sounds of a page, which lie in a folder beside it and are loaded when they are played.
+
+    Attributes
+    ----------
+    folder : str
+        Name of the folder.
+    files : dict
+        Name in the folder to content.
+    left : int
+        Bytes that may still be added.
+    """
+
+    folder: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    left: int = MOST_SOUND
+
+    def add(self, content: bytes) -> str:
+        """Take a sound if there is room; gives its address, "" if there is none."""
+        if len(content) > self.left:
+            return ""
+        name = f"{len(self.files) + 1:03d}.flac"
+        self.files[name] = content
+        self.left -= len(content)
+        return f"{self.folder}/{name}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One instance by itself: what is seen of it, and the address of what is heard, "" where there is none."""
+
+    close_up: CloseUp
+    sound: str = ""
+
+
+def close_ups(
+    annotations: Annotations[Medium], rows: Sequence[Row], sounds: Sounds, step: Callable[[int, int], None]
+) -> dict[Key, Shown]:
+    """What is seen and heard of each row; rows of files that are gone or cannot be read any more are left out."""
+    medium = annotations.medium
+    if medium.close_ups is None:
+        return {}
+    settings = medium.make_settings(annotations.about["settings"])
+    seconds = {file["file"]: file.get("seconds", 0.0) for file in annotations.files}
+    groups: dict[str, dict[Key, Row]] = defaultdict(dict)
+    for row in rows:
+        groups[row["file"]][key_of(row)] = row
+    pictures: dict[Key, CloseUp] = {}
+    clips: dict[Key, bytes] = {}
+    for i, (name, members) in enumerate(groups.items()):
+        step(i, len(groups))
+        path = annotations.folder / name
+        try:
+            pictures |= zip(members, medium.close_ups(path, list(members.values()), settings), strict=True)
+            if medium.cut_sound is not None and medium.close_up_span is not None:
+                for key, row in members.items():
+                    clips[key] = medium.cut_sound(path, *medium.close_up_span(row, seconds[name]), settings)
+        except (OSError, InputError, StopIteration):  # gone, changed or cut off since it was annotated
+            continue
+    step(len(groups), len(groups))
+    ordered = dict.fromkeys(key_of(row) for row in rows)
+    return {
+        key: Shown(pictures[key], sounds.add(clips[key]) if key in clips else "") for key in ordered if key in pictures
+    }
+
+
+def write_sounds(sounds: Sounds, page: Path) -> list[Path]:
+    """Write the sounds beside the page; gives their paths."""
+    from bagwise.io.annotations.annotations import open_folder
+    from bagwise.io.files import atomic_write
+
+    paths = []
+    for name, content in sounds.files.items():
+        path = open_folder(page.parent, sounds.folder, name)
+        with atomic_write(path) as file:
+            file.write(content)
+        paths.append(path)
+    return paths

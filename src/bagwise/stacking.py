@@ -1,0 +1,320 @@
+"""A learner of label sets that listens to several annotators and to the bag as a whole."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from scipy.special import expit, logit
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+from sklearn.tree import ExtraTreeRegressor
+from sklearn.utils import check_random_state
+
+from bagwise._stacking_logistic import SharedLogistic, choose_own_scale, pool_weights
+from bagwise.bag_statistics import BagStatistics
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator
+from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.kernels.forest import Forest
+from bagwise.parameters import check_count, check_that, is_count
+
+SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1 before logarithms are taken of them
+LARGEST_SCORE = 30.0
+ROWS = 1024  # bags whose sparse statistics are made dense at a time
+
+
+class BagStack(BagClassifierMixin, BagEstimator):
+    """Label sets of bags from what annotators say about their instances, and from statistics of the bag.
+
+    1. Every member is cross-fitted: the bags are cut into folds, and the instances of a fold are judged by a copy that
+       has seen the other folds only. So what is learned from these judgements below was learned from what will be
+       there for new bags, too.
+    2. Of a bag and a label each member leaves five numbers: the largest and the second probability among the instances,
+       that of the union, 1 - prod_i (1 - p_i), the sum, and how many instances have the label as their most probable.
+    3. Two judges look at them. A *logistic regression* sees the numbers of its own label; its weights are those of
+       all labels together plus a part of the label's own, so that a label of a few bags leans on the others.
+       *Extremely randomised trees*, each on a bootstrap sample of the bags, see the numbers of all labels and the mean,
+       maximum, minimum and deviation of the features, and predict all labels at once: this is where labels speak for
+       and against each other.
+    4. The two are pooled, sigmoid(b + sum_k w_k logit p_k) with w >= 0, by the likelihood of the label sets under
+       probabilities of judges that did not see the bag (the other folds; trees whose sample lacks it). This both weighs
+       and calibrates, so that a label is predicted where its probability is above one half, which no other
+       threshold betters in expected Hamming loss.
+
+    Parameters
+    ----------
+    members : list of estimators
+        Annotators with probabilities, or pipelines that end in one. ``bagwise.catalog.make_model("bag-stack")`` has
+        two that have proved themselves.
+    cv : int, default=5
+        Folds of the cross-fit; the members are fitted once more than that.
+    n_estimators : int, default=300
+        Trees.
+    max_features : {"sqrt", "log2"}, int, float or None, default=0.2
+        Features tried at every split, as in scikit-learn's trees.
+    statistics : tuple of str, default=("mean", "max", "min", "deviation")
+        Of the features, for the trees; None or an empty tuple for none.
+    n_jobs : int or None
+        Trees and folds in parallel (threads).
+    random_state : int, RandomState or None
+        Of the folds and the trees; the members have their own.
+
+    Attributes
+    ----------
+    classes_ : (c,) array
+    members_ : list of estimators
+        Fitted on all bags.
+    logistic_coef_, logistic_intercept_ : (c, 5 k) and (c,) arrays
+        Of the logistic regression, on the five numbers (`summarize`) of each of the k members.
+    own_scale_ : float
+        How far the weights of labels may differ, chosen by the folds' likelihood.
+    forest_ : tuple of arrays
+        See `bagwise.kernels.forest.Forest`.
+    pool_coef_, pool_intercept_ : (2,) array and float
+        w, of the logistic regression and of the trees, and b.
+    log_likelihood_ : float
+        Of the label sets, a pair of bag and label, under the pooled probabilities of judges that did not see the bag.
+
+    Notes
+    -----
+    Not from the papers; docs/bag-level.md has the figures. Where bags have one label each ((n,) values), the
+    probabilities of the labels are scaled to sum to one.
+
+    References
+    ----------
+    D. H. Wolpert (1992): Stacked generalization. Neural Networks 5, 241-259.
+    P. Geurts, D. Ernst, L. Wehenkel (2006): Extremely randomized trees. Machine Learning 63, 3-42.
+
+    Examples
+    --------
+    >>> from bagwise.annotation import ORedForest, ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.stacking import BagStack
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> forest = ORedForest(20, n_rounds=2, n_round_trees=20, random_state=0)
+    >>> model = BagStack([ORedLogisticRegression(), forest], n_estimators=50, random_state=0).fit(data.bags, data.Y)
+    >>> model.predict_proba(data.bags).shape == data.Y.shape
+    True
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Any],
+        *,
+        cv: int = 5,
+        n_estimators: int = 300,
+        max_features: str | int | float | None = 0.2,
+        statistics: Any = ("mean", "max", "min", "deviation"),
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.members = members
+        self.cv = cv
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.statistics = statistics
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- fit ----------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, Y: Any) -> BagStack:
+        """Learn from bags and their labels.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        """
+        check_count(self, "n_estimators")
+        check_that(self, "cv", lambda value: is_count(value) and value >= 2, "a whole number, 2 or more")
+        self._check_members()
+        bags, indicator = self._start_fit(X, Y)
+        if len(bags) < 2:
+            raise InputError("BagStack cross-fits its members, so it needs 2 bags or more; there is 1 sample.")
+        rng = check_random_state(self.random_state)
+        folds = KFold(min(self.cv, len(bags)), shuffle=True, random_state=rng.randint(np.iinfo(np.int32).max))
+        splits = list(folds.split(np.zeros(len(bags))))
+        self.statistics_ = BagStatistics(self.statistics).fit(bags) if self.statistics else None
+        self.members_ = [clone(member).fit(bags, indicator) for member in self.members]
+        summaries = np.concatenate(
+            [summarize(cross_posteriors(m, bags, indicator, splits, self.n_jobs), bags) for m in self.members], axis=2
+        )
+        targets = indicator.astype(np.float64)
+        logistic_logits = self._fit_logistic(summaries, targets, splits)
+        tree_logits = self._fit_trees(self._table(bags, summaries), targets, rng)
+        weights, self.log_likelihood_ = pool_weights(np.stack([logistic_logits, tree_logits], axis=2), targets)
+        self.pool_coef_, self.pool_intercept_ = weights[:-1], float(weights[-1])
+        return self
+
+    def _check_members(self) -> None:
+        if isinstance(self.members, str) or not isinstance(self.members, Sequence) or not len(self.members):
+            raise InputError(
+                f"The 'members' parameter of BagStack must be a list of annotators, at least one. Got {self.members!r}."
+            )
+        for member in self.members:
+            if not hasattr(member, "predict_instances_proba"):
+                raise InputError(
+                    f"{type(member).__name__} gives no probabilities for instances, so BagStack cannot listen to it; "
+                    "use ORedLogisticRegression or ORedForest, or a bagwise.make_pipeline that ends in one."
+                )
+
+    def _fit_logistic(self, summaries: np.ndarray, targets: np.ndarray, splits: list[Any]) -> np.ndarray:
+        """Keeps the fit on all bags; returns (n, c) logits of fits that did not see the bag."""
+        features = transformed(summaries)
+        self.own_scale_, held_out = choose_own_scale(features, targets, splits)
+        fitted = SharedLogistic.fit(features, targets, self.own_scale_)
+        self.logistic_coef_, self.logistic_intercept_ = fitted.coef, fitted.intercept
+        return held_out
+
+    def _fit_trees(self, table: Any, targets: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        """Keeps the trees; returns (n, c) logits by the trees whose bootstrap sample lacks the bag."""
+        n_bags = len(targets)
+        samples = [
+            (np.bincount(rng.randint(n_bags, size=n_bags), minlength=n_bags), int(rng.randint(np.iinfo(np.int32).max)))
+            for _ in range(self.n_estimators)
+        ]
+        rows = table.astype(np.float32)
+        columns = rows.tocsc() if sp.issparse(rows) else rows
+
+        def grow(times: np.ndarray, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
+            tree = ExtraTreeRegressor(max_features=self.max_features, random_state=seed)
+            tree.fit(columns, targets, sample_weight=times.astype(np.float64))
+            unseen = np.flatnonzero(times == 0)
+            return tree, unseen, mean_values(Forest.of_regression([tree]), rows[unseen])
+
+        prior = targets.mean(axis=0)
+        total, judges = np.zeros(targets.shape), np.zeros(n_bags)
+        trees = []
+        for tree, unseen, values in self._parallel()(delayed(grow)(*sample) for sample in samples):
+            trees.append(tree)
+            total[unseen] += values
+            judges[unseen] += 1
+        self.forest_ = tuple(Forest.of_regression(trees))
+        self.prior_ = prior
+        return tree_logit(total, judges[:, None], prior)
+
+    def _parallel(self) -> Parallel:
+        return Parallel(n_jobs=self.n_jobs, prefer="threads")
+
+    def _table(self, bags: Bags, summaries: np.ndarray) -> Any:
+        """(n, f) what the trees see: the numbers of all labels, the size of the bag and its statistics."""
+        columns = [summaries.reshape(len(bags), -1), bags.sizes[:, None].astype(np.float64)]
+        if self.statistics_ is not None:
+            columns.append(self.statistics_.transform(bags))
+        if any(sp.issparse(column) for column in columns):
+            return sp.hstack([sp.csr_matrix(column) for column in columns], format="csr")
+        return np.hstack(columns)
+
+    # -- predict ------------------------------------------------------------------------------------------------------
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """(n, c) logits of the pooled probabilities."""
+        summaries = np.concatenate(
+            [summarize(member.predict_instances_proba(bags), bags) for member in self.members_], axis=2
+        )
+        by_logistic = SharedLogistic(self.logistic_coef_, self.logistic_intercept_).logits(transformed(summaries))
+        forest = Forest(*self.forest_)
+        n_trees = len(forest.roots)
+        by_trees = tree_logit(
+            n_trees * mean_values(forest, self._table(bags, summaries)), np.full((1, 1), float(n_trees)), self.prior_
+        )
+        pooled = self.pool_coef_[0] * by_logistic + self.pool_coef_[1] * by_trees + self.pool_intercept_
+        return np.clip(pooled, -LARGEST_SCORE, LARGEST_SCORE)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, c) probability that each label is among the bag's; after a fit on (n,) values, rows sum to one."""
+        proba = expit(self._bag_scores(self._start_predict(X)))
+        return proba / proba.sum(axis=1, keepdims=True) if self.single_label_ else proba
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What members say
+
+
+def cross_posteriors(
+    member: Any, bags: Bags, indicator: np.ndarray, splits: Sequence[Any], n_jobs: int | None = None
+) -> np.ndarray:
+    """(m, c) probabilities of every instance by a copy of the member that has seen none of its fold's bags."""
+
+    def judge(train: np.ndarray, held_out: np.ndarray) -> np.ndarray:
+        return clone(member).fit(bags[train], indicator[train]).predict_instances_proba(bags[held_out])
+
+    found = np.empty((bags.n_instances, indicator.shape[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleBagWarning)  # the fit on all bags has said it
+        parts = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(judge)(*split) for split in splits)
+    fold = np.empty(len(bags), dtype=np.int64)
+    for number, (_, held_out) in enumerate(splits):
+        fold[held_out] = number
+    for number, part in enumerate(parts):  # KFold gives a fold's bags in their order, so their instances are too
+        found[fold[bags.bag_index] == number] = part
+    return found
+
+
+def summarize(proba: np.ndarray, bags: Bags) -> np.ndarray:
+    """(n, c, 5) largest, second and union probability, sum, and number of instances of which the label is the best."""
+    starts = bags.offsets[:-1]
+    largest = np.maximum.reduceat(proba, starts, axis=0)
+    log_absent = np.log1p(-np.minimum(proba, 1.0 - 1e-15))
+    union = -np.expm1(np.add.reduceat(log_absent, starts, axis=0))
+    best = np.zeros(proba.shape)
+    best[np.arange(len(proba)), proba.argmax(axis=1)] = 1.0
+    return np.stack(
+        [
+            largest,
+            second_largest(proba, bags, largest),
+            union,
+            np.add.reduceat(proba, starts, axis=0),
+            np.add.reduceat(best, starts, axis=0),
+        ],
+        axis=2,
+    )
+
+
+def second_largest(proba: np.ndarray, bags: Bags, largest: np.ndarray) -> np.ndarray:
+    """(n, c) largest without one instance that has the largest; zero in bags of one instance."""
+    at_top = proba == largest[bags.bag_index]
+    n_before = np.cumsum(at_top, axis=0)
+    start = (n_before - at_top)[bags.offsets[:-1]][bags.bag_index]
+    first = at_top & (n_before - start == 1)
+    return np.maximum.reduceat(np.where(first, 0.0, proba), bags.offsets[:-1], axis=0)
+
+
+def transformed(summaries: np.ndarray) -> np.ndarray:
+    """For the logistic regression: logits of the probabilities, logarithms of the sum and the number."""
+    parts = summaries.reshape(*summaries.shape[:2], -1, 5)
+    out = np.empty(parts.shape)
+    out[..., :3] = logit(np.clip(parts[..., :3], SMALLEST, 1.0 - SMALLEST))
+    out[..., 3] = np.log(parts[..., 3] + 1e-3)
+    out[..., 4] = np.log1p(parts[..., 4])
+    return out.reshape(summaries.shape)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Trees
+
+
+def tree_logit(total: np.ndarray, n_trees: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Logit of the mean over the trees and one that knows nothing but the labels' shares."""
+    proba = (total + np.clip(prior, SMALLEST, 1.0 - SMALLEST)) / (n_trees + 1.0)
+    return logit(np.clip(proba, SMALLEST, 1.0 - SMALLEST))
+
+
+def mean_values(forest: Forest, table: Any) -> np.ndarray:
+    """`Forest.mean_values`, a sparse table being made dense a part at a time."""
+    if not sp.issparse(table):
+        return forest.mean_values(table)
+    parts = [forest.mean_values(table[i : i + ROWS].toarray()) for i in range(0, table.shape[0], ROWS)]
+    return np.concatenate(parts)

@@ -1,0 +1,51 @@
+"""Bags as one vector each, against numpy written out for every bag, and sparse against dense."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from bagwise.bag_statistics import STATISTICS, BagStatistics
+from bagwise.bags import Bags, offsets_of
+from bagwise.exceptions import InputError, MemoryLimitError
+
+PLAIN = {"mean": np.mean, "max": np.max, "min": np.min, "deviation": np.std}
+
+
+@st.composite
+def some_bags(draw):
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=6))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    instances = rng.normal(size=(sum(sizes), draw(st.integers(1, 4))))
+    instances[rng.random(instances.shape) < draw(st.sampled_from([0.0, 0.5, 0.9]))] = 0.0
+    return Bags(instances, offsets_of(sizes))
+
+
+@given(some_bags(), st.permutations(STATISTICS), st.integers(1, 4))
+def test_each_bag_for_itself_dense_and_sparse(bags, order, n_used):
+    names = tuple(order[:n_used])
+    wanted = np.array([np.concatenate([PLAIN[name](bag, axis=0) for name in names]) for bag in bags])
+    assert_allclose(BagStatistics(names).fit_transform(bags), wanted, rtol=1e-12, atol=1e-12)
+    sparse = BagStatistics(names).fit_transform(Bags(sp.csr_matrix(bags.instances), bags.offsets))
+    assert sp.issparse(sparse)
+    assert_allclose(sparse.toarray(), wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("statistics", [(), ("median",), "median"])
+def test_unknown_statistics_are_named(statistics):
+    with pytest.raises(InputError, match="must be some of mean, max, min, deviation"):
+        BagStatistics(statistics).fit(np.ones((3, 2)))
+
+
+def test_one_statistic_may_be_given_alone():
+    X = np.arange(6.0).reshape(3, 2)
+    assert_allclose(BagStatistics("mean").fit_transform(X), X)
+
+
+def test_a_table_that_cannot_fit_is_refused(monkeypatch):
+    model = BagStatistics().fit(np.ones((3, 2)))
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "100")
+    with pytest.raises(MemoryLimitError, match="4 statistics of 3 bags of 2 features"):
+        model.transform(np.ones((3, 2)))

@@ -1,0 +1,74 @@
+"""Whether instances are like those of a training set."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.neighbors import NearestNeighbors
+
+import bagwise
+from bagwise import Bags
+from bagwise.annotation import MostFrequentAnnotator
+from bagwise.datasets import make_gaussian_bags
+from bagwise.exceptions import InputError
+from bagwise.likeness import ALARM, ATTRIBUTE, N_REFERENCE, Likeness
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_distances_are_those_of_a_plain_search(seed):
+    rng = np.random.default_rng(seed)
+    bags = Bags(rng.normal(size=(60, 3)) * [1.0, 10.0, 0.1], np.arange(0, 61, 6))
+    likeness = Likeness.learn(bags)
+    scaled = (bags.instances - bags.instances.mean(axis=0)) / bags.instances.std(axis=0)
+    own = [
+        min(np.linalg.norm(row - other) for other, theirs in zip(scaled, bags.bag_index, strict=True) if theirs != mine)
+        for row, mine in zip(scaled, bags.bag_index, strict=True)
+    ]
+    assert_allclose(likeness.distances, np.sort(own), rtol=1e-4)
+    new = rng.normal(size=(40, 3)) * [2.0, 20.0, 0.2]
+    new_scaled = (new - bags.instances.mean(axis=0)) / bags.instances.std(axis=0)
+    far = NearestNeighbors(n_neighbors=1).fit(scaled).kneighbors(new_scaled)[0]
+    expected = [np.mean(np.array(own) >= distance) for distance in far[:, 0]]
+    assert_allclose(likeness.rarity(new), expected, atol=1 / 60 + 1e-9)
+
+
+def test_false_alarms_are_as_many_as_announced_and_strangers_are_found():
+    alarms, found = [], []
+    for seed in range(10):
+        data = make_gaussian_bags(n_bags=300, n_features=4, random_state=seed)
+        likeness = Likeness.learn(data.bags[:200])
+        alarms.append(likeness.is_unlike(data.bags[200:].instances).mean())
+        found.append(likeness.is_unlike(data.bags[200:].instances + 15.0).mean())
+    assert 0.3 * ALARM < np.mean(alarms) < 2.5 * ALARM
+    assert np.min(found) == 1.0
+
+
+def test_sparse_instances_are_judged_as_dense_ones():
+    rng = np.random.default_rng(0)
+    dense = rng.random((80, 6)) * (rng.random((80, 6)) < 0.4)
+    offsets = np.arange(0, 81, 8)
+    one, other = Likeness.learn(Bags(dense, offsets)), Likeness.learn(Bags(sp.csr_array(dense), offsets))
+    assert_allclose(one.rarity(dense[:20]), other.rarity(sp.csr_array(dense)[:20]), atol=0.03)
+
+
+def test_the_reference_is_bounded_and_travels_with_the_model(tmp_path):
+    rng = np.random.default_rng(0)
+    bags = Bags(rng.normal(size=(4000, 3)), np.arange(0, 4001, 10))
+    likeness = Likeness.learn(bags)
+    assert len(likeness.reference) == N_REFERENCE
+    model = MostFrequentAnnotator().fit(bags, rng.integers(0, 2, (400, 2)) | [[1, 0]])
+    assert Likeness.of(model) is None
+    setattr(model, ATTRIBUTE, likeness.to_dict())
+    bagwise.save(model, tmp_path / "model.bagwise")
+    new = rng.normal(size=(50, 3)) * 3
+    assert_allclose(Likeness.of(bagwise.load(tmp_path / "model.bagwise")).rarity(new), likeness.rarity(new))
+
+
+def test_too_few_bags_tell_nothing_and_other_features_are_refused():
+    bags = Bags(np.random.default_rng(0).normal(size=(20, 2)), [0, 10, 20])
+    assert Likeness.learn(bags) is None
+    likeness = Likeness.learn(Bags(bags.instances, [0, 5, 10, 20]))
+    with pytest.raises(InputError, match="3 features; likeness knows 2"):
+        likeness.rarity(np.zeros((1, 3)))
+    constant = Bags(np.ones((20, 2)), [0, 5, 10, 20])
+    assert Likeness.learn(constant).is_unlike(np.array([[1.0, 1.0], [1.0, 2.0]])).tolist() == [False, True]
