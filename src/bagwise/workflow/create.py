@@ -34,7 +34,7 @@ from bagwise.workflow.material import (
     write_told,
 )
 from bagwise.workflow.remarks import label_remarks
-from bagwise.workflow.selections import MIN_CONFIDENCE
+from bagwise.workflow.selections import MIN_CONFIDENCE, Selections
 from bagwise.workflow.sites import check_sites, read_sites
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
@@ -242,10 +242,14 @@ def create_run(
     recipe = None if trained is None else getattr(trained, RECIPE)
     labels = None if labels is None else Path(labels)
     fresh = None
+    table = read_label_table(
+        labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
+    )
+    has_known = use_known or bool(known) or isinstance(table, Selections)
     if trained is None and str(model) == AUTO:
         refuse_settings(learner or {}, select)
     elif trained is None:
-        fresh = make_learner(str(model), learner or {}, noise_share, has_known=use_known or bool(known), seed=seed)
+        fresh = make_learner(str(model), learner or {}, noise_share, has_known=has_known, seed=seed)
         if select is not None:
             search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
     elif learner or select:
@@ -254,9 +258,6 @@ def create_run(
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
-    table = read_label_table(
-        labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
-    )
     told = [path for path in (labels, known, sites) if path is not None and not _holds(Path(path), source)]
     exclude = [Path(path) for path in (out, *told)]
     found = find_source(
