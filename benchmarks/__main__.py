@@ -37,6 +37,7 @@ BENCHMARKS = {
     "corrections": "benchmarks.corrections",
     "wrong-labels": "benchmarks.wrong_labels",
     "calibration": "benchmarks.calibration",
+    "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
     "review": "benchmarks.review",

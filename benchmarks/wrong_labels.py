@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,8 +103,29 @@ def variants(rates: tuple[float, float]) -> Iterator[tuple[str, dict[str, Any]]]
     yield "learned", {"missed": "learn", "spurious": "learn"}
 
 
+class Kept:
+    """Finished figures in a file that BAGWISE_WRONG_LABELS_ROWS names, so that a run that was stopped goes on."""
+
+    def __init__(self) -> None:
+        name = os.environ.get("BAGWISE_WRONG_LABELS_ROWS")
+        self.path = Path(name) if name else None
+        self.rows: dict[str, dict[str, Any]] = {}
+        if self.path is not None and self.path.exists():
+            self.rows = dict(json.loads(line) for line in self.path.read_text().splitlines())
+
+    def get(self, *key: Any, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        name = json.dumps(key)
+        if name not in self.rows:
+            self.rows[name] = compute()
+            if self.path is not None:
+                with self.path.open("a") as file:
+                    file.write(json.dumps([name, self.rows[name]]) + "\n")
+        return self.rows[name]
+
+
 def wrong_labels(quick: bool, names: tuple[str, ...] = MODELS) -> list[Record]:
     """Accuracy with labels dropped and added, by what the learner believes about them."""
+    kept = Kept()
     records: list[Record] = []
     n_folds, n_draws = (3, 1) if quick else (10, 3)
     for set_name in SETS:
@@ -119,7 +143,12 @@ def wrong_labels(quick: bool, names: tuple[str, ...] = MODELS) -> list[Record]:
                         folds = list(KFold(n_folds, shuffle=True, random_state=draw).split(np.arange(len(data))))
                         with warnings.catch_warnings():
                             warnings.simplefilter("ignore")  # bags that cannot be explained, by design
-                            draws.append(accuracies(name, {**own, **settings}, data, Y, folds))
+                            draws.append(
+                                kept.get(
+                                    set_name, fault, name, variant, draw, n_folds,
+                                    compute=partial(accuracies, name, {**own, **settings}, data, Y, folds),
+                                )
+                            )  # fmt: skip
                     mean = {key: float(np.mean([row[key] for row in draws])) for key in draws[0]}
                     records.append(
                         {"set": set_name, "fault": fault, "model": name, "labels": variant, **mean,

@@ -44,7 +44,7 @@ def accuracy(data, labels):
 # -- the objective --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "factorised"])
+@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "propagated"])
 @pytest.mark.parametrize(
     "options",
     [{}, {"background": True}, {"known": True}, {"relaxed": True}, {"background": True, "known": True}],

@@ -44,7 +44,7 @@ def right(data, labels):
     return np.mean(labels == data.instance_labels.instances)
 
 
-@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "factorised"])
+@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "propagated"])
 @pytest.mark.parametrize(("background", "known"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("rates", [BOTH, {"missed": "learn", "spurious": 0.1}, {"missed": 0.2, "spurious": "learn"}])
 def test_gradient_in_weights_and_rates_equals_finite_differences(rates, background, known, max_exact):
@@ -244,7 +244,9 @@ def test_every_option_goes_with_rates(data, unnoticed, tmp_path):
 @pytest.mark.parametrize("learner", [ORedLogisticRegression, ORedForest])
 def test_rates_are_in_the_model_file(learner, rates, data, unnoticed, tmp_path):
     small = {"n_estimators": 10, "n_rounds": 2, "n_round_trees": 20, "random_state": 0} if learner is ORedForest else {}
-    model = learner(**small, **rates).fit(data.bags, unnoticed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleBagWarning)  # bags without labels, where the rate is not borne out
+        model = learner(**small, **rates).fit(data.bags, unnoticed)
     bagwise.save(model, tmp_path / "model.bagwise")
     again = bagwise.load(tmp_path / "model.bagwise")
     assert_array_equal(again.missed_, model.missed_)
@@ -294,13 +296,16 @@ def test_a_rate_that_runs_away_is_a_warning(data):
         ORedLogisticRegression(missed="learn").fit(data.bags, nothing[:, nothing.any(axis=0)])
 
 
-def test_the_forest_learns_rates(data, unnoticed):
+def test_the_forest_learns_rates(data):
+    rng = np.random.default_rng(0)
+    seen, unnoticed = rng.random(data.bags.n_instances) >= 0.6, np.zeros_like(data.Y)
+    unnoticed[data.bags.bag_index[seen], data.instance_labels.instances[seen]] = 1
     small = {"n_estimators": 50, "n_rounds": 4, "n_round_trees": 50, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)
         plain = ORedForest(**small).fit(data.bags, unnoticed)
     learned = ORedForest(**small, **BOTH).fit(data.bags, unnoticed)
-    assert 0.15 < learned.missed_ < 0.5
+    assert 0.4 < learned.missed_ < 0.75
     assert right(data, learned.predict_instances(data.bags)) > right(data, plain.predict_instances(data.bags))
     some = unnoticed.any(axis=1)
     labels = learned.find(data.bags[some], unnoticed[some]).labels

@@ -33,6 +33,7 @@ MODELS = {
     "ored-forest": "ORedForest(random_state=0)",
     "ored-forest-background": "ORedForest(background=True, random_state=0)",
     "ored-background": f"{STANDARD} > ORedLogisticRegression(background=True)",
+    "ored-network": f"{STANDARD} > ORedNetwork(random_state=0)",
     **{name: f"{CLPL} > {machine}" for name, machine in SIM.items()},
     **{f"{name}-rff": f"{FOURIER} > {machine}" for name, machine in SIM.items()},
     "clpl": f"{CLPL} > CLPL()",

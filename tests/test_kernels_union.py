@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 import oracles
 from bagwise.bags import offsets_of
-from bagwise.exceptions import ApproximationWarning, InputError, MemoryLimitError
+from bagwise.exceptions import InputError, MemoryLimitError
 from bagwise.kernels import union_posterior
 from bagwise.kernels.union import METHODS, UnionProblem
 from conftest import random_bags
@@ -185,20 +185,6 @@ def test_softmax_of_large_scores_keeps_ratios_that_probabilities_lose():
     straight, crossed = np.exp(0.0 + 0.0), np.exp(-3.0 - 1.0)
     assert_allclose(posterior[:, 1], [straight / (straight + crossed), crossed / (straight + crossed)])
     assert_allclose(likelihood, -4000.0 + np.log(straight + crossed))
-
-
-def test_factorised_approximation_above_max_exact_labels():
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(8), 12)
-    Y = np.ones((1, 8), np.uint8)
-    with pytest.warns(ApproximationWarning, match="bag 0 with 8.*factorised approximation"):
-        log_likelihood, posterior = union_posterior(proba, [0, 12], Y, max_exact_labels=5)
-    assert_allclose(log_likelihood[0], np.log(1 - np.prod(1 - proba, axis=0)).sum(), rtol=1e-12)
-    assert_allclose(posterior.sum(axis=1), 1.0)
-    assert (posterior >= 0).all()
-    exact_likelihood, exact = union_posterior(proba, [0, 12], Y)
-    assert abs(log_likelihood - exact_likelihood)[0] < 1.0  # an approximation, but of the same thing
-    assert np.abs(posterior - exact).max() < 0.2
 
 
 def test_memory_is_checked_before_it_is_allocated(monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles
-from bagwise.exceptions import ApproximationWarning, InputError
+from bagwise.exceptions import InputError
 from bagwise.kernels import union_posterior
 from bagwise.kernels.union import METHODS, Rates, UnionProblem
 from conftest import random_bags
@@ -115,9 +115,10 @@ def test_no_bag_is_infeasible_where_labels_may_be_spurious():
         assert_allclose(posterior, expected, rtol=0, atol=EXACT)
 
 
+@pytest.mark.parametrize("max_exact", [16, 1], ids=["exact", "propagated"])
 @pytest.mark.parametrize("method", CARRYING)
 @pytest.mark.parametrize("with_known", [False, True], ids=["unknown", "known"])
-def test_gradients_in_scores_and_rates_equal_differences(method, with_known):
+def test_gradients_in_scores_and_rates_equal_differences(method, with_known, max_exact):
     background, n_classes = 4, 5
     for seed in range(5):
         _, offsets, Y, _, _, known = draw(seed, background=background, with_known=with_known)
@@ -130,8 +131,9 @@ def test_gradients_in_scores_and_rates_equal_differences(method, with_known):
             rates = Rates(np.full(n_classes, missed), np.full(n_classes, spurious))
             out = scores.copy() if residual is None else residual
             return problem.infer_in_place(
-                out, softmax=True, residual=True, method=method, rates=rates, statistics=statistics
-            ).sum()
+                out, softmax=True, residual=True, method=method, max_exact_labels=max_exact, rates=rates,
+                statistics=statistics,
+            ).sum()  # fmt: skip
 
         residual, statistics = scores.copy(), np.empty((len(Y), 3))
         value(scores, logits, statistics=statistics, residual=residual)
@@ -190,17 +192,6 @@ def test_scores_far_apart_go_through_logarithms(missed):
         proba = np.exp(scores - scores.max(axis=1, keepdims=True))
         _, expected, _ = oracles.union_with_rates(proba, [0, 3], Y, rates.missed, rates.spurious)
         assert_allclose(found, expected, rtol=0, atol=1e-10)
-
-
-def test_the_approximation_carries_rates():
-    rng = np.random.default_rng(0)
-    proba, Y = rng.dirichlet(np.full(6, 0.3), 30), np.ones((1, 6), dtype=np.uint8)
-    exact_likelihood, exact = union_posterior(proba, [0, 30], Y, missed=0.1, spurious=0.1)
-    with pytest.warns(ApproximationWarning):
-        log_likelihood, posterior = union_posterior(proba, [0, 30], Y, missed=0.1, spurious=0.1, max_exact_labels=3)
-    assert_allclose(log_likelihood, exact_likelihood, atol=0.05)
-    assert np.abs(posterior - exact).max() < 0.05
-    assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

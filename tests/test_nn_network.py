@@ -1,5 +1,8 @@
 """Networks under the union likelihood: the training loop against plain torch, the estimator against its contract."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -205,3 +208,12 @@ def test_the_loader_serves_a_training_loop_of_ones_own(data):
     for arguments, words in (((data.bags, data.Y[1:]), "one row per bag"), ((data.bags, data.Y, 0), "batch_instances")):
         with pytest.raises(InputError, match=words):
             BagLoader(*arguments)
+
+
+def test_the_loop_of_the_docs_learns():
+    page = (Path(__file__).parents[1] / "docs" / "networks.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    names = {}
+    torch.manual_seed(0)
+    exec(compile(code, "networks.md", "exec"), names)
+    assert float(names["loss"].detach()) < 2.5

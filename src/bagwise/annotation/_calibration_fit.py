@@ -15,7 +15,7 @@ from scipy.special import expit, log_expit, logit, logsumexp
 from bagwise.annotation._background import counted_instances
 from bagwise.bags import Bags
 from bagwise.kernels.softmax import softmax_in_place
-from bagwise.kernels.union import Rates, UnionProblem, clean_approximation
+from bagwise.kernels.union import Rates, UnionProblem
 
 START_DOUBT = 0.02
 BOUNDS = {"temperature": (-1.5, 2.5), "doubt": (-12.0, 0.0), "background": (-10.0, 10.0)}  # logarithms and a logit
@@ -88,10 +88,7 @@ class HeldOut:
 
     def infer(self, proba: np.ndarray) -> np.ndarray:
         """Turn probabilities into posteriors, in place; gives the log-likelihood of every bag."""
-        found = self.problem.infer_in_place(proba, softmax=False, residual=False, rates=self.rates, **self.inference)
-        if np.any(self.problem.n_labels > self.inference.get("max_exact_labels", np.inf)):
-            clean_approximation(proba)
-        return found
+        return self.problem.infer_in_place(proba, softmax=False, residual=False, rates=self.rates, **self.inference)
 
     def posterior(self, recalibration: Recalibration) -> np.ndarray:
         proba = recalibration.probabilities(self.scores)

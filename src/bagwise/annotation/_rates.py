@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
+from bagwise.annotation._rate_check import missed_pays
 from bagwise.bags import Bags, known_labels
 from bagwise.exceptions import InputError, warn_caller
-from bagwise.kernels.union import Rates, UnionProblem, as_rates
+from bagwise.kernels.softmax import softmax_in_place
+from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, as_rates, warn_approximation
 from bagwise.label_forms import encode_labels
 from bagwise.solvers import minimize_lbfgs
 
@@ -54,6 +56,10 @@ class RateParameters:
                 )
             given[name] = None if isinstance(value, str) else as_rates(name, value, n_classes)
         return cls(given, n_classes, background)
+
+    def without_missed(self) -> RateParameters:
+        """The same with `missed` given as zero."""
+        return replace(self, given={**self.given, "missed": np.zeros(self.n_classes)})
 
     @property
     def learned(self) -> list[str]:
@@ -112,7 +118,8 @@ class RateParameters:
 
 
 class WrongLabelsMixin:
-    """What annotators that reckon with wrong labels share; a subclass gives `_told_probabilities(bags)`.
+    """What annotators that reckon with wrong labels share; a subclass gives `_probabilities(bags)`, and
+    `_told_probabilities(bags)`, from which with the labels of the bags a posterior follows.
 
     It may give `_union_problem` and `_inference_options`, and says in `_has_background` whether a column of background
     comes behind the classes'.
@@ -122,7 +129,9 @@ class WrongLabelsMixin:
     missed_: Any
     spurious_: Any
     _start_predict: Any
+    _probabilities: Any
     _told_probabilities: Any
+    _judges_missed = True  # not so the models that judge
 
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -134,6 +143,21 @@ class WrongLabelsMixin:
     @property
     def _has_background(self) -> bool:
         return False
+
+    def _borne_out(
+        self, parameters: RateParameters, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
+    ) -> RateParameters:
+        """Without a rate of missed labels that is to be learned but that held-out bags speak against."""
+        if not self._judges_missed or "missed" not in parameters.learned:
+            return parameters
+        pays = missed_pays(self, bags, indicator, instance_labels)
+        return parameters if pays else parameters.without_missed()
+
+    def _listed_probability(self, bags: Bags) -> np.ndarray:
+        """(n, c) probability that a label is listed, 1 - (1 - nu_c) prod_i (1 - (1 - mu_c) p_ic)."""
+        noticed = (1.0 - np.asarray(self.missed_)) * self._probabilities(bags)[:, : len(self.classes_)]
+        log_unseen = np.add.reduceat(np.log1p(-np.minimum(noticed, 1.0 - 1e-15)), bags.offsets[:-1], axis=0)
+        return 1.0 - (1.0 - np.asarray(self.spurious_)) * np.exp(log_unseen)
 
     def _rates(self) -> Rates | None:
         """The rates of the fit, one a column of the scores; None where labels are taken for right."""
@@ -171,18 +195,32 @@ def plain_rate(given: Any) -> Any:
     return float(given) if np.ndim(given) == 0 else np.array(given, dtype=np.float64)
 
 
-def learn_rates(parameters: RateParameters, problem: UnionProblem, proba: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Logits of the learned rates at which label sets are most likely, the probabilities of the instances given."""
+def learn_rates(
+    parameters: RateParameters, problem: UnionProblem, proba: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of the learned rates and a power of `proba` at which label sets are most likely.
+
+    Probabilities of instances that are too timid spread what went unnoticed over all classes, and probabilities that
+    are too sure leave nothing to it: so their power, rows made to sum to one again, is found together with the rates.
+    `proba` must be that of bags that were not learned from. Returns the logits, and the probabilities to that power.
+    """
+    log_proba = np.log(proba)
     work, statistics = np.empty_like(proba), np.empty((len(problem.offsets) - 1, 3))
 
-    def negative_mean(logits: np.ndarray) -> tuple[float, np.ndarray]:
-        np.copyto(work, proba)
+    def negative_mean(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        logits, power = flat[:-1], np.exp(flat[-1])
+        np.multiply(log_proba, power, out=work)
         value = problem.infer_in_place(
-            work, softmax=False, residual=False, rates=parameters.rates(logits), statistics=statistics
+            work, softmax=True, residual=True, rates=parameters.rates(logits), statistics=statistics
         ).sum() + parameters.log_prior(logits)
-        return -float(value) / len(proba), -parameters.gradient(logits, statistics) / len(proba)
+        slope = power * np.vdot(work, log_proba)
+        gradient = np.append(parameters.gradient(logits, statistics), slope)
+        return -float(value) / len(proba), -gradient / len(proba)
 
-    return minimize_lbfgs(negative_mean, start, max_iter=100, tol=1e-5).weights
+    found = minimize_lbfgs(negative_mean, np.append(start, 0.0), max_iter=100, tol=1e-5).weights
+    sharpened = np.exp(found[-1]) * log_proba
+    softmax_in_place(sharpened)
+    return found[:-1], sharpened
 
 
 def label_presence(
@@ -194,10 +232,13 @@ def label_presence(
     probabilities set to zero. Exact where union inference is.
     """
 
-    def likelihood_of(proba: np.ndarray) -> np.ndarray:
-        return problem.infer_in_place(proba, softmax=False, residual=False, rates=rates, **inference)
+    def likelihood_of(proba: np.ndarray, errors: np.ndarray | None = None) -> np.ndarray:
+        return problem.infer_in_place(proba, softmax=False, residual=False, rates=rates, errors=errors, **inference)
 
-    whole = likelihood_of(proba.copy())
+    exact = inference.get("max_exact_labels", MAX_EXACT_LABELS)
+    errors = problem.room_for_errors(exact)
+    whole = likelihood_of(proba.copy(), errors)
+    warn_approximation(problem, exact, errors)
     presence = np.empty((len(whole), n_classes))
     for c in range(n_classes):
         without = proba.copy()

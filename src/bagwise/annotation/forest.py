@@ -16,6 +16,7 @@ from bagwise.annotation._background import (
     background_label,
     counted_instances,
     listed_labels,
+    move_last_column,
     shift_to_share,
     union_problem,
 )
@@ -39,7 +40,6 @@ from bagwise.kernels.union import (
     MAX_EXACT_LABELS,
     Rates,
     UnionProblem,
-    clean_approximation,
     warn_approximation,
 )
 from bagwise.parameters import check_count, check_positive, check_that
@@ -87,7 +87,7 @@ class ORedForest(
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
-        out-of-bag probabilities.
+        out-of-bag probabilities; with rates, learned or given, these are raised to the power that does the same.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -202,6 +202,7 @@ class ORedForest(
         n_classes, background = len(self.classes_), bool(self.background)
         known = known_labels(instance_labels, bags.offsets, n_classes, background=background)
         parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
+        parameters = self._borne_out(parameters, bags, indicator, instance_labels)
         bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible, background)
         rng = check_random_state(self.random_state)
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
@@ -211,9 +212,9 @@ class ORedForest(
         history = []
         for number in range(1, self.n_rounds + 1):
             proba = self._out_of_bag(instances, posterior, bags, rng)
-            if parameters.learned:
-                logits = learn_rates(parameters, problem, proba, logits)
-            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits))
+            if parameters.possible is not None:
+                logits, proba = learn_rates(parameters, problem, proba, logits)
+            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
             history.append(float(log_likelihood.sum()))
             if callback is not None:
                 callback(number, history[-1])
@@ -325,7 +326,7 @@ class ORedForest(
             check_no_empty_sets(indicator)
         proba, rates = self._told_probabilities(bags), self._rates()
         problem = checked(self._union_problem(bags, indicator, known))
-        _, posterior = infer(problem, proba, rates)
+        _, posterior = infer(problem, proba, rates, warn=True)
         impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background, rates)
         if impossible.any():
             warn_caller(
@@ -363,27 +364,22 @@ class ORedForest(
 
 
 def checked(problem: UnionProblem) -> UnionProblem:
-    """The problem, refused where it takes too much memory; a warning names bags whose posterior is approximated."""
+    """The problem, refused where it takes too much memory."""
     problem.check_memory(MAX_EXACT_LABELS)
-    warn_approximation(problem, MAX_EXACT_LABELS)
     return problem
 
 
-def infer(problem: UnionProblem, proba: np.ndarray, rates: Rates | None) -> tuple[np.ndarray, np.ndarray]:
-    """Log-likelihood of every bag and posterior of every instance; `proba` stays as it is."""
-    posterior = proba.copy()
-    log_likelihood = problem.infer_in_place(posterior, softmax=False, residual=False, rates=rates)
-    if np.any(problem.n_labels > MAX_EXACT_LABELS):
-        clean_approximation(posterior)
+def infer(
+    problem: UnionProblem, proba: np.ndarray, rates: Rates | None, warn: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihood of every bag and posterior of every instance; `proba` stays as it is.
+
+    Where `warn`, a warning names bags whose posterior is approximated with an error that matters.
+    """
+    posterior, errors = proba.copy(), problem.room_for_errors(MAX_EXACT_LABELS) if warn else None
+    log_likelihood = problem.infer_in_place(posterior, softmax=False, residual=False, rates=rates, errors=errors)
+    warn_approximation(problem, MAX_EXACT_LABELS, errors)
     return log_likelihood, posterior
-
-
-def move_last_column(proba: np.ndarray, shift: float) -> np.ndarray:
-    """Multiply the background's probabilities by exp(shift), and make rows sum to one again; in place."""
-    if shift != 0.0:
-        proba[:, -1] *= np.exp(shift)
-        proba /= proba.sum(axis=1, keepdims=True)
-    return proba
 
 
 def _held_out(bags: Bags, indicator: np.ndarray, known: np.ndarray | None, proba: np.ndarray) -> Training:

@@ -78,7 +78,7 @@ def copy_normalized(q, q_free, n, k, A, free):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
+def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
     """P = sum over L of w(L) F(L), F(L) = prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
 
     The coefficient is w(L) = prod over j not in L of -need_j, which is (-1)^(k - |L|) where labels are right.
@@ -406,38 +406,12 @@ def _forward(A, free, n, k, need, sums, method, pull):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def factorized(A, free, n, k, need, pull):
-    """prod_j (1 - need_j prod_i (1 - A_ij)) as if labels appeared independently.
-
-    The weights written over `A` and `free` make X^T(q - p) the gradient of this approximation; they sum to 1 a row
-    but may be slightly negative.
-    """
-    result = 0.0
-    push = np.empty((n, k))
+def n_strict(need, k):
+    """Number of labels that cannot do without an instance: with more of them than instances, nothing explains a bag."""
+    count = 0
     for j in range(k):
-        log_absent, sure = 0.0, False
-        for i in range(n):
-            if A[i, j] >= 1.0:
-                sure = True
-            else:
-                log_absent += np.log1p(-A[i, j])
-        log_absent += np.log(need[j])
-        present = 1.0 if sure else -np.expm1(log_absent)
-        if present <= 0.0:
-            return -np.inf
-        result += np.log(present)
-        if pull.size > 0:
-            pull[j] = 0.0 if sure else np.exp(log_absent) / present
-        for i in range(n):
-            push[i, j] = 0.0 if sure else np.exp(log_absent) / (present * (1.0 - A[i, j]))
-    for i in range(n):
-        mean = 0.0
-        for j in range(k):
-            mean += push[i, j] * A[i, j]
-        for j in range(k):
-            A[i, j] *= 1.0 + push[i, j] - mean
-        free[i] *= 1.0 - mean
-    return result
+        count += need[j] == 1.0
+    return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -450,12 +424,8 @@ def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, 
         for i in range(n):
             free[i] = 1.0
         return 0.0, True
-    if k > n:
-        n_strict = 0
-        for j in range(k):
-            n_strict += need[j] == 1.0
-        if n_strict > n:
-            return -np.inf, True
+    if k > n and n_strict(need, k) > n:
+        return -np.inf, True
     if k == 1 and not may_be_free and n > 0:
         for i in range(n):
             A[i, 0] = 1.0
@@ -466,7 +436,7 @@ def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, 
         strict = bound
         if k <= FEW_LABELS:
             strict *= 0.01 if pull.size == 0 else FEW_LABELS_WRONG
-        result, done = _inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
+        result, done = inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
     elif method in (FORWARD, SUBSTITUTION):
         result, done = _forward(A, free, n, k, need, sums, method, pull)
     else:

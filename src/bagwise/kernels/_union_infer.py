@@ -6,7 +6,8 @@ The solvers of the local problem are in `_union_exact`.
 import numpy as np
 from numba import njit
 
-from bagwise.kernels._union_exact import TINY, copy_normalized, factorized, log_add, log_forward_backward, solve
+from bagwise.kernels._union_exact import TINY, copy_normalized, log_add, log_forward_backward, solve
+from bagwise.kernels._union_propagate import propagate
 from bagwise.kernels.softmax import softmax_row
 
 
@@ -106,7 +107,7 @@ def solve_in_logs(logs, n, k, width, need, A, free, pull):
 @njit(cache=True, nogil=True, error_model="numpy")
 def infer(
     scores, softmax, offsets, label_starts, labels, background, known, relaxed, first, last,
-    method, bound, max_exact, residual, log_likelihood,
+    method, bound, max_exact, residual, log_likelihood, errors,
 ):  # fmt: skip
     """Union inference of the bags first .. last - 1, in place over `scores`.
 
@@ -115,9 +116,10 @@ def infer(
     background : column that any bag may hold unlisted, or -1
     known : (m,) column of an instance whose label is known, or -1; (0,) where none is
     relaxed : (n,) true where the listed labels may occur but need not; (0,) where no bag is relaxed
-    method, bound : see `solve`; more than `max_exact` required labels are approximated
+    method, bound : see `solve`; more than `max_exact` required labels are approximated, see `propagate`
     residual : write posterior minus probability (the gradient's weights) rather than the posterior
     log_likelihood : (n,) out; -inf for a bag that nothing explains (its posterior rows are NaN, residual rows 0)
+    errors : (n,) out; estimated error of the posterior, 0 where it is exact; (0,) where nobody asks for it
     """
     n_classes = scores.shape[1]
     most_rows, most_labels = 1, 1
@@ -152,7 +154,7 @@ def infer(
                 if known[i] >= 0:
                     covered[known[i]] = False
 
-        likelihood = 0.0
+        likelihood, error = 0.0, 0.0
         if softmax:
             for r in range(n):
                 for j in range(width):
@@ -174,8 +176,9 @@ def infer(
         if likelihood > -np.inf:
             likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
         if likelihood > -np.inf:
-            if k > max_exact and k <= n:
-                likelihood += factorized(A, free, n, k, need, pull)
+            if k > max_exact:
+                result, error = propagate(A, free, n, k, need, pull, errors.size > 0, bound)
+                likelihood += result
             else:
                 result, done = solve(A, free, n, k, width > k, need, method, bound, signed, sums, ratio, pull)
                 if not done:
@@ -186,6 +189,8 @@ def infer(
                     result = solve_in_logs(logs, n, k, width, need, A, free, pull)
                 likelihood += result
         log_likelihood[b] = likelihood
+        if errors.size > 0:
+            errors[b] = error
 
         if likelihood == -np.inf:
             blank = 0.0 if residual else np.nan

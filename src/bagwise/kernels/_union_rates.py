@@ -9,8 +9,9 @@ with A[i, j] = (1 - missed_j) p_ij, the rest in `free`, and need[j] = 1 - spurio
 import numpy as np
 from numba import njit
 
-from bagwise.kernels._union_exact import TINY, factorized, log_add, solve
+from bagwise.kernels._union_exact import TINY, log_add, solve
 from bagwise.kernels._union_infer import solve_in_logs
+from bagwise.kernels._union_propagate import propagate
 from bagwise.kernels.softmax import softmax_row
 
 
@@ -158,7 +159,7 @@ def _known_instances(scores, softmax, start, stop, known, background, listed, mi
 @njit(cache=True, nogil=True, error_model="numpy")
 def infer_with_rates(
     scores, softmax, offsets, label_starts, labels, background, known, relaxed, missed, spurious, first, last,
-    method, bound, max_exact, residual, log_likelihood, statistics,
+    method, bound, max_exact, residual, log_likelihood, statistics, errors,
 ):  # fmt: skip
     """Union inference of the bags first .. last - 1 with labels that may be wrong, in place over `scores`.
 
@@ -202,7 +203,7 @@ def infer_with_rates(
             else:
                 rows[n] = i
                 n += 1
-        likelihood = log_absent_all
+        likelihood, error = log_absent_all, 0.0
         for position in range(label_starts[b], label_starts[b + 1]):
             listed[labels[position]] = True
             likelihood -= log_absent[labels[position]]
@@ -227,7 +228,8 @@ def infer_with_rates(
             )  # fmt: skip
         if likelihood > -np.inf:
             if k > max_exact:
-                likelihood += factorized(A, free, n, k, need, pull)
+                result, error = propagate(A, free, n, k, need, pull, errors.size > 0, bound)
+                likelihood += result
             else:
                 result, done = solve(
                     A, free, n, k, width > k or some_missed, need, method, bound, signed, sums, ratio, pull
@@ -240,6 +242,8 @@ def infer_with_rates(
                     result = solve_in_logs(logs, n, k, width + 1, need, A, free, pull)
                 likelihood += result
         log_likelihood[b] = likelihood
+        if errors.size > 0:
+            errors[b] = error
 
         if likelihood == -np.inf:
             noticed = unnoticed = drawn = 0.0

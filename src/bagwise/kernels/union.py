@@ -1,11 +1,10 @@
 """Union inference: which instance carries which label, given that a bag's labels are the union of its instances'.
 
-The arrays-in, arrays-out front of the compiled code in `_union_infer` and `_union_exact`.
+The arrays-in, arrays-out front of the compiled code in `_union_infer`, `_union_exact` and `_union_propagate`.
 """
 
 from __future__ import annotations
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags import as_indicator
-from bagwise.exceptions import ApproximationWarning, InputError
+from bagwise.exceptions import ApproximationWarning, InputError, warn_caller
 from bagwise.kernels import _union_exact as exact_kernels
 from bagwise.kernels._union_infer import infer
 from bagwise.kernels._union_rates import infer_with_rates
@@ -28,6 +27,8 @@ METHODS = {
     "forward-substitution": exact_kernels.SUBSTITUTION,
 }
 MAX_EXACT_LABELS = 16
+WORTH_A_WARNING = 0.01  # estimated error of a posterior
+SWEEPS = 40  # of belief propagation, about, for the division of work among threads
 WITHOUT_RATES = ("forward-substitution",)  # it divides by what rates make small, and cancels as it is
 
 
@@ -127,15 +128,19 @@ class UnionProblem:
         """(n,) number of labels of each bag."""
         return np.diff(self.label_starts)
 
+    def room_for_errors(self, max_exact_labels: int) -> np.ndarray | None:
+        """(n,) array for `infer_in_place` to estimate errors in; None where every bag is exact."""
+        return np.zeros(len(self.n_labels)) if np.any(self.n_labels > max_exact_labels) else None
+
     def check_memory(self, max_exact_labels: int) -> None:
         """Forward-backward keeps a number for each instance and subset of a bag; refuse if that is too much."""
-        exact = np.minimum(self.n_labels, max_exact_labels).astype(float)
-        most = float(np.max((np.diff(self.offsets) + 8) * 2.0**exact)) * 8
-        b = int(np.argmax((np.diff(self.offsets) + 8) * 2.0**exact))
+        exact = np.where(self.n_labels <= max_exact_labels, self.n_labels, 0).astype(float)
+        entries = (np.diff(self.offsets) + 8) * 2.0**exact
+        b = int(np.argmax(entries))
         check_allocation(
-            int(min(most, 2.0**62)),
+            int(min(8 * entries[b], 2.0**62)),
             f"Exact inference in bag {b} ({self.offsets[b + 1] - self.offsets[b]} instances, {int(exact[b])} labels)",
-            "lower max_exact_labels (the factorised approximation then takes over) or prune such bags",
+            "lower max_exact_labels (belief propagation then takes over) or prune such bags",
         )
 
     def infer_in_place(
@@ -149,11 +154,13 @@ class UnionProblem:
         n_threads: int = 1,
         rates: Rates | None = None,
         statistics: np.ndarray | None = None,
+        errors: np.ndarray | None = None,
     ) -> np.ndarray:
         """Overwrite `scores` by the posterior (or posterior minus probability); returns the (n,) log-likelihoods.
 
         With `rates`, labels may be wrong, and `statistics`, (n, 3), receives what the gradient in the rates is made of
-        (`bagwise.kernels._union_rates.infer_with_rates`).
+        (`bagwise.kernels._union_rates.infer_with_rates`). `errors`, (n,), receives the estimated error of each bag's
+        posterior: 0 up to `max_exact_labels`, else see `bagwise.kernels._union_propagate`.
 
         The bags are cut into `n_threads` pieces of about equal cost. Every bag is computed alone, so the result does
         not depend on the number of threads.
@@ -165,6 +172,7 @@ class UnionProblem:
                 f"{self.highest_column + 1} columns."
             )
         log_likelihood = np.empty(n_bags)
+        errors = np.empty(0) if errors is None else errors
         if rates is not None:
             check_carries_rates(method)
             statistics = np.empty((n_bags, 3)) if statistics is None else statistics
@@ -174,21 +182,20 @@ class UnionProblem:
                 infer_with_rates(
                     scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
                     self.relaxed, rates.missed, rates.spurious, first, last, METHODS[method],
-                    exact_kernels.ERROR_BOUND, max_exact_labels, residual, log_likelihood, statistics,
+                    exact_kernels.ERROR_BOUND, max_exact_labels, residual, log_likelihood, statistics, errors,
                 )  # fmt: skip
                 return
             infer(
                 scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
                 self.relaxed, first, last, METHODS[method], exact_kernels.ERROR_BOUND, max_exact_labels, residual,
-                log_likelihood,
+                log_likelihood, errors,
             )  # fmt: skip
 
         if n_threads == 1 or n_bags < 2 * n_threads:
             run(0, n_bags)
         else:
-            cost = np.cumsum(
-                np.diff(self.offsets) * (scores.shape[1] + 2.0 ** np.minimum(self.n_labels, max_exact_labels))
-            )
+            work = np.where(self.n_labels > max_exact_labels, SWEEPS * self.n_labels, 2.0**self.n_labels)
+            cost = np.cumsum(np.diff(self.offsets) * (scores.shape[1] + work))
             cuts = np.searchsorted(cost, cost[-1] * np.arange(1, n_threads) / n_threads)
             cuts = np.unique(np.concatenate([[0], cuts, [n_bags]]))
             with ThreadPoolExecutor(n_threads) as pool:
@@ -236,17 +243,17 @@ def union_posterior(
         1e-9 (up to six labels 1e-11, with rates 1e-10), else "forward-backward", O(n |Y| 2^|Y|) and free of
         cancellation, takes over. "forward" and "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the
         latter cancels (about six digits survive on ordinary bags). Where rescaled probabilities still underflow,
-        logarithms are used. "auto" is "inclusion-exclusion", and above `max_exact_labels` the factorised approximation
-        prod_c (1 - prod_i (1 - p_ic / s_i)), s_i the mass of row i on Y, with an `ApproximationWarning`.
+        logarithms are used. "auto" is "inclusion-exclusion", and above `max_exact_labels` belief propagation,
+        O(n |Y|) a sweep: labels are then exact one by one, and jointly as far as competition has no loops. Its error is
+        estimated bag by bag, and an `ApproximationWarning` says so where it is above 0.01.
     known : (m,) array of int or None
         Column of the instances whose label is known, -1 elsewhere.
     max_exact_labels : int
         With method "auto" only; other methods are always exact.
     missed, spurious : float or (c,) array
         mu and nu, in [0, 1); an array has an entry for every column, of which the background's is not looked at: a
-        background is never listed. Every method but "forward-substitution" carries them; above `max_exact_labels`
-        prod_c (1 - (1 - nu_c) prod_i (1 - (1 - mu_c) p_ic / s_i(Y))) approximates. An instance that is known to be of
-        a class that is not listed went unnoticed.
+        background is never listed. Every method but "forward-substitution" carries them. An instance that is known to
+        be of a class that is not listed went unnoticed.
 
     Returns
     -------
@@ -273,12 +280,11 @@ def union_posterior(
     problem = UnionProblem.build(offsets, indicator, background, known)
     exact = max_exact_labels if method == "auto" else int(max(problem.n_labels.max(), 1))
     problem.check_memory(exact)
-    warn_approximation(problem, exact)
+    errors = problem.room_for_errors(exact)
     log_likelihood = problem.infer_in_place(
-        proba, softmax=False, residual=False, method=method, max_exact_labels=exact, rates=rates
+        proba, softmax=False, residual=False, method=method, max_exact_labels=exact, rates=rates, errors=errors
     )
-    if np.any(problem.n_labels > exact):
-        clean_approximation(proba)
+    warn_approximation(problem, exact, errors)
     return log_likelihood, proba
 
 
@@ -291,23 +297,20 @@ def check_carries_rates(method: str) -> None:
         )
 
 
-def clean_approximation(posterior: np.ndarray) -> None:
-    """Clip the factorised approximation's slightly negative weights and renormalise, in place."""
-    np.maximum(posterior, 0.0, out=posterior)
-    posterior /= posterior.sum(axis=1, keepdims=True)
-
-
-def warn_approximation(problem: UnionProblem, max_exact_labels: int) -> None:
-    """Say which bags exceed `max_exact_labels`."""
-    large = np.flatnonzero(problem.n_labels > max_exact_labels)
-    if len(large):
-        warnings.warn(
-            f"{len(large)} bag(s) carry more than max_exact_labels={max_exact_labels} labels (the first is bag "
-            f"{large[0]} with {problem.n_labels[large[0]]}); their posterior is the factorised approximation. Raise "
-            "max_exact_labels for exact inference (cost doubles with each label) or leave such bags out.",
-            ApproximationWarning,
-            stacklevel=3,
-        )
+def warn_approximation(problem: UnionProblem, max_exact_labels: int, errors: np.ndarray | None) -> None:
+    """Say which bags above `max_exact_labels` have a posterior whose estimated error matters."""
+    if errors is None or not np.any(errors > WORTH_A_WARNING):
+        return
+    worst = int(np.argmax(errors))
+    n_large, n_wrong = np.sum(problem.n_labels > max_exact_labels), np.sum(errors > WORTH_A_WARNING)
+    warn_caller(
+        f"{n_large} bag(s) carry more than max_exact_labels={max_exact_labels} labels and are inferred by belief "
+        f"propagation. In {n_wrong} of them a posterior is off by an estimated {WORTH_A_WARNING} or more, at worst by "
+        f"{errors[worst]:.2g} in bag {worst} with {problem.n_labels[worst]} labels and "
+        f"{problem.offsets[worst + 1] - problem.offsets[worst]} instances. Raise max_exact_labels for exact inference "
+        "(cost doubles with each label) or leave such bags out.",
+        ApproximationWarning,
+    )
 
 
 def _check_arguments(

@@ -1,0 +1,48 @@
+"""Whether a learned rate of missed labels is borne out by bags that were not learned from."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import KFold
+
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+
+N_FOLDS = 3
+FEWEST_LABELS = 30  # listed in all bags together: with fewer there is nothing to judge by
+
+
+def missed_pays(model: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None) -> bool:
+    """Whether held-out bags' labels are ranked better by a model that learns `missed` than by one that has none.
+
+    The likelihood cannot tell: where labels have many instances a high rate costs it next to nothing, and forgives
+    every instance that the model cannot tell apart. How well it tells bags with a label from bags without can.
+    """
+    if len(bags) < N_FOLDS or indicator.sum() < FEWEST_LABELS:
+        return True
+    try:
+        without = _held_out_precision(model, 0.0, bags, indicator, instance_labels)
+    except InputError:  # only missed labels explain these bags
+        return True
+    return _held_out_precision(model, model.missed, bags, indicator, instance_labels) > without
+
+
+def _held_out_precision(
+    model: Any, missed: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
+) -> float:
+    """Average precision of all pairs of bag and label, by the probability that the label is listed, over folds."""
+    listed = np.empty(indicator.shape)
+    for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(indicator):
+        judge = clone(model).set_params(missed=missed, calibrate=None)
+        judge._judges_missed = False
+        own = None if instance_labels is None else instance_labels[train]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit on all bags says it again
+            judge.fit(bags[train], indicator[train], instance_labels=own)
+        listed[test] = judge._listed_probability(bags[test])
+    return float(average_precision_score(indicator.ravel(), listed.ravel()))

@@ -1,0 +1,128 @@
+"""A learned rate of missed labels, judged by held-out bags."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import KFold
+
+from bagwise import Bags, ORedLogisticRegression
+from bagwise.annotation._rate_check import missed_pays
+from bagwise.annotation._rates import RateParameters, learn_rates
+from bagwise.datasets import make_gaussian_bags
+from bagwise.kernels.union import UnionProblem
+
+
+def unjudged(**parameters):
+    model = ORedLogisticRegression(**parameters)
+    model._judges_missed = False
+    return model
+
+
+def two_clusters_a_class(seed):
+    """Right labels of many instances that no linear model tells apart: the likelihood calls most of them unnoticed."""
+    data = make_gaussian_bags(
+        n_bags=120, n_features=3, n_classes=8, instances_per_bag=(8, 16), separation=6.0, random_state=seed
+    )
+    labels = data.instance_labels.instances % 4
+    Y = np.zeros((len(data), 4), np.uint8)
+    Y[data.bags.bag_index, labels] = 1
+    return data.bags, Y
+
+
+def half_dropped(seed):
+    data = make_gaussian_bags(n_bags=120, n_features=5, n_classes=5, separation=5.0, random_state=seed)
+    rng = np.random.default_rng(seed)
+    Y = np.zeros_like(data.Y)
+    seen = rng.random(data.bags.n_instances) < 0.5
+    Y[data.bags.bag_index[seen], data.instance_labels.instances[seen]] = 1
+    return data, Y
+
+
+def precision(bags, Y, missed):
+    """Average precision of the listed labels over three folds, written out."""
+    scores = np.zeros(Y.shape)
+    for train, test in KFold(3, shuffle=True, random_state=0).split(Y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = unjudged(missed=missed).fit(bags[train], Y[train])
+        for b in test:
+            proba = model.predict_instances_proba(bags[[b]])
+            scores[b] = 1 - np.prod(1 - (1 - model.missed_) * proba, axis=0)
+    return average_precision_score(Y.ravel(), scores.ravel())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rate_that_held_out_bags_speak_against_is_not_kept(seed):
+    bags, Y = two_clusters_a_class(seed)
+    free = unjudged(missed="learn").fit(bags, Y)
+    assert free.missed_ > 0.6  # though no label is missing
+    pays = precision(bags, Y, "learn") > precision(bags, Y, 0.0)
+    judged = ORedLogisticRegression(missed="learn").fit(bags, Y)
+    expected = free if pays else ORedLogisticRegression().fit(bags, Y)
+    assert judged.missed_ == expected.missed_
+    assert_array_equal(judged.coef_, expected.coef_)
+
+
+def test_most_such_rates_are_not_kept():
+    kept = []
+    for seed in range(6):
+        bags, Y = two_clusters_a_class(seed)
+        kept.append(missed_pays(ORedLogisticRegression(missed="learn"), bags, Y, None))
+    assert np.mean(kept) < 0.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rate_that_held_out_bags_bear_out_is_kept(seed):
+    data, Y = half_dropped(seed)
+    judged = ORedLogisticRegression(missed="learn").fit(data.bags, Y)
+    free = unjudged(missed="learn").fit(data.bags, Y)
+    assert judged.missed_ == free.missed_ > 0.3
+    assert_array_equal(judged.coef_, free.coef_)
+
+
+def test_the_spurious_rate_is_learned_either_way():
+    bags, Y = two_clusters_a_class(0)
+    judged = ORedLogisticRegression(missed="learn", spurious="learn").fit(bags, Y)
+    alone = ORedLogisticRegression(missed=0.0, spurious="learn").fit(bags, Y)
+    assert judged.missed_ == 0.0
+    assert judged.spurious_ == alone.spurious_ > 0.0
+
+
+def test_known_instances_and_bags_that_only_missed_labels_explain():
+    data, Y = half_dropped(1)
+    known = np.where(np.arange(data.bags.n_instances) % 5 == 0, data.instance_labels.instances, -1)
+    values = Bags(known, data.bags.offsets)  # some of labels that are not listed: without missed ones an error
+    model = ORedLogisticRegression(missed="learn").fit(data.bags, Y, instance_labels=values)
+    assert model.missed_ > 0.3
+    strict = ORedLogisticRegression(missed="learn", on_infeasible="error").fit(data.bags, Y)  # some sets are empty
+    assert strict.missed_ > 0.3
+
+
+def test_few_labels_are_no_judges():
+    data, Y = half_dropped(0)
+    few = np.flatnonzero(Y.any(axis=1))[:8]
+    free, judged = unjudged(missed="learn"), ORedLogisticRegression(missed="learn")
+    assert judged.fit(data.bags[few], Y[few]).missed_ == free.fit(data.bags[few], Y[few]).missed_ > 0.0
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_rates_and_the_power_of_probabilities_are_found_together(power):
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.full(5, 0.3), 8000) + 1e-9
+    proba /= proba.sum(axis=1, keepdims=True)
+    labels = (proba.cumsum(axis=1) > rng.random((8000, 1))).argmax(axis=1)
+    seen, Y = rng.random(8000) >= 0.3, np.zeros((2000, 5), np.uint8)
+    Y[np.arange(8000)[seen] // 4, labels[seen]] = 1
+    Y[rng.random(Y.shape) < 0.05] = 1
+    told = proba ** (1.0 / power)
+    told /= told.sum(axis=1, keepdims=True)
+    parameters = RateParameters.of("learn", "learn", 5)
+    problem = UnionProblem.build(np.arange(0, 8001, 4), Y)
+    logits, sharpened = learn_rates(parameters, problem, told, parameters.start({}))
+    missed, spurious = parameters.values(logits).values()
+    assert abs(missed - 0.3) < 0.02
+    assert abs(spurious - 0.05) < 0.02
+    assert np.abs(sharpened - proba).mean() < 0.01
