@@ -1,6 +1,7 @@
 """Networks under the union likelihood: the training loop against plain torch, the estimator against its contract."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
 
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
@@ -158,6 +161,26 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_weights(data):
         wild.fit(data.bags, data.Y)
     assert not wild.converged_
     assert all(np.isfinite(array).all() for pair in wild.layers_ for array in pair)
+
+
+def test_check_estimator():
+    network_of_checks = ORedNetwork(hidden=(8,), n_members=2, epochs=30, learning_rate=0.03, dropout=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks feed degenerate data on purpose
+        results = check_estimator(network_of_checks, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert not [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
+
+
+def test_a_fitted_network_has_the_attributes_of_all_iterative_estimators(data, model):
+    assert isinstance(model.n_iter_, int)
+    assert type(model.converged_) is bool
+    assert model.objective_history_.dtype == np.float64
+    assert len(model.objective_history_) == model.n_iter_ == 40
+    before = model.predict_proba(data.bags)
+    copy = clone(model)
+    assert not hasattr(copy, "layers_")
+    assert np.array_equal(before, model.predict_proba(data.bags))
 
 
 def test_the_catalogue_has_it(data):
