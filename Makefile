@@ -38,7 +38,7 @@ test: setup
 	@$(BIN)/python -m pytest -n $(JOBS) -q
 
 test-torch: $(TORCH)/.ready
-	@$(TORCH)/bin/python -m pytest -n $(JOBS) -q tests/test_nn_*.py
+	@$(TORCH)/bin/python -m pytest -n $(JOBS) -q tests/test_nn_*.py tests/test_docs.py
 
 $(TORCH)/.ready: requirements.lock requirements-torch.txt pyproject.toml
 	@echo "Setting up $(TORCH) (once; gigabytes, some minutes) ..."

@@ -14,7 +14,7 @@ from benchmarks.papers import data as sources
 from benchmarks.papers.bag_baselines import BASELINES
 from benchmarks.papers.bag_learners import BAG_LEARNERS
 from benchmarks.papers.catalog import EXPERIMENTS
-from benchmarks.papers.kinds import KINDS, calibration_error
+from benchmarks.papers.kinds import KINDS
 from benchmarks.papers.methods import METHODS
 from benchmarks.papers.page import cell_text, reasons, terminal_text, with_section
 from benchmarks.papers.reproduce import ROOT, reproduce, select, write_sections
@@ -263,13 +263,6 @@ def test_first_tied_and_behind():
     asked["third"] = records_of(near)
     assert bag_level.verdict(asked, "average_precision") == "tied: 80.0 / 80.0 (third)"
     assert bag_level.verdict(asked, "hamming_loss").startswith("behind")
-
-
-def test_calibration_error_by_hand():
-    proba = np.array([[0.05, 0.95], [0.05, 0.95]])
-    assert calibration_error(np.array([[0, 1], [0, 1]]), proba) == pytest.approx(0.05)
-    assert calibration_error(np.array([[1, 1], [0, 0]]), proba) == pytest.approx(0.45)
-    assert calibration_error(np.array([[1, 0]]), np.array([[1.0, 0.0]])) == 0.0
 
 
 @pytest.mark.parametrize("name", list(BASELINES))

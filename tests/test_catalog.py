@@ -33,6 +33,7 @@ MODELS = {
     "ored-forest": "ORedForest(random_state=0)",
     "ored-forest-background": "ORedForest(background=True, random_state=0)",
     "ored-background": f"{STANDARD} > ORedLogisticRegression(background=True)",
+    "ored-network": f"{STANDARD} > ORedNetwork(random_state=0)",
     **{name: f"{CLPL} > {machine}" for name, machine in SIM.items()},
     **{f"{name}-rff": f"{FOURIER} > {machine}" for name, machine in SIM.items()},
     "clpl": f"{CLPL} > CLPL()",
@@ -96,9 +97,9 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 27.")
+    assert message.endswith("docs/command-line.md lists all 28.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
-    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 27."):
+    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 28."):
         make_model("xyz")  # like none of them: the usual ones
 
 

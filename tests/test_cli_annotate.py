@@ -362,7 +362,7 @@ def test_pictures_that_inspect_drew_do_not_change_the_medium(scene, tmp_path, mo
         "--format", "csv",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("6 files, ")
+    assert result.stdout.startswith("6 files, ")
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]["medium"] == "audio"
 
 

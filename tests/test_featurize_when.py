@@ -23,11 +23,13 @@ LAYOUTS = (
 
 
 @given(times, sites, st.sampled_from(LAYOUTS))
+@settings(deadline=None)
 def test_times_are_read_from_names_as_they_were_written(time, site, layout):
     assert time_in_name(time.strftime(layout).format(site=site)) == time
 
 
 @given(times, st.integers(-14 * 4, 14 * 4), st.booleans())
+@settings(deadline=None)
 def test_offsets_of_iso_names_are_kept(time, quarters, colon):
     zone = timezone(timedelta(minutes=15 * quarters))
     text = time.replace(tzinfo=zone).isoformat()
@@ -38,6 +40,7 @@ def test_offsets_of_iso_names_are_kept(time, quarters, colon):
 
 
 @given(st.integers(0x58684680, 2**31 - 1))
+@settings(deadline=None)
 def test_names_of_early_audiomoths_are_unix_time(seconds):
     name = f"{seconds:08X}"
     found = time_in_name(f"card/{name}.WAV")
@@ -48,6 +51,7 @@ def test_names_of_early_audiomoths_are_unix_time(seconds):
 
 
 @given(st.text(st.characters(exclude_categories=("Nd", "Cs"), exclude_characters="/")))
+@settings(deadline=None)
 def test_names_without_digits_tell_nothing(name):
     assert time_in_name(f"{name}.wav") is None
     assert name_before_time(f"{name}.wav") == ""
@@ -164,7 +168,7 @@ def test_bext_without_a_date_tells_nothing(tmp_path):
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_damaged_files_never_raise(tmp_path_factory, data):
     folder = tmp_path_factory.getbasetemp()
     path = with_chunks(
@@ -179,6 +183,7 @@ def test_damaged_files_never_raise(tmp_path_factory, data):
 
 
 @given(st.binary(max_size=300))
+@settings(deadline=None)
 def test_any_bytes_after_the_heading_are_read(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.wav"
     path.write_bytes(b"RIFF\xff\xff\xff\xffWAVE" + content)

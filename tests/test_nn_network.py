@@ -1,10 +1,16 @@
 """Networks under the union likelihood: the training loop against plain torch, the estimator against its contract."""
 
+import re
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
 
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
@@ -157,6 +163,26 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_weights(data):
     assert all(np.isfinite(array).all() for pair in wild.layers_ for array in pair)
 
 
+def test_check_estimator():
+    network_of_checks = ORedNetwork(hidden=(8,), n_members=2, epochs=30, learning_rate=0.03, dropout=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks feed degenerate data on purpose
+        results = check_estimator(network_of_checks, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert not [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
+
+
+def test_a_fitted_network_has_the_attributes_of_all_iterative_estimators(data, model):
+    assert isinstance(model.n_iter_, int)
+    assert type(model.converged_) is bool
+    assert model.objective_history_.dtype == np.float64
+    assert len(model.objective_history_) == model.n_iter_ == 40
+    before = model.predict_proba(data.bags)
+    copy = clone(model)
+    assert not hasattr(copy, "layers_")
+    assert np.array_equal(before, model.predict_proba(data.bags))
+
+
 def test_the_catalogue_has_it(data):
     fitted = make_model("ored-network", hidden=(8,), n_members=1, epochs=2).fit(data.bags, data.Y)
     assert fitted.predict(data.bags).shape == data.Y.shape
@@ -205,3 +231,12 @@ def test_the_loader_serves_a_training_loop_of_ones_own(data):
     for arguments, words in (((data.bags, data.Y[1:]), "one row per bag"), ((data.bags, data.Y, 0), "batch_instances")):
         with pytest.raises(InputError, match=words):
             BagLoader(*arguments)
+
+
+def test_the_loop_of_the_docs_learns():
+    page = (Path(__file__).parents[1] / "docs" / "networks.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    names = {}
+    torch.manual_seed(0)
+    exec(compile(code, "networks.md", "exec"), names)
+    assert float(names["loss"].detach()) < 2.5

@@ -4,7 +4,7 @@ import csv
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise.featurize.media import MEDIA
@@ -37,6 +37,7 @@ def recordings(draw):
 
 
 @given(recordings())
+@settings(deadline=None)
 def test_rows_by_file_are_those_of_a_plain_loop(annotations):
     rows = labels_by_file(annotations)
     assert {row["file"] for row in rows} == {file["file"] for file in annotations.files}
@@ -55,6 +56,7 @@ def test_rows_by_file_are_those_of_a_plain_loop(annotations):
 
 
 @given(recordings())
+@settings(deadline=None)
 def test_hours_and_dates_are_those_of_a_plain_loop(annotations):
     survey = survey_of(annotations)
     dated = {file["file"]: file for file in annotations.files if "recorded" in file}
@@ -75,6 +77,7 @@ def test_hours_and_dates_are_those_of_a_plain_loop(annotations):
 
 
 @given(recordings())
+@settings(deadline=None)
 def test_the_pictures_hold_what_the_tables_hold(annotations):
     summary = summarize_field(annotations)
     dated = {file["file"] for file in annotations.files if "recorded" in file}

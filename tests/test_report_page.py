@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -35,7 +35,7 @@ def result(tmp_path):
     rng = np.random.default_rng(0)
     for name, seconds in (("a.wav", 10.0), ("b.wav", 7.5), ("sub/c.wav", 10.0)):
         soundfile.write(tmp_path / name, 0.1 * rng.normal(size=round(16_000 * seconds)), 16_000)
-    annotations = sounds(tmp_path)
+    annotations = replace(sounds(), folder=tmp_path)
     return AnnotateResult(
         annotations=annotations,
         problems=[("bad.wav", "bad.wav: <script>alert(1)</script>")],
@@ -222,7 +222,7 @@ def test_regions_lie_over_what_they_name_in_short_sounds(tmp_path):
     soundfile.write(tmp_path / "a.wav", sound, rate)
     found = read_audio(tmp_path / "a.wav", "a.wav", AudioSettings())
     place = max(rows_of(found.locations), key=lambda p: p["end"] - p["start"])
-    annotations = sounds(tmp_path)
+    annotations = replace(sounds(), folder=tmp_path)
     annotations.rows[:] = [{**annotations.rows[0], **place}]
     annotations.about["settings"] = AudioSettings().to_dict()
     picture = draw_piece(annotations, "a.wav", 0.0)
@@ -291,6 +291,7 @@ def test_pages_of_texts_and_series(tmp_path, medium):
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.floats(0, 1), st.sampled_from("xyz")), max_size=60))
+@settings(deadline=None)
 def test_galleries_hold_the_surest_and_the_most_doubtful(found):
     rows = [
         {"file": file, **finding(label, probability, bag=file, instance=i)}

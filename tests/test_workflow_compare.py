@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
@@ -52,6 +52,7 @@ def share_of_union(a, b):
 
 
 @given(annotations(), annotations())
+@settings(deadline=None)
 def test_the_order_of_the_runs_makes_no_difference(one, two):
     assume({f["file"] for f in one.files} & {f["file"] for f in two.files})
     there, back = compare_annotations(one, two), compare_annotations(two, one)
@@ -65,6 +66,7 @@ def test_the_order_of_the_runs_makes_no_difference(one, two):
 
 
 @given(annotations())
+@settings(deadline=None)
 def test_a_run_agrees_with_itself(one):
     found = compare_annotations(one, one)
     assert len(found.pairs) == len(found.rows) == len(one.rows)
@@ -76,6 +78,7 @@ def test_a_run_agrees_with_itself(one):
 
 
 @given(annotations(), annotations())
+@settings(deadline=None)
 def test_pairs_overlap_and_nothing_that_overlaps_is_left_on_both_sides(one, two):
     names = {f["file"] for f in one.files} & {f["file"] for f in two.files}
     assume(names)
@@ -88,6 +91,7 @@ def test_pairs_overlap_and_nothing_that_overlaps_is_left_on_both_sides(one, two)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
+@settings(deadline=None)
 def test_kappa_is_that_of_scikit_learn(pairs):
     first, second = zip(*pairs, strict=True)
     if len({*first, *second}) == 1:

@@ -94,6 +94,15 @@ def test_selections_of_raven_are_labels_and_known_syllables(scene, tmp_path, col
     assert f"selections of Raven: {len(made.events)}; {len(known)} syllables known by them" in result.form
 
 
+def test_a_model_that_needs_known_syllables_learns_from_selections(scene, tmp_path):
+    made, _ = scene
+    write_raven(made, tmp_path / "raven")
+    result, _ = annotate(scene, tmp_path / "run", tmp_path / "raven", model="lr-supervised")
+    truth = truths(made, result)
+    rows = {(row["bag"], row["instance"]): row["label"] for row in result.annotations.rows}
+    assert np.mean([rows[key] == label for key, label in truth.items()]) > 0.9
+
+
 def test_one_table_of_all_recordings_with_full_paths(scene, tmp_path):
     made, _ = scene
     rows = [

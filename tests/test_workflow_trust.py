@@ -142,3 +142,12 @@ def test_few_bags_are_annotated_and_the_page_says_that_nothing_was_calibrated(da
     with Run.create(tmp_path / "few.csv", tmp_path / "run") as run:
         assert run.write().trust.calibrated is False
     assert "they were not calibrated" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_model_that_is_chosen_promises_it_too_or_is_refused(data, tmp_path):
+    write_dataset(data[:24], tmp_path / "bags.csv")
+    try:
+        with Run.create(tmp_path / "bags.csv", tmp_path / "run", model="auto", precision=0.9, page=False) as run:
+            assert "kept" in run.annotations()[0]
+    except InputError as error:
+        assert "gives no probabilities" in str(error)  # noqa: PT017  # the learner that was chosen cannot

@@ -15,7 +15,7 @@ from bagwise.aggregation import Support
 from bagwise.bags import Bags
 from bagwise.clustering.scaling import scale_bags
 from bagwise.losses import LOSSES
-from bagwise.metrics import hamming_loss, instance_accuracy
+from bagwise.metrics import calibration_error, hamming_loss, instance_accuracy
 from bagwise.model_selection import BAG_MEASURES, MEASURES, evaluate, selection_curve
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance
@@ -209,14 +209,6 @@ def _bag_measures(run: Run, model: Any, train: np.ndarray, test: np.ndarray) -> 
     if hasattr(model, "predict_proba"):
         measures["calibration_error"] = calibration_error(data.Y[test], model.predict_proba(data.bags[test]))
     return {**measures, "fit_seconds": seconds}
-
-
-def calibration_error(Y: np.ndarray, proba: np.ndarray, n_bins: int = 10) -> float:
-    """Expected calibration error over all pairs of bag and label: |share carried - mean probability|, by equal bins."""
-    truth, proba = np.ravel(Y), np.ravel(proba)
-    bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
-    gaps = np.abs(np.bincount(bins, truth - proba, minlength=n_bins))
-    return float(gaps.sum() / len(proba))
 
 
 KINDS: dict[str, Callable[[Run], list[Record]]] = {

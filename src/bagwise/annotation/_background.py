@@ -114,3 +114,11 @@ def shift_of_mass(mass: Callable[[float], tuple[float, int]], share: float) -> f
         )
         return 0.0
     return float(brentq(above, -FARTHEST_SHIFT, FARTHEST_SHIFT, xtol=CLOSE_ENOUGH))
+
+
+def move_last_column(proba: np.ndarray, shift: float) -> np.ndarray:
+    """Multiply the background's probabilities by exp(shift), and make rows sum to one again; in place."""
+    if shift != 0.0:
+        proba[:, -1] *= np.exp(shift)
+        proba /= proba.sum(axis=1, keepdims=True)
+    return proba

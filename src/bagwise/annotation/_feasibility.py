@@ -97,6 +97,30 @@ class LabelledBags:
         )  # fmt: skip
 
 
+def relaxed_bags(
+    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, background: bool, rates: Rates | None
+) -> np.ndarray | None:
+    """(n,) mask of the bags whose instances are to carry labels of the set, but not all; None where there are none.
+
+    With a warning that names them; a bag without labels to choose from is an error.
+    """
+    impossible, reason = infeasible_bags(offsets, indicator, known, background, rates)
+    if np.any(impossible & ~indicator.any(axis=1)):
+        empty = np.flatnonzero(~indicator.any(axis=1))
+        raise InputError(
+            f"{len(empty)} bag(s) carry no label, {name_bags(empty)}; an instance can only be given a label of its "
+            "bag. Leave these bags out, use predict_instances, or fit with background=True."
+        )
+    if not impossible.any():
+        return None
+    warn_caller(
+        f"{impossible.sum()} of {len(impossible)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
+        f"{reason} Their instances are given labels of the set, not all of which then occur.",
+        InfeasibleBagWarning,
+    )
+    return impossible
+
+
 def select_bags(
     told: LabelledBags,
     *,

@@ -38,7 +38,7 @@ def _held_out_precision(
     """Average precision of all pairs of bag and label, by the probability that the label is listed, over folds."""
     listed = np.empty(indicator.shape)
     for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(indicator):
-        judge = clone(model).set_params(missed=missed)
+        judge = clone(model).set_params(missed=missed, calibrate=None)
         judge._judges_missed = False
         own = None if instance_labels is None else instance_labels[train]
         with warnings.catch_warnings():

@@ -16,6 +16,7 @@ from bagwise.annotation._background import (
     background_label,
     counted_instances,
     listed_labels,
+    move_last_column,
     shift_to_share,
     union_problem,
 )
@@ -379,14 +380,6 @@ def infer(
     log_likelihood = problem.infer_in_place(posterior, softmax=False, residual=False, rates=rates, errors=errors)
     warn_approximation(problem, MAX_EXACT_LABELS, errors)
     return log_likelihood, posterior
-
-
-def move_last_column(proba: np.ndarray, shift: float) -> np.ndarray:
-    """Multiply the background's probabilities by exp(shift), and make rows sum to one again; in place."""
-    if shift != 0.0:
-        proba[:, -1] *= np.exp(shift)
-        proba /= proba.sum(axis=1, keepdims=True)
-    return proba
 
 
 def _held_out(bags: Bags, indicator: np.ndarray, known: np.ndarray | None, proba: np.ndarray) -> Training:

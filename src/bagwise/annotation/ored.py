@@ -21,7 +21,7 @@ from bagwise.annotation._background import (
     union_problem,
 )
 from bagwise.annotation._calibration import CalibratedMixin, Training, softmax_of
-from bagwise.annotation._feasibility import LabelledBags, infeasible_bags, select_bags
+from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
 from bagwise.annotation._ored_objective import (
     DeviceObjective,
     Objective,
@@ -38,10 +38,9 @@ from bagwise.base import (
     BagEstimator,
     InstanceAnnotatorMixin,
     former_name,
-    name_bags,
     union_of_best,
 )
-from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
+from bagwise.exceptions import InputError, warn_caller
 from bagwise.findings import Findings
 from bagwise.kernels.union import (
     METHODS,
@@ -571,20 +570,7 @@ class ORedLogisticRegression(
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bags; the most probable of them is the label (equation 27)."""
-        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background, self._rates())
-        if np.any(impossible & ~indicator.any(axis=1)):
-            empty = np.flatnonzero(~indicator.any(axis=1))
-            raise InputError(
-                f"{len(empty)} bag(s) carry no label, {name_bags(empty)}; an instance can only be given a label of its "
-                "bag. Leave these bags out, use predict_instances, or fit with background=True."
-            )
-        if impossible.any():
-            warn_caller(
-                f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
-                f"{reason} Their instances are given labels of the set, not all of which then occur.",
-                InfeasibleBagWarning,
-            )
-        relaxed = impossible if impossible.any() else None
+        relaxed = relaxed_bags(bags.offsets, indicator, known, self._has_background, self._rates())
         problem = self._problem(bags, indicator, self._has_background, known, relaxed)
         posterior = self._plain_scores(bags)
         if self._is_calibrated:

@@ -16,14 +16,16 @@ from bagwise.annotation._background import (
     background_label,
     counted_instances,
     listed_labels,
+    move_last_column,
     shift_to_share,
     union_problem,
 )
-from bagwise.annotation._feasibility import LabelledBags, infeasible_bags, select_bags
+from bagwise.annotation._calibration import CalibratedMixin
+from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
 from bagwise.bags import Bags, known_labels
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
-from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
+from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
+from bagwise.exceptions import InputError
 from bagwise.findings import Findings
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
@@ -32,7 +34,9 @@ from bagwise.solvers.result import Callback
 BLOCK = 1 << 14  # instances that are judged at a time
 
 
-class ORedNetwork(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class ORedNetwork(
+    BackgroundMixin, CalibratedMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
+):
     """Small networks trained on bag labels that are the union of instance labels, their probabilities averaged.
 
     The model of `bagwise.ORedLogisticRegression` with a network in place of the linear scores: the exact likelihood of
@@ -92,6 +96,8 @@ class ORedNetwork(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, Bag
     >>> model.annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
     True
     """
+
+    calibrate = None  # no parameter of it: a member that did not see a bag is surer than all of them are together
 
     def __init__(
         self,
@@ -226,7 +232,7 @@ class ORedNetwork(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, Bag
         unmoved = self._probabilities(bags)
 
         def background_at(shift: float) -> np.ndarray:
-            proba = shifted(unmoved, shift)
+            proba = move_last_column(unmoved.copy(), shift)
             problem.infer_in_place(
                 proba, softmax=False, residual=False, rates=self._rates(), max_exact_labels=self.max_exact_labels
             )
@@ -250,12 +256,17 @@ class ORedNetwork(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, Bag
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
-    def _probabilities(self, bags: Bags) -> np.ndarray:
-        """(m, c) or, with background, (m, c + 1): the mean over the members."""
+    def _plain_scores(self, bags: Bags) -> np.ndarray:
+        """(m, c) or, with background, (m, c + 1) logarithms of the mean of the members' probabilities."""
         refuse_sparse(bags)
         X = np.asarray(bags.instances)
         proba = np.concatenate([_mean_proba(self.layers_, X[i : i + BLOCK]) for i in range(0, len(X), BLOCK)])
-        return shifted(proba, self.background_shift_) if self._has_background else proba
+        if self._has_background:
+            move_last_column(proba, self.background_shift_)
+        return np.log(proba)
+
+    def _probabilities(self, bags: Bags) -> np.ndarray:
+        return self._as_probabilities(self._plain_scores(bags), bags)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self._probabilities(bags)[:, : len(self.classes_)]
@@ -266,20 +277,7 @@ class ORedNetwork(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, Bag
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bags; the most probable of them is the label."""
-        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background, self._rates())
-        if np.any(impossible & ~indicator.any(axis=1)):
-            empty = np.flatnonzero(~indicator.any(axis=1))
-            raise InputError(
-                f"{len(empty)} bag(s) carry no label, {name_bags(empty)}; an instance can only be given a label of its "
-                "bag. Leave these bags out, use predict_instances, or fit with background=True."
-            )
-        if impossible.any():
-            warn_caller(
-                f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
-                f"{reason} Their instances are given labels of the set, not all of which then occur.",
-                InfeasibleBagWarning,
-            )
-        relaxed = impossible if impossible.any() else None
+        relaxed = relaxed_bags(bags.offsets, indicator, known, self._has_background, self._rates())
         problem = union_problem(bags.offsets, indicator, self._has_background, known, relaxed)
         posterior = self._probabilities(bags)
         problem.infer_in_place(
@@ -289,20 +287,6 @@ class ORedNetwork(BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, Bag
 
     def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Any:
         return union_problem(bags.offsets, indicator, self._has_background, known)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, c) probability that each label is among the bag's, 1 - prod_i (1 - p_ic).
-
-        After a fit on (n,) values, where each bag has exactly one label, proportional to prod_i p_ic.
-        """
-        bags = self._start_predict(X)
-        if self.single_label_:
-            scores = self._bag_scores(bags)
-            softmax_in_place(scores)
-            return scores
-        with np.errstate(divide="ignore"):
-            log_absent = np.log1p(-np.minimum(self._instance_scores(bags), 1.0))
-        return -np.expm1(np.add.reduceat(log_absent, bags.offsets[:-1], axis=0))
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag; where bags have one label each, sum_i log p_ic."""
@@ -333,15 +317,6 @@ def held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.Rand
     n_parts = max(2, round(1.0 / share))
     part = rng.permutation(n_bags) % n_parts
     return np.stack([part == e % n_parts for e in range(n_members)])
-
-
-def shifted(proba: np.ndarray, shift: float) -> np.ndarray:
-    """Probabilities after the odds of the last column were multiplied by exp(shift)."""
-    moved = proba.copy()
-    if shift != 0.0:
-        moved[:, -1] *= np.exp(shift)
-        moved /= moved.sum(axis=1, keepdims=True)
-    return moved
 
 
 def refuse_sparse(bags: Bags) -> None:

@@ -72,7 +72,8 @@ def find_hard_labels(Y: np.ndarray, class_names: Sequence[Any], named: Collectio
 def remarks_on_labels(hard: HardLabels, medium: Medium) -> list[str]:
     """What to say of them before the fit, a sentence a kind, with the cure; of many the first ten and a count."""
     bags, instances = medium.bags, medium.instances
-    cure = f"{medium.finer}; or say of some {instances} what they are (bagwise review, --known)."
+    say = f"say of some {instances} what they are (bagwise review, --known)."
+    cure = f"{medium.finer}; or {say}"
     remarks = []
     if hard.together:
         groups = _some([f"{' + '.join(map(repr, labels))} ({count})" for labels, count in hard.together])
@@ -90,7 +91,7 @@ def remarks_on_labels(hard: HardLabels, medium: Medium) -> list[str]:
         names = _some([f"{label!r} ({count})" for label, count in hard.rare])
         remarks.append(
             f"Listed by fewer than {RARE} {bags}, which is little to learn from: {names}. The cure: add {bags} with "
-            f"them, or {cure}"
+            f"them, or {say}"
         )
     return remarks
 

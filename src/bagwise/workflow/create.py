@@ -34,7 +34,7 @@ from bagwise.workflow.material import (
     write_told,
 )
 from bagwise.workflow.remarks import label_remarks
-from bagwise.workflow.selections import MIN_CONFIDENCE
+from bagwise.workflow.selections import MIN_CONFIDENCE, Selections
 from bagwise.workflow.sites import check_sites, read_sites
 from bagwise.workflow.store import file_fingerprint, fingerprint
 from bagwise.workflow.told import Told, put_together, training_set
@@ -241,21 +241,23 @@ def create_run(
     trained = load_trained(model)
     recipe = None if trained is None else getattr(trained, RECIPE)
     labels = None if labels is None else Path(labels)
+    fresh = None
+    table = read_label_table(
+        labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
+    )
+    has_known = use_known or bool(known) or isinstance(table, Selections)
     if trained is None and str(model) == AUTO:
         refuse_settings(learner or {}, select)
     elif trained is None:
-        fresh = make_learner(str(model), learner or {}, noise_share, has_known=use_known or bool(known), seed=seed)
+        fresh = make_learner(str(model), learner or {}, noise_share, has_known=has_known, seed=seed)
         if select is not None:
             search_by_rank_loss(fresh, select, grid)  # refuses a setting that is not there
     elif learner or select:
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train one anew.")
-    _check_precision(precision, trained if trained is not None else fresh, str(model))
+    _check_precision(precision, fresh if trained is None else trained, str(model))
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
-    table = read_label_table(
-        labels, columns, separator=separator, fold_case=fold_case, sheet=sheet, min_confidence=min_confidence
-    )
     told = [path for path in (labels, known, sites) if path is not None and not _holds(Path(path), source)]
     exclude = [Path(path) for path in (out, *told)]
     found = find_source(
@@ -355,12 +357,12 @@ def _with_known_marks(material: Material, source: Source, path: Path) -> Materia
 
 
 def _check_precision(precision: float | None, model: Any, name: str) -> None:
-    """Refuse a precision that is none, or that a model cannot promise."""
+    """Refuse a precision that is none, or that a model cannot promise; None is a model that is not chosen yet."""
     if precision is None:
         return
     if not 0.0 < precision < 1.0:
         raise InputError(f"--precision {precision:g} is no share; give a number between 0 and 1, such as 0.95.")
-    if not bag_tags(model).probabilities:
+    if model is not None and not bag_tags(model).probabilities:
         raise InputError(
             f"The model {name!r} gives no probabilities, so that it can promise no precision; leave --precision out, "
             f"or use one that does, such as {DEFAULT_MODEL}."
@@ -438,6 +440,7 @@ def _first_fit(job: Job, manifest: dict[str, Any], material: Material) -> Any:
             manifest["choice"] = job.choose(material, told)
             name = manifest["choice"]["model"]
         model = job.make_learner(name, material)
+        _check_precision(job.options.precision, model, name)
         if job.options.select is not None:
             manifest["selected"] = job.select(model, told)
         problems = fit_told(

@@ -310,10 +310,10 @@ class Run:
             about=self.manifest["about"],
             folder=self.folder,
             max_noise=options["max_noise"],
+            extra=(*(() if found.unlike is None else (UNLIKE,)), *(() if self.precision is None else (KEPT,))),
             unread=self.material.unread,
             names={label: (pair[0], pair[1]) for label, pair in options.get("names", {}).items()},
             served_from=Path(options["label_studio_root"]) if options.get("label_studio_root") else None,
-            extra=(*(() if found.unlike is None else (UNLIKE,)), *(() if self.precision is None else (KEPT,))),
         )
         annotations = in_field(plain, () if self._sites is None else self._sites["sites"])
         problems, learned = self.problems, not self.manifest["options"]["trained"] or self.version > 0
