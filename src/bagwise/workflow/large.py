@@ -55,9 +55,9 @@ def find_source(
         if cluster is None and (NEEDED * size <= bound or (memory is None and not is_parquet)):
             return None, ""
         why = f"{data}: a fit in memory takes about {_text(NEEDED * size)}, more than {_text(bound)}"
-        if cluster is not None:
-            why = str(data)
         why += ", so it is read by pieces" if is_parquet else ", so it is converted to parquet, and read by pieces"
+        if cluster is not None:
+            why = f"{data}: read by the workers of {cluster}"
         if not is_parquet:
             return BagSource.from_file(path, format=name, memory=bound, labels_from=labels_from, **options), why
     if labels_from is not None:
