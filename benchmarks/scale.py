@@ -28,14 +28,18 @@ from bagwise.io.data.formats import read_dataset
 from bagwise.io.data.parquet_write import write_pieces
 from bagwise.pipeline import final_step
 from bagwise.scale import BagSource, fit_source
+from bagwise.scale.cluster import OnCluster, open_cluster
 from bagwise.scale.engine import Here, Training
+from bagwise.scale.files import SHARE_OF_MEMORY
 from bagwise.scale.learner import SummedLikelihood
-from benchmarks.common import SECONDS, Record, fastest, show, with_ratio
+from bagwise.scale.source import SCORE_BYTES
+from benchmarks.common import FASTER, SECONDS, Record, fastest, show, with_ratio
 
 N_FEATURES, N_CLASSES = 40, 20
 LIMIT = 1_500_000_000  # bytes that the process may have
 MEMORY = "1GB"  # what is left for pieces beside Python and its libraries
 ITERATIONS = 4
+N_PIECES = 16  # on a cluster
 BLOCK = 20_000  # bags that are drawn at a time
 
 
@@ -72,13 +76,13 @@ def scaled(source: BagSource, iterations: int = 1) -> Any:
         return fit_source(make_model("ored", max_iter=iterations), source)
 
 
-def likelihood_of(source: BagSource) -> SummedLikelihood:
-    """That of the model `ored`, scaled, which climbs it."""
+def likelihood_of(source: BagSource, client: Any = None) -> SummedLikelihood:
+    """That of the model `ored`, scaled, which climbs it: here, or on the workers of a cluster."""
     model = scaled(source)
     final, training = final_step(model), Training.of(source)
     assert source.Y is not None
     told = LabelledBags.of(training.offsets, source.Y)
-    engine = Here(training, [model[0]])
+    engine = (Here(training) if client is None else OnCluster.of(training, client)).then(model[0])
     return SummedLikelihood(engine, training, told, background=False, options=final._objective_options())
 
 
@@ -114,6 +118,32 @@ def beside_memory(folder: Path, n_instances: int) -> list[Record]:
     ]
 
 
+def on_cluster(folder: Path, n_instances: int) -> list[Record]:
+    """One evaluation on one and on two workers of this machine, of one thread; and what it costs beside the work."""
+    path, tiny = write_made(folder, n_instances), write_made(folder, 3 * N_PIECES)
+    weights = np.random.default_rng(1).normal(scale=0.1, size=(N_CLASSES, N_FEATURES + 1))
+    record: Record = {"instances": n_instances}
+    for n_workers in (1, 2):
+        with open_cluster(f"local:{n_workers}") as client:
+            source = in_pieces(path)
+            there = likelihood_of(source, client)
+            evaluated = {"work": partial(there.value_and_gradient, weights)}
+            small = likelihood_of(in_pieces(tiny), client)
+            evaluated["nothing"] = partial(small.value_and_gradient, weights)
+            seconds = fastest(evaluated, repeats=5)
+            record |= {"pieces": source.n_pieces, f"{n_workers} worker(s) s": seconds["work"]}
+            record[f"{n_workers} worker(s), no work ms"] = 1e3 * seconds["nothing"]
+    ratio = record["1 worker(s) s"] / record["2 worker(s) s"]
+    return [with_ratio(record, f"two workers, {n_instances:,}", "one", ratio, unit=FASTER, asked="at least 1.6")]
+
+
+def in_pieces(path: Path) -> BagSource:
+    """About `N_PIECES` of them."""
+    n_rows = -(-BagSource.from_parquet(path).n_instances // N_PIECES) + 9
+    row_bytes = N_FEATURES * 4 + SCORE_BYTES * N_CLASSES
+    return BagSource.from_parquet(path, memory=SHARE_OF_MEMORY * n_rows * row_bytes).finer(N_FEATURES)
+
+
 def under_limit(folder: Path, sizes: tuple[int, ...]) -> list[Record]:
     """Fits of a few iterations by a process of its own that may not have more memory than `LIMIT`."""
     records: list[Record] = []
@@ -146,12 +176,11 @@ def limited_fit(path: str) -> dict[str, Any]:
     fitted = time.perf_counter()
     by_pieces = likelihood_of(source)
     weights = np.zeros((N_CLASSES, N_FEATURES + 1))
-    before = time.perf_counter()
-    by_pieces.value_and_gradient(weights)
+    seconds = fastest({"evaluation": partial(by_pieces.value_and_gradient, weights)}, repeats=2)
     return {
         "instances": source.n_instances, "pieces": source.n_pieces, "first pass s": opened - started,
         "fit s": fitted - opened, "iterations": final_step(model).n_iter_,
-        "evaluation s": time.perf_counter() - before,
+        "evaluation s": seconds["evaluation"],
         "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "limit MB": LIMIT / 2**20,
     }  # fmt: skip
 
@@ -162,7 +191,9 @@ def main(quick: bool) -> list[Record]:
         show(f"One evaluation, {N_FEATURES} float32 features, {N_CLASSES} classes", beside)
         limited = under_limit(Path(folder), (200_000, 2_000_000) if quick else (2_000_000, 20_000_000))
         show("Fits by a process that may not have more than 1.5 GB", limited)
-    return [*beside, *limited]
+        clustered = on_cluster(Path(folder), 200_000 if quick else 2_000_000)
+        show("One evaluation on workers of this machine", clustered)
+    return [*beside, *limited, *clustered]
 
 
 if __name__ == "__main__":

@@ -78,6 +78,9 @@ def test_known_instances_and_one_worker(client, source):
         def submit(self, *arguments, **options):
             return client.submit(*arguments, workers=[only], **options)
 
+        def map(self, *arguments, **options):
+            return client.map(*arguments, workers=[only], **options)
+
     alone = final_step(fit_source(model, source, OneWorker(), use_known=True)).coef_
     assert np.array_equal(both, alone)
 

@@ -14,10 +14,12 @@ from uuid import uuid4
 from bagwise._version import __version__
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, InputError
+from bagwise.scale.ahead import tree_sum
 from bagwise.scale.engine import Sums, Task, Training, ready_bags
 from bagwise.scale.pieces import Piece
 
 ANSWER_SECONDS = 10.0  # within which a scheduler answers, or is not there
+NEIGHBOURS = 16  # sums that one task adds, by pairs: a power of two, so that the tree is that of pairs alone
 LOCAL = re.compile(r"local(?::([0-9]+))?")
 
 
@@ -137,14 +139,16 @@ class ClusterItems:
         """One task a piece, and a tree of sums of neighbours, whose order does not depend on the workers."""
         client = self.client
         with cluster_errors():
-            sums = [_submit(client, "evaluate", task, item) for item in self.made]
+            keys = [f"bagwise-evaluate-{uuid4()}" for _ in self.made]
+            sums = client.map(task, self.made, key=keys, pure=False)  # one message, not one a piece
             while len(sums) > 1:
-                pairs = [
-                    _submit(client, "add", task.add, one, other)
-                    for one, other in zip(sums[::2], sums[1::2], strict=False)
-                ]
-                sums = pairs + ([sums[-1]] if len(sums) % 2 else [])
+                groups = [sums[i : i + NEIGHBOURS] for i in range(0, len(sums), NEIGHBOURS)]
+                sums = [_submit(client, "add", _add, task, group) for group in groups]
             return sums[0].result()
+
+
+def _add(task: Task, sums: Sequence[Sums]) -> Sums | None:
+    return tree_sum(sums, task.add)
 
 
 @contextmanager
