@@ -488,7 +488,18 @@ def readers(tmp_path_factory):
     return list(make_targets(tmp_path_factory.mktemp("targets")))
 
 
-READERS = [*FORMATS, "labels", "labels-parquet", "parquet-parts", "xml", "sites", "wav-notes", "any", "model"]
+READERS = [
+    *FORMATS,
+    "labels",
+    "labels-parquet",
+    "labels-xlsx",
+    "parquet-parts",
+    "xml",
+    "sites",
+    "wav-notes",
+    "any",
+    "model",
+]
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -75,7 +75,7 @@ def test_syllables_get_the_species_that_sang_them(scene, run):
     names = {path.relative_to(out).parts[0] for path in result.outputs}
     assert names == {
         "annotations.csv", "annotations.parquet", "birdnet.csv", "raven", "audacity", "label-studio.json",
-        "label-studio.xml", "labels-by-file.csv", "model.bagwise", "report.html", "manifest.json",
+        "label-studio.xml", "labels-by-file.csv", "model.bagwise", "report.html", "report-sounds", "manifest.json",
     }  # fmt: skip
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["status"] == "finished"
@@ -210,9 +210,7 @@ def test_names_that_are_no_text_are_skipped(scene, tmp_path):
     assert len(result.annotations.files) == 2
 
 
-@pytest.mark.parametrize(
-    ("module", "extra"), [("soundfile", "audio"), ("jinja2", "report"), ("matplotlib.image", "report")]
-)
+@pytest.mark.parametrize(("module", "extra"), [("soundfile", "audio"), ("jinja2", "report"), ("PIL.Image", "report")])
 def test_what_is_not_installed_is_named(scene, tmp_path, monkeypatch, module, extra):
     _, folder = scene
     sounds = tmp_path / "sounds"
