@@ -301,3 +301,17 @@ def test_fewer_bags_than_folds():
     assert small_stack(cv=5).fit(few.bags, few.Y).predict(NEW.bags).shape == NEW.Y.shape
     with pytest.raises(InputError, match="needs 2 bags or more"):
         small_stack().fit(DATA[:1].bags, DATA[:1].Y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_bags_have_one_label_its_probability_is_that_of_it_alone(seed):
+    """In proportion to p_c times 1 - p_k of the others, which is a softmax of the logits, and follows their order."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
+    X[:, 0] += y
+    model = BagStack([ORedLogisticRegression()], cv=3, n_estimators=10, random_state=seed).fit(X, y)
+    logits = model.decision_function(X)
+    p = 1.0 / (1.0 + np.exp(-logits))
+    alone = np.stack([p[:, c] * np.prod(np.delete(1.0 - p, c, axis=1), axis=1) for c in range(3)], axis=1)
+    assert np.allclose(model.predict_proba(X), alone / alone.sum(axis=1, keepdims=True), atol=1e-9)
+    assert np.array_equal(model.predict_proba(X).argmax(axis=1), logits.argmax(axis=1))

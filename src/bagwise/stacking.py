@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.tree import ExtraTreeRegressor
@@ -228,9 +228,13 @@ class BagStack(BagClassifierMixin, BagEstimator):
         return np.clip(pooled, -LARGEST_SCORE, LARGEST_SCORE)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, c) probability that each label is among the bag's; after a fit on (n,) values, rows sum to one."""
-        proba = expit(self._bag_scores(self._start_predict(X)))
-        return proba / proba.sum(axis=1, keepdims=True) if self.single_label_ else proba
+        """(n, c) probability that each label is among the bag's.
+
+        After a fit on (n,) values, where each bag has exactly one label, the probability of that label: given that
+        there is just one, in proportion to the odds, p_c times 1 - p_k of all the others.
+        """
+        scores = self._bag_scores(self._start_predict(X))
+        return softmax(scores, axis=1) if self.single_label_ else expit(scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
