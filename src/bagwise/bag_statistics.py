@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from sklearn.base import TransformerMixin
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Choice, ListOf
 from bagwise.memory import check_allocation
 
 DENSE: dict[str, Callable[[Bags], np.ndarray]] = {
@@ -46,6 +47,8 @@ class BagStatistics(TransformerMixin, BagEstimator):
     [[1.0, 2.0, 0.0, 1.0], [4.0, 4.0, 4.0, 0.0]]
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {"statistics_": ListOf(Choice(*STATISTICS))}
+
     def __init__(self, statistics: Any = STATISTICS):
         self.statistics = statistics
 
@@ -73,6 +76,10 @@ class BagStatistics(TransformerMixin, BagEstimator):
             "choose fewer statistics, or reduce the features first",
         )
         return np.hstack([DENSE[name](bags) for name in self.statistics_])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.statistics_) * self.n_features_in_
 
 
 def _mean(bags: Bags) -> np.ndarray:

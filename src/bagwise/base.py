@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bagwise.bags import Bags, as_bags, known_labels
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings, check_known_listed, set_known, share_among_labels
+from bagwise.fitted import COUNT_OF_JOBS, INPUTS, Attribute, Flag, Labels
 from bagwise.label_forms import decode_labels, encode_labels, learn_labels, sort_classes
 from bagwise.tags import TagsWithBags
 
@@ -150,6 +151,12 @@ class BagEstimator(BaseEstimator):
     _former_names: ClassVar[dict[str, str]] = {}
     """Attributes that had another name in earlier versions."""
 
+    _fitted: ClassVar[dict[str, Attribute]] = {**INPUTS, "n_jobs": COUNT_OF_JOBS}
+    """Attributes of a fitted estimator, and parameters that prediction reads; see `bagwise.fitted`."""
+
+    def _check_fitted(self) -> None:
+        """Raise an `InputError` where attributes that are right by themselves do not fit together."""
+
     def _keep_parameters(self) -> None:
         for name in self._kept_parameters:
             setattr(self, f"{name}_", getattr(self, name))
@@ -182,6 +189,8 @@ class BagEstimator(BaseEstimator):
 
 class BagClassifierMixin(ClassifierMixin):
     """Bag scores and label sets; a subclass gives `_bag_scores(bags)` and may give `_bag_label_sets(bags)`."""
+
+    _fitted: ClassVar[dict[str, Attribute]] = {"classes_": Labels(), "single_label_": Flag()}
 
     classes_: np.ndarray
     single_label_: bool

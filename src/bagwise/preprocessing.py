@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, is_flat, validate_bags
 from bagwise.exceptions import InputError
+from bagwise.fitted import INPUTS, Attribute, Either, Maybe, Number, Numbers, Part, Size, n_outputs
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_count, check_positive, check_that, is_positive
 
@@ -51,6 +52,8 @@ class PerInstance(TransformerMixin, BagEstimator):
     [-1.22, 0.0, 1.22]
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {"transformer_": Part("transform")}
+
     def __init__(self, transformer: Any):
         self.transformer = transformer
 
@@ -72,6 +75,10 @@ class PerInstance(TransformerMixin, BagEstimator):
                 "PerInstance needs a transformer that gives one row for each row."
             )
         return instances if is_flat(X) else Bags(instances, bags.offsets)
+
+    @property
+    def _n_features_out(self) -> int:
+        return n_outputs(self.transformer_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names that the transformer gives its outputs."""
@@ -106,6 +113,11 @@ class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> round(float((X**2).sum()), 6)
     1.0
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, "minimum_": Numbers("features"), "range_": Numbers("features", positive=True),
+        "mean_": Numbers("features"), "norm_": Number(positive=True),
+    }  # fmt: skip
 
     def fit(self, X: Any, y: Any = None) -> CLPLScaler:
         """Learn ranges, means and norm; `y` is ignored."""
@@ -161,6 +173,11 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         What `gamma` came to.
     frequencies_ : (d, D) array
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, "gamma_": Number(positive=True), "frequencies_": Numbers("features", "pairs"),
+        "_n_features_out": Size("2*pairs"),
+    }  # fmt: skip
 
     def __init__(self, gamma: float | str = 1.0, n_components: int = 50, random_state: Any = None):
         self.gamma = gamma
@@ -229,6 +246,11 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     delta_ : float
     whitening_ : (S, S) array, with whiten=True
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, "delta_": Number(positive=True), "dictionary_": Numbers("words", "features", sparse=True),
+        "whitening_": Maybe(Numbers("words", "words")), "_n_features_out": Size("words"),
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -333,6 +355,14 @@ class SparseReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     >>> reducer.fit_transform(X).shape, reducer.fit_transform(sp.csr_matrix(X)).shape
     ((5, 5), (5, 2))
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, "components_": Either(None, Numbers("outputs", "features")), "_n_features_out": Size("outputs"),
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        if self.components_ is None and self._n_features_out != self.n_features_in_:
+            raise InputError("SparseReducer gives all features, but not as many as it takes; fit it again")
 
     def __init__(self, n_components: int = 100, random_state: Any = None):
         self.n_components = n_components

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,11 @@ from bagwise.bag_statistics import BagStatistics
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.fitted import Attribute, Either, ListOf, Number, Numbers, Part, n_outputs
+from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.parameters import check_count, check_that, is_count
+from bagwise.pipeline import final_step
 
 SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1 before logarithms are taken of them
 LARGEST_SCORE = 30.0
@@ -101,6 +104,27 @@ class BagStack(BagClassifierMixin, BagEstimator):
     >>> model.predict_proba(data.bags).shape == data.Y.shape
     True
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "members_": ListOf(Part("predict_instances_proba"), "members"),
+        "statistics_": Either(None, Part("transform")), "own_scale_": Number(),
+        "logistic_coef_": Numbers("classes", "5*members"), "logistic_intercept_": Numbers("classes"),
+        "forest_": FOREST, "prior_": Numbers("classes", low=0, high=1), "log_likelihood_": Number(),
+        "pool_coef_": Numbers(2), "pool_intercept_": Number(),
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        n_classes, forest = len(self.classes_), Forest(*self.forest_)
+        for member in self.members_:
+            if not isinstance(final_step(member), BagEstimator) or len(final_step(member).classes_) != n_classes:
+                raise InputError("BagStack.members_ know other classes than the stack; fit it again")
+        if self.statistics_ is not None and not isinstance(self.statistics_, BagStatistics):
+            raise InputError("BagStack.statistics_ is no BagStatistics; fit it again")
+        statistics = 0 if self.statistics_ is None else n_outputs(self.statistics_)
+        forest.check(5 * len(self.members_) * n_classes + 1 + statistics)
+        if forest.values.shape[1] != n_classes:
+            raise InputError(f"BagStack.forest_ has leaves of {forest.values.shape[1]} classes; fit it again")
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -10,6 +11,7 @@ from scipy.optimize import brentq
 from bagwise.bags import Bags
 from bagwise.exceptions import BackgroundShareWarning, warn_caller
 from bagwise.findings import Findings
+from bagwise.fitted import Attribute, Choice, Maybe, Number
 from bagwise.kernels.union import UnionProblem
 
 FARTHEST_SHIFT = 30.0
@@ -21,6 +23,10 @@ class BackgroundMixin:
 
     A subclass keeps ``background_shift_`` once it is fitted with one, and only then.
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "background_label_": Choice(-1, None), "background_shift_": Maybe(Number()),
+    }  # fmt: skip
 
     classes_: np.ndarray
     background_shift_: float

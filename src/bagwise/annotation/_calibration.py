@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -39,7 +39,8 @@ from bagwise.annotation._calibration_fit import (
     untold_shares,
 )
 from bagwise.bags import Bags
-from bagwise.exceptions import CalibrationWarning, warn_caller
+from bagwise.exceptions import CalibrationWarning, InputError, warn_caller
+from bagwise.fitted import Attribute, Maybe, Number, Numbers, Plain
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import UnionProblem
 from bagwise.metrics import reliability_table
@@ -49,11 +50,15 @@ BAG = "bag"
 N_FOLDS = 5
 ENOUGH_HELD_OUT = 1_000  # bags that a few numbers can be found from; with more bags fewer folds are fitted
 FEWEST_BAGS = 10
-FITTED = (
-    "temperature_", "doubt_", "class_scale_", "background_scale_", "told_class_scale_", "told_background_scale_",
-    "seen_temperature_", "seen_class_scale_", "seen_background_scale_", "seen_bags_", "bag_slope_", "bag_offset_",
-    "bag_reliability_",
-)  # fmt: skip
+FITTED: dict[str, Attribute] = {
+    "temperature_": Number(positive=True), "seen_temperature_": Number(positive=True), "doubt_": Number(0, 1),
+    "class_scale_": Numbers("classes", positive=True), "background_scale_": Number(positive=True),
+    "told_class_scale_": Numbers("classes", positive=True), "told_background_scale_": Number(positive=True),
+    "seen_class_scale_": Numbers("classes", positive=True), "seen_background_scale_": Number(positive=True),
+    "seen_bags_": Numbers("seen", whole=True), "bag_slope_": Number(), "bag_offset_": Number(),
+    "bag_reliability_": Plain(),
+}  # fmt: skip
+"""All of them are there in a calibrated model, those of the background where it has one."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class CalibratedMixin:
     `_inference_options`, `_has_background` and `background_share`.
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {name: Maybe(attribute) for name, attribute in FITTED.items()}
+
     calibrate: str | None
     classes_: np.ndarray
     single_label_: bool
@@ -102,6 +109,13 @@ class CalibratedMixin:
 
     def _check_calibrate(self) -> None:
         check_that(self, "calibrate", lambda value: value is None or value == BAG, f"None or {BAG!r}")
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()  # type: ignore[misc]
+        missing = [name for name in FITTED if name not in vars(self)]
+        unneeded = [] if self._has_background else [name for name in FITTED if "background" in name]
+        if len(missing) < len(FITTED) and (lacks := [name for name in missing if name not in unneeded]):
+            raise InputError(f"{type(self).__name__} is calibrated but lacks its attribute {lacks[0]!r}; fit it again")
 
     def _forget_calibration(self) -> None:
         for name in FITTED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, logit
@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit, logit
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.bags import Bags, known_labels
 from bagwise.exceptions import InputError, warn_caller
+from bagwise.fitted import Attribute, Either, Number, Numbers
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, as_rates, warn_approximation
 from bagwise.label_forms import encode_labels
@@ -19,6 +20,7 @@ from bagwise.solvers import minimize_lbfgs
 LEARN = "learn"
 START = {"missed": 0.1, "spurious": 0.02}
 PRIOR_WRONG, PRIOR_RIGHT = 1.0, 9.0  # counts that a learned rate starts with, a Beta(2, 10): one wrong in ten
+RATE = Either(Number(0, 1 - 1e-12), Numbers("classes", low=0, high=1 - 1e-12))
 SMALLEST = 1e-9  # learned rates stay this far from 0 and 1, whatever the solver tries
 BOUND = 0.9  # a learned rate above this has run away
 MEANING = {
@@ -124,6 +126,8 @@ class WrongLabelsMixin:
     It may give `_union_problem` and `_inference_options`, and says in `_has_background` whether a column of background
     comes behind the classes'.
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {"missed_": RATE, "spurious_": RATE}
 
     classes_: np.ndarray
     missed_: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
 from bagwise.exceptions import InfeasibleBagWarning, warn_caller
+from bagwise.fitted import ITERATED, Attribute, Numbers
 from bagwise.parameters import check_count, check_positive
 from bagwise.solvers import minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
@@ -134,6 +135,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.n_iter_ = max(result.n_iter, 1)
         self.converged_ = result.converged
         return self
+
+    _fitted: ClassVar[dict[str, Attribute]] = {"coef_": Numbers("classes", "features"), **ITERATED}
 
     def _check_parameters(self) -> None:
         check_positive(self, "C", "tol")

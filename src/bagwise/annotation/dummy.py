@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+from bagwise.fitted import Attribute, Numbers
 
 
 class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -21,6 +22,8 @@ class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstim
     ----------
     share_ : (c,) array
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {"share_": Numbers("classes", low=0, high=1)}
 
     def fit(self, X: Any, Y: Any) -> MostFrequentAnnotator:
         """Count."""

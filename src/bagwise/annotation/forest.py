@@ -35,6 +35,8 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import Findings, set_known, share_among_labels
+from bagwise.fitted import ITERATED, Attribute, Number
+from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.kernels.union import (
     MAX_EXACT_LABELS,
@@ -140,6 +142,16 @@ class ORedForest(
     log_likelihood_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
     _kept_parameters = ("smoothing",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        forest = Forest(*self.forest_)
+        forest.check(self.n_features_in_)
+        if forest.values.shape[1] != len(self.classes_) + self._has_background:
+            raise InputError(f"ORedForest.forest_ has leaves of {forest.values.shape[1]} classes; fit it again")
 
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from bagwise.base import (
     union_of_best,
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.fitted import ITERATED, Attribute, Numbers
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.solvers.result import Callback
@@ -104,6 +105,10 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     elbo_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"elbo_history_": "objective_history_"}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "sticks_": Numbers("sticks", "features+1", empty=True),  # one component has no stick
+        "label_counts_": Numbers("sticks+1", "classes", low=0), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, former_name
 from bagwise.exceptions import InputError
+from bagwise.fitted import ITERATED, Attribute, Either, Number, Numbers
 from bagwise.kernels.mimlfast import run_epoch
 from bagwise.memory import check_allocation
 from bagwise.metrics import ranking_loss
@@ -110,6 +111,11 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     validation_loss_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"validation_loss_history_": "objective_history_"}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "scale_": Number(positive=True), "concepts_": Numbers("classes+1", "concepts", "components"),
+        "shared_": Either(Numbers("components", "features"), Numbers("components", "features+1")),
+        "best_epoch_": Number(0, whole=True), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,

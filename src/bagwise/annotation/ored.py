@@ -42,6 +42,7 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InputError, warn_caller
 from bagwise.findings import Findings
+from bagwise.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
 from bagwise.kernels.union import (
     METHODS,
     Rates,
@@ -179,6 +180,18 @@ class ORedLogisticRegression(
 
     log_likelihood_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,
+        "background_coef_": Maybe(Numbers("features")), "background_intercept_": Maybe(Number()),
+        "background_shift_": Maybe(Number()), "background_label_": Choice(-1, None),
+        "inference": Choice(*METHODS), "max_exact_labels": Number(1, 30, whole=True),
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        has = {name for name in ("background_coef_", "background_intercept_") if hasattr(self, name)}
+        if len(has) == 1 or (self.background and not has):
+            raise InputError("ORedLogisticRegression has a background but no weights for it; fit it again")
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,6 +14,7 @@ from bagwise.aggregation import AGGREGATIONS
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.fitted import ITERATED, Attribute, Choice, Numbers
 from bagwise.losses import LOSSES
 from bagwise.parameters import check_choice, check_count, check_positive
 from bagwise.solvers.cccp import cccp
@@ -109,6 +110,9 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     """
 
     _kept_parameters = ("aggregation",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("classes", "features"), "aggregation_": Choice(*AGGREGATIONS), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,

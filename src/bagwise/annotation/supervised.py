@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from bagwise.bags import Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Part
 
 
 class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -28,6 +29,17 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     estimator_ : the fitted copy
     classes_ : (c,) array
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {"estimator_": Part("predict")}
+
+    def _check_fitted(self) -> None:
+        """The classifier's classes are numbers of ours; with two it may give one score."""
+        super()._check_fitted()
+        inner = getattr(self.estimator_, "classes_", None)
+        if inner is None or not any(hasattr(self.estimator_, name) for name in ("predict_proba", "decision_function")):
+            raise InputError("SupervisedAnnotator.estimator_ is no classifier; fit it again")
+        if inner.dtype.kind != "i" or len(inner) < 2 or inner.min() < 0 or inner.max() >= len(self.classes_):
+            raise InputError("SupervisedAnnotator.estimator_ knows classes that are none of its own; fit it again")
 
     def __init__(self, estimator: Any = None):
         self.estimator = estimator

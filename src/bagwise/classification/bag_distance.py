@@ -17,6 +17,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.classification._shared import t_criterion
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, BagsOf, Choice, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, thread_limit
@@ -29,6 +30,10 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
     """
 
     _kept_parameters: ClassVar[tuple[str, ...]] = ("distance",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "distance_": Choice(*KINDS), "medoid_indices_": Numbers("medoids", whole=True, low=0),
+        "medoids_": BagsOf("medoids"),
+    }  # fmt: skip
 
     n_medoids: float | int
     distance: str

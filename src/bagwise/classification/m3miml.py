@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,6 +20,7 @@ from bagwise.classification._shared import (
     t_criterion,
 )
 from bagwise.exceptions import InputError
+from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers, Part, n_outputs
 from bagwise.parameters import check_choice, check_count, check_positive
 
 TOLERANCES = {"smo": 1e-5, "frank-wolfe": 1e-3, "liblinear": 1e-2}
@@ -109,6 +110,22 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """
 
     _kept_parameters = ("gamma",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "intercept_": Numbers("classes"), "dual_objective_": Numbers("classes", finite=False),
+        "primal_objective_": Numbers("classes", finite=False), "gamma_": Number(positive=True),
+        "coef_": Maybe(Numbers("classes", "features")),
+        "support_instances_": Maybe(Numbers("support", "features", sparse=True)),
+        "dual_coef_": Maybe(Numbers("support", "classes")),
+        "feature_map_": Maybe(Part("transform")), "component_coef_": Maybe(Numbers("classes", "mapped")), **ITERATED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        ways = (("coef_",), ("support_instances_", "dual_coef_"), ("feature_map_", "component_coef_"))
+        if sum(all(hasattr(self, name) for name in way) for way in ways) != 1:
+            raise InputError("M3MIML needs one kind of weights, and only one; fit it again")
+        if hasattr(self, "feature_map_") and n_outputs(self.feature_map_) != self.component_coef_.shape[1]:
+            raise InputError("M3MIML.component_coef_ does not fit the features of its feature_map_; fit it again")
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,6 +18,7 @@ from bagwise.classification._shared import (
     row_blocks,
     t_criterion,
 )
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.kernels.smo import descend_pairs
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, check_positive
@@ -100,6 +101,12 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
     """
 
     _kept_parameters = ("gamma",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "constant_": Numbers("classes", finite=False), "votes_": Numbers("rounds"),
+        "intercepts_": Numbers("rounds", "classes"), "dual_coef_": Numbers("rounds", "support", "classes"),
+        "support_instances_": Numbers("support", "features", sparse=True), "gamma_": Number(positive=True),
+        **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,

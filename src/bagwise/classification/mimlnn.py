@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from bagwise.classification._shared import check_learnable, constant_scores
 from bagwise.classification.bag_distance import BagDistanceClassifier
+from bagwise.fitted import Attribute, Number, Numbers
 from bagwise.parameters import check_positive
 
 
@@ -65,6 +66,11 @@ class MIMLNN(BagDistanceClassifier):
     >>> MIMLNN(random_state=0).fit(data.bags, data.Y).predict(data.bags).shape == data.Y.shape
     True
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "code_coef_": Numbers("medoids", "classes"), "intercept_": Numbers("classes"),
+        "n_iter_": Number(0, whole=True),
+    }  # fmt: skip
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 
 from bagwise.classification._shared import check_learnable, constant_scores, row_blocks
 from bagwise.classification.bag_distance import BagDistanceClassifier
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.parameters import check_positive
 
 
@@ -65,6 +66,10 @@ class MIMLSVM(BagDistanceClassifier):
     """
 
     _kept_parameters = ("gamma", "distance")
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "gamma_": Number(positive=True), "support_codes_": Numbers("support", "medoids"),
+        "dual_coef_": Numbers("support", "classes"), "intercept_": Numbers("classes"), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import kmedoids
 import numpy as np
@@ -18,6 +18,7 @@ from bagwise.clustering._shared import (
     check_n_clusters,
     rank_by_size,
 )
+from bagwise.fitted import ITERATED, Attribute, BagsOf, Choice, Number, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, thread_limit
@@ -74,6 +75,11 @@ class BAMIC(ClusterMixin, BagEstimator):
     """
 
     _kept_parameters = ("distance",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "distance_": Choice(*KINDS), "medoid_indices_": Numbers("medoids", whole=True, low=0),
+        "medoids_": BagsOf("medoids"), "objective_": Number(), "labels_": Numbers("bags", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,

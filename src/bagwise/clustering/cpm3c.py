@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,7 @@ from bagwise.clustering._shared import (
     rank_by_size,
 )
 from bagwise.clustering._spaces import unit_direction
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
@@ -86,6 +87,12 @@ class CPM3C(ClusterMixin, BagEstimator):
     >>> bool(labels[0] == labels[1] != labels[2])
     True
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("clusters", "features"), "objective_": Number(),
+        "labels_": Numbers("bags", whole=True, low=0), "instance_labels_": Numbers("instances", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -19,6 +19,7 @@ from bagwise.clustering._procedure import Run, decide, instance_margins, run_sta
 from bagwise.clustering._shared import check_clusterable, check_enough_bags, check_n_clusters, rank_by_size
 from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace
 from bagwise.exceptions import InputError
+from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers
 from bagwise.parameters import check_choice, check_count, check_not_negative, check_positive
 
 KERNELS = ("linear", "rbf")
@@ -120,6 +121,19 @@ class M3IC(ClusterMixin, BagEstimator):
     """
 
     _kept_parameters = ("gamma",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "labels_": Numbers("bags", whole=True, low=0), "witnesses_": Numbers("bags", whole=True, low=0),
+        "margins_": Numbers("bags"), "objective_": Number(), "n_cuts_": Numbers("problems", whole=True, empty=True),
+        "gamma_": Number(positive=True), "coef_": Maybe(Numbers("clusters", "features")),
+        "support_instances_": Maybe(Numbers("support", "features", sparse=True)),
+        "dual_coef_": Maybe(Numbers("support", "clusters")), **ITERATED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        kernel = [hasattr(self, name) for name in ("support_instances_", "dual_coef_")]
+        if hasattr(self, "coef_") == all(kernel) or any(kernel) != all(kernel):
+            raise InputError("M3IC needs one kind of weights, and only one; fit it again")
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -19,6 +19,7 @@ from bagwise.clustering._shared import (
     majority_votes,
     rank_by_size,
 )
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.parameters import check_count
 
 
@@ -58,6 +59,12 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     >>> MajorityKMeans(2, random_state=0).fit_predict(bags).tolist()
     [0, 0, 1]
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "cluster_centers_": Numbers("clusters", "features"), "objective_": Number(),
+        "labels_": Numbers("bags", whole=True, low=0), "instance_labels_": Numbers("instances", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
 
     def __init__(self, n_clusters: int = 2, *, n_init: int = 10, random_state: Any = None):
         self.n_clusters = n_clusters

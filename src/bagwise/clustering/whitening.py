@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, is_flat, validate_bags
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Numbers
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_positive, is_count
 
@@ -53,6 +54,11 @@ class WithinBagWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEs
     >>> white.ratios_.round(1).tolist()
     [43.3, 0.2]
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "mean_": Numbers("features"), "components_": Numbers("outputs", "features"),
+        "ratios_": Numbers("outputs", low=0),
+    }  # fmt: skip
 
     def __init__(self, n_components: int | None = None, *, shrinkage: float = 0.01):
         self.n_components = n_components

@@ -9,6 +9,13 @@ import numpy as np
 from numba import njit
 
 from bagwise.exceptions import InputError
+from bagwise.fitted import Numbers, TupleOf
+
+FITTED = TupleOf(
+    Numbers("trees", whole=True), Numbers("nodes", whole=True), Numbers("nodes"), Numbers("nodes", whole=True),
+    Numbers("nodes", whole=True), Numbers("leaves", "outputs"),
+)  # fmt: skip
+"""The arrays of a `Forest` as an attribute of an estimator; `Forest.check` looks at their indices."""
 
 
 class Forest(NamedTuple):

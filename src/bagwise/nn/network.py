@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,7 @@ from bagwise.bags import Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings
+from bagwise.fitted import ITERATED, Attribute, ListOf, Number, Numbers, TupleOf
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.solvers.result import Callback
@@ -96,6 +97,19 @@ class ORedNetwork(
     >>> model.annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
     True
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "layers_": ListOf(TupleOf(Numbers("members", "_in", "_out"), Numbers("members", 1, "_out"))),
+        "epochs_": Numbers("members", whole=True, low=0), "max_exact_labels": Number(1, 30, whole=True), **ITERATED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        widths = [self.n_features_in_, *(bias.shape[2] for _, bias in self.layers_)]
+        if [weight.shape[1] for weight, _ in self.layers_] != widths[:-1]:
+            raise InputError("ORedNetwork.layers_ do not fit together; fit it again")
+        if widths[-1] != len(self.classes_) + self._has_background:
+            raise InputError(f"ORedNetwork.layers_ end in {widths[-1]} scores; fit it again")
 
     calibrate = None  # no parameter of it: a member that did not see a bag is surer than all of them are together
 
