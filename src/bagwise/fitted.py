@@ -412,6 +412,8 @@ def check_steps(name: str, steps: Any) -> None:
             raise InputError(f"{name}.steps holds {_shown(step)}, and a name with an estimator was expected")
         if not is_no_step(step[1]) and (not hasattr(step[1], "get_params") or isinstance(step[1], type)):
             raise InputError(f"{name}.steps holds {_shown(step[1])} as the step {step[0]!r}")
+    if is_no_step(steps[-1][1]):
+        raise InputError(f"{name}.steps ends in {steps[-1][1]!r}, and an estimator was expected")
     names = [step[0] for step in steps]
     if len(set(names)) < len(names) or any("__" in each for each in names):
         raise InputError(f"{name}.steps has the names {names!r}, which must differ and hold no double underscore")

@@ -42,7 +42,7 @@ def load_model(path: str | Path, *, annotates: bool = False) -> tuple[Any, dict[
     if problem is None and names is not None and len(names) != n_inputs(model):
         problem = f"names {len(names)} features, and its estimator takes {n_inputs(model)}"
     if problem is not None:
-        raise InputError(f"The model of {path} {problem}; train one with bagwise fit or bagwise annotate.")
+        raise InputError(f"The model of {path} {problem}; train another with bagwise fit or bagwise annotate.")
     return model, about
 
 
@@ -69,7 +69,8 @@ def _takes_bags(model: Any) -> bool:
 def _unfit_to_annotate(model: Any) -> str | None:
     if bag_tags(model).annotates and hasattr(model, "find"):
         return None
-    return f"is a {type(final_step(model)).__name__}, which labels bags, not instances"
+    cure = "bagwise predict gives the label sets of bags"
+    return f"is a {type(final_step(model)).__name__}, which does not annotate instances ({cure})"
 
 
 def load_trained(model: str | Path) -> Any:
