@@ -1,8 +1,8 @@
 """`make fuzz`: damaged, mutated and made-up files for every reader.
 
 A reader must give a data set or one of our own errors, in one line that names the file; no crash, no hang over ten
-seconds, no memory beyond 1 GB. A model that loads is also used (`benchmarks.fuzz_models`). Each reader runs in a process
-of its own, so that a crash is seen and reported with the input that brought it about (kept in ``fuzz-output/``).
+seconds, no memory beyond 1 GB. A model that loads is also used (`benchmarks.fuzz_models`). Each reader runs in a
+process of its own, so that a crash is seen and reported with the input that brought it about (in ``fuzz-output/``).
 """
 
 from __future__ import annotations
