@@ -176,7 +176,7 @@ def guess_separator(text: str) -> str:
 
 def _widths(sample: str, separator: str) -> list[int]:
     """Number of cells of every row that is not blank, up to one that cannot be parsed."""
-    rows = csv.reader(io.StringIO(sample, newline=""), delimiter=separator)
+    rows = csv.reader((line.group() for line in _LINE.finditer(sample)), delimiter=separator)
     widths: list[int] = []
     with suppress(csv.Error):
         widths.extend(len(row) for row in rows if any(cell.strip() for cell in row))
