@@ -26,6 +26,7 @@ ARRAY_NAME = re.compile(r"arrays/(0|[1-9][0-9]{0,8})\.npy")
 ARRAY_KINDS = "biufcmMSU"  # numbers, truth values, times and text; never objects or records
 MANY_VALUES, FEWEST_BYTES = 50_000, 8
 """Above so many values a document has this many bytes for each: a list in it takes 64 in memory, however short."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, and what an administrator allows
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date, so that the same model gives the same bytes
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -78,7 +79,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
             handle.close()
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             text = f"The disk is full: {target} was not written, and what was there before is untouched"
             raise OSError(error.errno, text) from error
         raise
