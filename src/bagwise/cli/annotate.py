@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, going_on, progress
+from bagwise.cli._common import ComputingCommand, any_path, going_on, progress
 from bagwise.cli._data import check_label_options, label_options, reader_options
 from bagwise.cli._settings import grid_values, medium_set_option, parse_pairs, select_options, set_option
 
@@ -17,7 +17,7 @@ EXIT_SOME_FAILED = 3
 N_OF_A_KIND = 10  # problems that are printed
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("source", type=any_path())
 @click.option("--out", type=any_path(), required=True, help="Folder for the results.")
 @click.option(
