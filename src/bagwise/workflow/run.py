@@ -160,7 +160,8 @@ class Run:
             manifest = open_manifest(path)  # as it is now that nobody else writes
             medium = check_medium(manifest["identity"]["medium"])
             settings = medium.make_settings(manifest["identity"]["settings"])
-            run = cls(path, manifest, reopen_material(path, medium, settings, read_told(path)), lock)
+            embedded = manifest["identity"].get("embedded")
+            run = cls(path, manifest, reopen_material(path, medium, settings, read_told(path), embedded), lock)
             if media is not None:
                 run.manifest["media"] = str(Path(media).resolve())
             if manifest["status"] == WRITING and not lent:
@@ -474,7 +475,9 @@ class Run:
     def _source(self, name: str) -> Source:
         identity = self.manifest["identity"]
         settings = self.medium.make_settings(identity["settings"])
-        return Source(self.media, self.medium, settings, [name], identity.get("options", {}))
+        return Source(
+            self.media, self.medium, settings, [name], identity.get("options", {}), embedded=identity.get("embedded")
+        )
 
     # -- fitting again ------------------------------------------------------------------------------------------------
 
