@@ -328,6 +328,7 @@ class Run:
             label_sets=dict(zip(map(str, told.dataset.bag_names), told.dataset.label_sets, strict=True)),
             remarks=label_remarks(told, self.medium) if learned else [],
             choice=self.manifest.get("choice", {}),
+            dataset=self.material.dataset,
         )
 
     def _trust(self, model: Any) -> Trust:

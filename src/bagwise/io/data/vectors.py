@@ -17,9 +17,9 @@ from bagwise.memory import check_allocation
 
 NEEDED_BY = "Reading vectors from parquet"
 # What the columns are called by those who write them, in lower case.
-FILE = ("file", "filename", "file_name", "filepath", "file_path", "path", "recording", "source", "begin path")
-START = ("start", "start_time", "start_s", "start (s)", "begin time (s)", "offset_s", "offset")
-END = ("end", "end_time", "end_s", "end (s)", "end time (s)")
+FILE = ("file", "files", "filename", "file_name", "filepath", "file_path", "path", "recording", "source", "begin path")
+START = ("start", "starts", "start_time", "start_s", "start (s)", "begin time (s)", "offset_s", "offset")
+END = ("end", "ends", "end_time", "end_s", "end (s)", "end time (s)")
 VECTOR = ("vector", "vectors", "embedding", "embeddings", "features")
 EXAMPLE = "expected columns file, start, end (in seconds) and vector"
 
