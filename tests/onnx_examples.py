@@ -196,3 +196,25 @@ HOSTILE = {
     "other": (no_onnx, "damaged, cut off or no ONNX file"),
     "empty": (empty, "the file is empty"),
 }
+
+
+def without_end(path):
+    """Counts to 2^60 before it gives a vector."""
+    from onnx import TensorProto, helper
+
+    body = helper.make_graph(
+        _nodes(("Identity", ["go"], ["goes on"], {}), ("Add", ["now", "now"], ["then"], {})),
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("now", TensorProto.FLOAT, ["n", 8]),
+        ],
+        [
+            helper.make_tensor_value_info("goes on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("then", TensorProto.FLOAT, ["n", 8]),
+        ],
+    )
+    nodes = _nodes(("Loop", ["most", "", "sound"], ["embedding"], {"body": body}))
+    _plain(nodes, path, {"most": np.array(2**60)})
+    return path

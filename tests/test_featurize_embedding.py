@@ -76,6 +76,7 @@ def test_other_rates_short_recordings_and_loudness(tmp_path):
     samples, _ = soundfile.read(file, dtype="float64")
     heard = signal.resample_poly(samples, 160, 441)
     window = np.zeros((1, 8000), dtype=np.float32)
+    heard -= heard.mean()
     window[0, : len(heard)] = 0.25 * heard / np.abs(heard).max()
     vectors = embedding.describe(file, "short.wav", found).vectors
     np.testing.assert_allclose(vectors, by_hand(path, {"sound": window}), rtol=1e-4, atol=1e-5)
@@ -330,3 +331,12 @@ def test_a_network_that_gives_no_numbers_names_the_file(tmp_path):
 def test_media_without_networks():
     with pytest.raises(InputError, match="recordings, pictures and texts, and these files are series"):
         read_embedding("net.onnx", MEDIA["series"], {}, join=False)
+
+
+def test_a_network_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    from bagwise.featurize import embedding
+
+    monkeypatch.setattr(embedding, "TRIAL", 0.3)
+    path = nets.without_end(tmp_path / "net.onnx")
+    with pytest.raises(InputError, match="it was not done after 0.3 s"):
+        read_embedding(path, MEDIA["audio"], {"rate": 8}, join=False)

@@ -39,7 +39,7 @@ class SoundInput(NetworkInput):
     channels : int
         Each is given the same sound.
     normalise : {"none", "peak", "standard"}
-        Samples as they are (full scale is 1), the loudest of a window at `peak`, or mean 0 and deviation 1.
+        Samples as they are (full scale is 1), mean 0 and the loudest of a window at `peak`, or mean 0 and deviation 1.
     peak, gain : float
         Of "peak"; and what samples are multiplied with at last.
     """
@@ -129,6 +129,7 @@ class SoundInput(NetworkInput):
         begin = min(max(0, round((middle - self.window / 2) * info.rate)), info.n_samples - size)
         heard = resample(sound.read(begin, size), info.rate, self.rate)[: self.n_samples].astype(np.float64)
         if self.normalise == "peak":
+            heard = heard - heard.mean()
             loudest = np.abs(heard).max(initial=0.0)
             heard = heard * (self.peak / loudest) if loudest > 0 else heard
         elif self.normalise == "standard":
