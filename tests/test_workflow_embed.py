@@ -12,9 +12,12 @@ from PIL import Image
 import onnx_examples as nets
 from bagwise.cli import main
 from bagwise.exceptions import InputError
+from bagwise.featurize import AudioSettings, featurize_audio
 from bagwise.featurize.embedding import read_embedding
 from bagwise.featurize.media import MEDIA
 from bagwise.io import load
+from bagwise.review.review import Review
+from bagwise.review.snapshot import Choice
 from bagwise.workflow import Run
 
 pytest.importorskip("onnxruntime")
@@ -175,6 +178,12 @@ def test_windows_as_instances(sounds, tmp_path):
         assert len(sung) >= 2 * len(PAIRS)
         assert named_right(sung, truth) > 0.8
         assert run.manifest["identity"]["settings"]["length"] == 0.5
+        review = Review(run)  # windows can be looked at, heard and answered one by one
+        first = review.instances(Choice(), limit=1)["instances"][0]
+        assert review.show(first["bag"], first["instance"])
+        review.correct([{"bag": first["bag"], "instance": first["instance"], "label": "low"}])
+        assert run.n_corrections == 1
+        review.close()
     assert (tmp_path / "out" / "report.html").exists()
     for more, match in (
         ({"settings": {**settings, "length": "2"}}, "the network hears 0.5 s, and windows of 2 s"),
@@ -190,6 +199,9 @@ def test_windows_as_instances(sounds, tmp_path):
         with pytest.raises(InputError, match=match):
             annotate(folder, tmp_path / "bad", **{"embed": folder / "net.onnx", **more})
     assert not (tmp_path / "bad").exists()
+    for length in (None, 0.5):
+        with pytest.raises(InputError, match="vectors of a network alone"):
+            featurize_audio([folder / "media" / "0.wav"], AudioSettings(segment="windows", length=length))
 
 
 def test_long_recordings_give_the_same_vectors_in_parts(sounds, tmp_path):

@@ -43,6 +43,9 @@ from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
 SEGMENTS = ("syllables", "windows")
+NO_FEATURES = (
+    "Windows are described by vectors of a network alone; add --embed or --embeddings, or leave segment=windows out."
+)
 PLACES = ("start", "end", "low", "high")
 PART = 120.0  # seconds of a long recording that are kept together
 DECODED = 10  # times as much where all of the file before it must be decoded
@@ -188,7 +191,8 @@ def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettin
 def _windows_of(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
     """The windows that begin in a part of a recording; the last of it ends where the recording does."""
     info = audio_info(path)
-    assert settings.length is not None, "a network or a table says how long windows are"
+    if settings.length is None:
+        raise InputError(NO_FEATURES)
     room = max(0.0, info.seconds - settings.length)
     step = settings.length / 2 if settings.step is None else settings.step
     start = np.minimum(np.arange(int(np.ceil(room / step - 1e-9)) + 1) * step, room)
@@ -359,6 +363,8 @@ def place_in_words(row: Row) -> str:
 
 
 def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
+    if settings.segment == "windows":
+        raise InputError(NO_FEATURES)
     return FEATURE_NAMES
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import InputError
+from bagwise.featurize.audio import NO_FEATURES
 from bagwise.featurize.embedding import NETWORK, Embedding, read_embedding, reopen_embedding
 from bagwise.featurize.vector_table import VectorTable, Windows
 from bagwise.io.data.vectors import read_vector_file
@@ -93,9 +94,7 @@ def _refuse_without(source: Source, asked: Asked) -> None:
     if asked.join:
         raise InputError("--join puts vectors beside the features, and there are none; add --embed or --embeddings.")
     if getattr(source.settings, "segment", "") == WINDOWS:
-        raise InputError(
-            "Windows are described by vectors of a network alone; add --embed or --embeddings, or leave --segment out."
-        )
+        raise InputError(NO_FEATURES)
 
 
 def _as_trained(
