@@ -18,7 +18,7 @@ from bagwise.report.page import check_page_can_be_made
 from bagwise.report.result import Problem
 from bagwise.workflow.choose import AUTO, choose_learner, refuse_settings
 from bagwise.workflow.corrections import FILE, OUTDATED, Correction, CorrectionLog
-from bagwise.workflow.embed import Asked, with_vectors
+from bagwise.workflow.embed import Asked, in_windows, with_vectors
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.find import find_labels
 from bagwise.workflow.fit import fit_told, select_setting
@@ -285,6 +285,11 @@ def create_run(
     found = with_vectors(found, asked, recipe, None if trained is None else Path(model))
     if page:
         check_page_can_be_made()
+    if trained is None and say is not None and noise_share <= NOISE_SHARE and in_windows(found):
+        say(
+            f"Windows without a call are noise, and a share of {noise_share:g} of all windows is expected to be that; in "
+            "most recordings it is more: say how much (--noise-share 0.6)."
+        )
     options = Options(
         labels=labels, columns=columns, model=str(model), learner=dict(learner or {}), select=select, grid=list(grid),
         folds=folds, use_known=use_known, known=None if known is None else Path(known),

@@ -85,15 +85,20 @@ def with_vectors(source: Source, asked: Asked, trained: Mapping[str, Any] | None
             source = replace(source, settings=replace(source.settings, segment=WINDOWS))
     if vectors is None:
         return source
-    if vectors.join and getattr(source.settings, "segment", "") == WINDOWS:
+    if vectors.join and in_windows(source):
         raise InputError("Windows have no features of their own that vectors could stand beside; leave --join out.")
     return replace(source, vectors=vectors, embedded=vectors.about)
+
+
+def in_windows(source: Source) -> bool:
+    """Whether instances are windows of a fixed length, whatever is in them."""
+    return getattr(source.settings, "segment", "") == WINDOWS
 
 
 def _refuse_without(source: Source, asked: Asked) -> None:
     if asked.join:
         raise InputError("--join puts vectors beside the features, and there are none; add --embed or --embeddings.")
-    if getattr(source.settings, "segment", "") == WINDOWS:
+    if in_windows(source):
         raise InputError(NO_FEATURES)
 
 
