@@ -1,7 +1,7 @@
 """Vectors of recordings by ONNX networks: times faster than real time, beside the network alone and our own features.
 
 The networks are made here with random weights, of two sizes: about 25 and 610 million multiplications a window. What
-they say means nothing, what they cost does.
+they say means nothing, what they cost does. Times of the processor do not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -95,15 +95,16 @@ def _speed(folder: Path, files: list[Path], size: str, seconds: float) -> list[R
     for name, (settings, vectors) in kinds.items():
         for jobs in (1, 2):
             _timed(folder, files[:2], settings, vectors, jobs)  # starts processes and loads the network
-            taken, n = min(_timed(folder, files, settings, vectors, jobs) for _ in range(REPEATS))
+            taken, used, n = min(_timed(folder, files, settings, vectors, jobs) for _ in range(REPEATS))
             rows.append({
                 "network": "-" if vectors is None else size, "instances": name, "number": n, "processes": jobs,
                 "seconds taken": taken, "times real time": seconds / taken,
+                "of the processor": None if jobs > 1 else seconds / used,
             })  # fmt: skip
-    alone = min(_by_hand(network, files) for _ in range(REPEATS))
+    alone, used_alone = min(_by_hand(network, files) for _ in range(REPEATS))
     rows.append({
         "network": size, "instances": "windows, onnxruntime by hand", "number": 20 * len(files), "processes": 1,
-        "seconds taken": alone, "times real time": seconds / alone,
+        "seconds taken": alone, "times real time": seconds / alone, "of the processor": seconds / used_alone,
     })  # fmt: skip
     show(f"Recordings to vectors, windows of {WINDOW:g} s at {RATE} Hz", rows, left=("network", "instances"))
     records = [
@@ -114,7 +115,7 @@ def _speed(folder: Path, files: list[Path], size: str, seconds: float) -> list[R
         for row in rows
     ]  # fmt: skip
     ours = next(row for row in rows if row["instances"].startswith("windows side") and row["processes"] == 1)
-    ratio = ours["seconds taken"] / alone
+    ratio = seconds / used_alone / ours["of the processor"]
     records.append(
         with_ratio(
             {"part": "overhead", "network": size}, f"windows, network {size}", "onnxruntime alone", ratio, unit=SECONDS
@@ -123,22 +124,24 @@ def _speed(folder: Path, files: list[Path], size: str, seconds: float) -> list[R
     return records
 
 
-def _timed(folder: Path, files: list[Path], settings: Any, vectors: Embedding | None, jobs: int) -> tuple[float, int]:
-    """Seconds and instances of reading all files anew, as `bagwise annotate` does."""
+def _timed(
+    folder: Path, files: list[Path], settings: Any, vectors: Embedding | None, jobs: int
+) -> tuple[float, float, int]:
+    """Seconds, those of this process's processor, and instances of reading all files anew as `bagwise annotate` does."""
     with tempfile.TemporaryDirectory() as run:
         (Path(run) / ".features").mkdir()
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         done = featurize_folder(
             folder / "media", [file.name for file in files], MEDIA["audio"], settings, Path(run), jobs,
             lambda what, done, total: None, vectors,
         )  # fmt: skip
-        taken = time.perf_counter() - started
+        taken, used = time.perf_counter() - started, time.process_time() - used
     assert not done.errors, done.errors
-    return taken, sum(sum(bags.sizes) for bags in done.bags.values())
+    return taken, used, sum(sum(bags.sizes) for bags in done.bags.values())
 
 
-def _by_hand(network: Path, files: list[Path]) -> float:
-    """Seconds of the network itself on the same windows, sixteen at a time, on one core."""
+def _by_hand(network: Path, files: list[Path]) -> tuple[float, float]:
+    """Seconds, and those of the processor, of the network itself on the same windows, sixteen at a time, on one core."""
     import onnxruntime
     import soundfile
 
@@ -146,12 +149,12 @@ def _by_hand(network: Path, files: list[Path]) -> float:
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(network.read_bytes(), options)
     n = round(RATE * WINDOW)
-    taken = 0.0
+    taken, used = 0.0, 0.0
     for file in files:
         samples = soundfile.read(file, dtype="float32")[0]
         windows = samples[: len(samples) // n * n].reshape(-1, n)
-        started = time.perf_counter()
+        started, begun = time.perf_counter(), time.process_time()
         for i in range(0, len(windows), 16):
             session.run(None, {"sound": windows[i : i + 16]})
-        taken += time.perf_counter() - started
-    return taken
+        taken, used = taken + time.perf_counter() - started, used + time.process_time() - begun
+    return taken, used

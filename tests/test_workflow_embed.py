@@ -136,6 +136,13 @@ def test_new_recordings_need_the_network_of_the_model(sounds, run_of_sounds, tmp
     with annotate(folder, tmp_path / "a", embed=folder / "net.onnx", **options) as run:
         assert named_right(run.annotations(), truth) > 0.9
         assert {row["mode"] for row in run.annotations()} == {"inductive"}
+    with annotate(folder, tmp_path / "again", labels=None, model=model, embed=folder / "net.onnx") as run:
+        row = run.annotations()[0]  # learns again with the bags of the run that trained the model
+        run.correct([(row["bag"], row["instance"], "new")])
+        run.refit()
+        assert run.annotations()[0]["label"] == "new"
+    shown = CliRunner().invoke(main, ["info", str(model)]).output
+    assert "net.onnx, 12 numbers" in shown
     shutil.copy(folder / "net.onnx", tmp_path / "net.onnx")
     annotate(folder, tmp_path / "b", **options).close()  # it lies beside the model
     nets.sound_network(tmp_path / "net.onnx", notes={"rate": "16000", "other": "weights"})

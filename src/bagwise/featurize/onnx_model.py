@@ -22,6 +22,7 @@ from bagwise.memory import check_allocation, memory_limit
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")  # operators that onnxruntime itself brings
 TRIAL = 120.0  # seconds after which the first run of one instance is ended
+SMALL = 100_000  # bytes of an array that sizes of others may follow from
 LARGEST_FILE = 2**31 - 1  # bytes of one message of protobuf
 _KINDS = {
     "tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64,
@@ -93,6 +94,7 @@ def open_network(content: bytes, path: Path, n_rows: int, *, trusted: bool = Fal
     path : where they come from, for messages
     n_rows : instances that will be run at a time
     trusted : bool
+        What the file says about itself (`notes`) is not read again then.
 
     Raises
     ------
@@ -102,9 +104,11 @@ def open_network(content: bytes, path: Path, n_rows: int, *, trusted: bool = Fal
         An array of it would be larger than the memory.
     """
     onnx, runtime = _import()
-    model = _parse(onnx, content, path)
+    notes: dict[str, str] = {}
     if not trusted:
+        model = _parse(onnx, content, path)
         check_model(onnx, model, path, n_rows)
+        notes = {note.key: note.value for note in model.metadata_props}
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # files are read side by side
     options.log_severity_level = 4
@@ -112,7 +116,7 @@ def open_network(content: bytes, path: Path, n_rows: int, *, trusted: bool = Fal
         session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no class
         raise FormatError(f"{path}: onnxruntime cannot load the network ({_short(error)}); export it again.") from error
-    return Network(path, session, {note.key: note.value for note in model.metadata_props})
+    return Network(path, session, notes)
 
 
 def read_network_file(path: Path) -> bytes:
@@ -177,7 +181,10 @@ def _port(path: Path, given: Any, does: str, check: bool = True) -> Port:
 
 
 def check_model(onnx: Any, model: Any, path: Path, n_rows: int) -> None:
-    """Refuse what no network that only computes needs; `n_rows` stands for sizes that are left open."""
+    """Refuse what no network that only computes needs; `n_rows` stands for sizes that are left open.
+
+    The model loses its large arrays on the way.
+    """
     if len(model.functions):
         raise FormatError(
             f"{path}: it brings operators of its own ({model.functions[0].name!r}), which are not run; write them out "
@@ -263,6 +270,9 @@ def _check_order(graph: Any, outside: set[str], path: Path) -> None:
 
 def _check_sizes(onnx: Any, model: Any, path: Path, n_rows: int) -> None:
     """Refuse arrays on the way that no memory holds, as far as their sizes follow from the file."""
+    for tensor in model.graph.initializer:  # of weights the sizes are enough, and they would be copied
+        if len(tensor.raw_data) > SMALL:
+            tensor.ClearField("raw_data")
     try:
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # of several kinds; also where sizes contradict each other

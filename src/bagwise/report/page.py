@@ -76,7 +76,8 @@ def write_page(
         examples="surest" if features is None else "most typical", drawn_features=annotations.medium.close_ups is None,
         pictures=pictures, links=links, numbers=numbers, picture_of=first_of, sounds=sounds, most_lines=MOST_LINES,
         colours=class_colours(annotations.classes), dated=any("recorded" in file for file in annotations.files),
-        instances=annotations.about["settings"].get("segment", annotations.medium.instances), script=_read("page.js"), style=_read("page.css"),
+        instances=annotations.about["settings"].get("segment", annotations.medium.instances),
+        script=_read("page.js"), style=_read("page.css"),
         script_hash=base64.b64encode(hashlib.sha256(_read("page.js").encode()).digest()).decode(),
     )  # fmt: skip
     written = write_sounds(sounds, path)

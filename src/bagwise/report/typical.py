@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ N_MOMENTS = 20_000  # instances that mean and deviation of the features are take
 REACH = 3.0  # deviations that a drawing shows to each side of the mean
 PAPER, FAINT, INK = 255, 170, 30  # greys
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 class Features:

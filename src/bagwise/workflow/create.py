@@ -287,8 +287,8 @@ def create_run(
         check_page_can_be_made()
     if trained is None and say is not None and noise_share <= NOISE_SHARE and in_windows(found):
         say(
-            f"Windows without a call are noise, and a share of {noise_share:g} of all windows is expected to be that; in "
-            "most recordings it is more: say how much (--noise-share 0.6)."
+            f"Windows without a call are noise, and a share of {noise_share:g} of all windows is expected to be that; "
+            "in most recordings it is more: say how much (--noise-share 0.6)."
         )
     options = Options(
         labels=labels, columns=columns, model=str(model), learner=dict(learner or {}), select=select, grid=list(grid),
