@@ -127,7 +127,7 @@ def _speed(folder: Path, files: list[Path], size: str, seconds: float) -> list[R
 def _timed(
     folder: Path, files: list[Path], settings: Any, vectors: Embedding | None, jobs: int
 ) -> tuple[float, float, int]:
-    """Seconds, those of this process's processor, and instances of reading all files anew as `bagwise annotate` does."""
+    """Seconds, those of the processor in this process, and instances: all files anew, as `bagwise annotate` reads."""
     with tempfile.TemporaryDirectory() as run:
         (Path(run) / ".features").mkdir()
         started, used = time.perf_counter(), time.process_time()
@@ -141,7 +141,7 @@ def _timed(
 
 
 def _by_hand(network: Path, files: list[Path]) -> tuple[float, float]:
-    """Seconds, and those of the processor, of the network itself on the same windows, sixteen at a time, on one core."""
+    """Seconds, and those of the processor, of the network itself on the same windows, sixteen at a time."""
     import onnxruntime
     import soundfile
 

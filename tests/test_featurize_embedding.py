@@ -20,6 +20,7 @@ from bagwise.featurize.image import ImageSettings, read_picture
 from bagwise.featurize.media import MEDIA
 from bagwise.featurize.sound_input import resample
 from bagwise.featurize.text import TextSettings, read_document
+from bagwise.featurize.vector_table import Windows
 
 pytest.importorskip("onnxruntime")
 
@@ -277,6 +278,30 @@ def test_tokenizers_that_are_missing_broken_or_others(tmp_path):
         read_embedding(path, MEDIA["text"], {}, join=False)
     with pytest.raises(InputError, match="networks for texts take 'input_ids'"):
         read_embedding(nets.sound_network(tmp_path / "s.onnx"), MEDIA["text"], {}, join=False)
+
+
+# -- windows of a table -----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8)), min_size=1, max_size=12), st.integers(1, 45))
+def test_gaps_and_nearest_windows_against_looking_everywhere(spans, seconds):
+    """Windows of whole seconds: a gap is a second that none covers."""
+    start = np.sort(np.array([first for first, _ in spans], dtype=float))
+    start = start[start < seconds] if (start < seconds).any() else np.array([0.0])
+    end = start + np.array([length for _, length in spans])[: len(start)]
+    windows = Windows(start, end, np.arange(len(start))[:, None])
+    open_seconds = [k for k in range(seconds) if not np.any((start <= k) & (end >= k + 1))]
+    tail = seconds - min(end.max(), seconds)
+    if tail < (end - start).max():
+        open_seconds = [k for k in open_seconds if k < seconds - tail]
+    told = [k for first, last in windows.gaps(float(seconds)) for k in range(round(first), round(last))]
+    assert told == open_seconds
+    moments = np.random.default_rng(0).uniform(0, 50, 20)
+    best, inside = windows.nearest(moments)
+    distance = np.abs((start + end)[None] / 2 - moments[:, None])
+    np.testing.assert_allclose(distance[np.arange(20), best], distance.min(axis=1))
+    np.testing.assert_array_equal(inside, (start[best] <= moments) & (moments <= end[best]))
 
 
 # -- files that are refused -------------------------------------------------------------------------------------------
