@@ -365,3 +365,15 @@ def test_a_network_that_does_not_end_is_ended(tmp_path, monkeypatch):
     path = nets.without_end(tmp_path / "net.onnx")
     with pytest.raises(InputError, match="it was not done after 0.3 s"):
         read_embedding(path, MEDIA["audio"], {"rate": 8}, join=False)
+
+
+def test_vectors_follow_their_instances_in_whatever_order_they_come(tmp_path):
+    path = nets.sound_network(tmp_path / "net.onnx")
+    file = sound_file(tmp_path / "a.wav")
+    embedding = read_embedding(path, MEDIA["audio"], {"rate": nets.RATE, "batch": 2}, join=False)
+    start = np.array([2.2, 0.3, 1.2, 0.0, 2.4])
+    found = FileBags(["a"], [5], np.empty((5, 0)), {"start": start, "end": start + 0.3}, {})
+    vectors = embedding.describe(file, "a.wav", found).vectors
+    for i in range(5):
+        one = FileBags(["a"], [1], np.empty((1, 0)), {"start": start[i : i + 1], "end": start[i : i + 1] + 0.3}, {})
+        np.testing.assert_allclose(vectors[i], embedding.describe(file, "a.wav", one).vectors[0], rtol=1e-5, atol=1e-6)

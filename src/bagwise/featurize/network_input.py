@@ -56,8 +56,12 @@ class NetworkInput(Settings):
         """These settings with what the network says about itself; an error where the two contradict each other."""
         raise NotImplementedError
 
+    def order(self, found: FileBags) -> np.ndarray:
+        """The order in which the instances of a file are read."""
+        return np.arange(sum(found.sizes))
+
     def feeds(self, path: Path, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
-        """The instances of a file, some at a time and in order; what is wrong with some is added to the problems."""
+        """The instances of a file, some at a time and in that order; what is wrong with some goes to the problems."""
         raise NotImplementedError
 
     def contents(self, folder: Path) -> list[bytes]:
@@ -110,6 +114,7 @@ def run_feeds(inputs: NetworkInput, path: Path, found: FileBags, network: Networ
     problems: list[str] = []
     parts = [run_feed(inputs, feed, network) for feed in inputs.feeds(path, found, network, problems)]
     vectors = np.concatenate(parts) if parts else np.empty((0, 0), dtype=np.float32)
+    vectors = vectors[np.argsort(inputs.order(found))]
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise InputError(

@@ -16,7 +16,7 @@ from bagwise.exceptions import InputError
 from bagwise.featurize.audio_file import Sound, open_sound
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.network_input import Feed, NetworkInput, agree, chosen_output, how_to_say, rows_at_a_time
-from bagwise.featurize.onnx_model import Network, one_of
+from bagwise.featurize.onnx_model import Network, Port, one_of
 
 LAYOUTS = {"t": 1, "nt": 2, "nct": 3, "ntc": 3}  # instance, channel, time; and how many axes that are
 NORMALISE = ("none", "peak", "standard")
@@ -67,46 +67,56 @@ class SoundInput(NetworkInput):
 
     def completed(self, network: Network) -> Self:
         port, path = one_of(network.inputs, network.path, "sounds"), network.path
-        layouts = [name for name, axes in LAYOUTS.items() if axes == len(port.shape)]
-        said = next((name for name in layouts if (port.shape[name.index("c")] or 9) <= MOST_CHANNELS), None) if (
-            len(port.shape) == 3
-        ) else next(iter(layouts), None)  # fmt: skip
-        if not layouts:
-            raise InputError(
-                f"{path}: the network takes {port}, which are no samples of sound (instance x time); only networks "
-                "that take samples are run. Put the spectrogram into the network when you export it."
-            )
-        if said is None and not self.layout:
-            raise InputError(f"{path}: the network takes {port}; say which axis is which, "
-                             f"{how_to_say('layout', 'nct', path)}.")  # fmt: skip
-        layout = agree("layout", self.layout, said, path)
-        if layout not in layouts:
-            raise InputError(f"{path}: the network takes {port}, and 'layout' is {layout!r}; use one of {layouts}.")
         if not self.rate:
             raise InputError(
                 f"{path}: nothing says at which rate the network hears; {how_to_say('rate', 32000, path)}."
             )
-        channels = agree("channels", self.channels, port.shape[layout.index("c")] if "c" in layout else 1, path) or 1
-        n = port.shape[layout.index("t")]
-        if n is None and not self.window:
-            raise InputError(
-                f"{path}: nothing says how many seconds the network hears; {how_to_say('window', 5.0, path)}."
-            )
-        window = self.window or n / self.rate
-        if n is not None and round(window * self.rate) != n:
-            raise InputError(
-                f"{path}: the network takes {n} samples, and {window:g} s at {self.rate} Hz are "
-                f"{round(window * self.rate)}; mend 'rate' or 'window'."
-            )
-        if round(window * self.rate) < 1:
-            raise InputError(f"{path}: a window of {window:g} s at {self.rate} Hz holds no sample; raise 'window'.")
+        layout = self._layout(port, path)
+        channels = agree("channels", self.channels, port.shape[layout.index("c")] if "c" in layout else 1, path)
         return replace(
-            self, layout=layout, channels=channels, window=window, output=chosen_output(self.output, network)
-        )
+            self, layout=layout, channels=channels or 1, window=self._window(port.shape[layout.index("t")], path),
+            output=chosen_output(self.output, network),
+        )  # fmt: skip
+
+    def _layout(self, port: Port, path: Path) -> str:
+        """Which axis of the input is which: told by how many there are, and by which of three is that of channels."""
+        fitting = [name for name, axes in LAYOUTS.items() if axes == len(port.shape)]
+        if not fitting:
+            raise InputError(
+                f"{path}: the network takes {port}, which are no samples of sound (instance x time); only networks "
+                "that take samples are run. Put the spectrogram into the network when you export it."
+            )
+        few = [name for name in fitting if "c" not in name or (port.shape[name.index("c")] or np.inf) <= MOST_CHANNELS]
+        if not few and not self.layout:
+            how = how_to_say("layout", "nct", path)
+            raise InputError(f"{path}: the network takes {port}; say which axis is which, {how}.")
+        layout = agree("layout", self.layout, few[0] if few else None, path)
+        if layout not in fitting:
+            raise InputError(f"{path}: the network takes {port}, and 'layout' is {layout!r}; use one of {fitting}.")
+        return layout
+
+    def _window(self, n_samples: int | None, path: Path) -> float:
+        """Seconds that the network hears; `n_samples` is what its input takes, None where that is open."""
+        if n_samples is None and not self.window:
+            how = how_to_say("window", 5.0, path)
+            raise InputError(f"{path}: nothing says how many seconds the network hears; {how}.")
+        window = self.window or (n_samples or 0) / self.rate
+        asked = round(window * self.rate)
+        if asked < 1:
+            raise InputError(f"{path}: a window of {window:g} s at {self.rate} Hz holds no sample; raise 'window'.")
+        if n_samples not in (None, asked):
+            raise InputError(
+                f"{path}: the network takes {n_samples} samples, and {window:g} s at {self.rate} Hz are {asked}; mend "
+                "'rate' or 'window'."
+            )
+        return window
+
+    def order(self, found: FileBags) -> np.ndarray:
+        """As time goes: some files can only be read from their beginning on."""
+        return np.argsort(_middle(found), kind="stable")
 
     def feeds(self, path: Path, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
-        middle = (np.asarray(found.locations["start"]) + np.asarray(found.locations["end"])) / 2
-        n = rows_at_a_time(self, network)
+        middle, n = _middle(found)[self.order(found)], rows_at_a_time(self, network)
         with open_sound(path) as sound:
             for i in range(0, len(middle), n):
                 yield self._feed([self.hear(sound, at) for at in middle[i : i + n].tolist()], network)
@@ -137,6 +147,10 @@ class SoundInput(NetworkInput):
         samples = np.zeros(self.n_samples, dtype=np.float32)
         samples[: len(heard)] = self.gain * heard
         return samples
+
+
+def _middle(found: FileBags) -> np.ndarray:
+    return (np.asarray(found.locations["start"]) + np.asarray(found.locations["end"])) / 2
 
 
 def resample(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
