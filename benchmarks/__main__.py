@@ -26,6 +26,7 @@ BENCHMARKS = {
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",
     "audio-speed": "benchmarks.audio_speed",
+    "embeddings": "benchmarks.embeddings",
     "media-accuracy": "benchmarks.media_accuracy",
     "windows": "benchmarks.windows",
     "clustering-speed": "benchmarks.clustering_speed",

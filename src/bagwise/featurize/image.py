@@ -18,6 +18,7 @@ from bagwise.featurize.image_file import EXTENSIONS, read_coco_polygons, read_im
 from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, polygon_regions, slic_regions
 from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.palette import N_COLOURS, nearest_colour
+from bagwise.featurize.picture_input import PictureInput
 from bagwise.featurize.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, outline_region
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stages import draw_image_stages, numbered_picture
@@ -289,6 +290,7 @@ IMAGE = Medium(
     stages=draw_stages,
     recorded=recorded_by_name,
     shown_as="image",
+    embed=PictureInput,
 )
 
 

@@ -12,11 +12,15 @@ from typing import Any
 import joblib
 
 from bagwise.exceptions import BagwiseError, in_words
+from bagwise.featurize.embedding import Embedding
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
-from bagwise.workflow.store import entry_path, forget_others, part_path, read_entry, write_entry
+from bagwise.featurize.vector_table import VectorTable
+from bagwise.workflow.store import entry_facts, entry_path, forget_others, part_path, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
+Vectors = Embedding | VectorTable
+"""Where vectors of instances come from that are not the medium's own features."""
 FILES, SOUND = "reading files", "time of sound read"  # what progress is counted in; the second in seconds
 
 
@@ -40,8 +44,9 @@ class _Piece:
 
 
 def featurize_folder(
-    folder: Path, names: Sequence[str], medium: Medium, settings: Any, run: Path, jobs: int, progress: Progress
-) -> Featurized:
+    folder: Path, names: Sequence[str], medium: Medium, settings: Any, run: Path, jobs: int, progress: Progress,
+    vectors: Vectors | None = None,
+) -> Featurized:  # fmt: skip
     """Read all files; what is finished, of long files each part, is kept in the folder of the run at once.
 
     Parameters
@@ -51,6 +56,7 @@ def featurize_folder(
     run : folder of the run
     jobs : number of processes, -1 for all cores
     progress : called with what is done, how much and of how much: files, or seconds of sound
+    vectors : where vectors of the instances come from beside their features, None where there are none
     """
     errors = {
         _printable(name): f"{_printable(name)}: its name is not UTF-8; rename it."
@@ -58,7 +64,8 @@ def featurize_folder(
         if not _is_text(name)
     }
     names = [name for name in names if _is_text(name)]
-    entries = {name: entry_path(run, medium.name, settings.to_dict(), folder, name) for name in names}
+    facts = entry_facts(settings.to_dict(), None if vectors is None else vectors.about)
+    entries = {name: entry_path(run, medium.name, facts, folder, name) for name in names}
     kept = {name: read_entry(path) for name, path in entries.items()}
     bags = {name: file for name, file in kept.items() if file is not None}
     n_reused = len(bags)
@@ -66,8 +73,8 @@ def featurize_folder(
     for name in names:
         if name not in bags:
             with _noting(errors, folder, name):
-                pieces[name] = _cut(folder, name, medium, settings, entries[name])
-    _read_pieces(folder, pieces, medium, settings, jobs, errors, _Meter(medium, bags, pieces, progress))
+                pieces[name] = _cut(folder, name, medium, settings, entries[name], brings_windows(vectors))
+    _read_pieces(folder, pieces, medium, settings, jobs, errors, _Meter(medium, bags, pieces, progress), vectors)
     for name, own in pieces.items():
         if name not in errors:
             with _noting(errors, folder, name):
@@ -92,19 +99,24 @@ class _Meter:
         self.progress(self.what, round(self.done), round(self.total))
 
 
-def _cut(folder: Path, name: str, medium: Medium, settings: Any, entry: Path) -> list[_Piece]:
+def brings_windows(vectors: Vectors | None) -> bool:
+    """Whether instances are not looked for, but come with their vectors."""
+    return isinstance(vectors, VectorTable) and vectors.are_instances
+
+
+def _cut(folder: Path, name: str, medium: Medium, settings: Any, entry: Path, at_once: bool) -> list[_Piece]:
     """What of a file is to be read by itself."""
     if medium.parts is None:
         return [_Piece(name, entry, None, 1.0)]
     parts = medium.parts.cut(folder / name, settings)
-    if len(parts) == 1:
-        return [_Piece(name, entry, None, parts[0][1] - parts[0][0])]
+    if at_once or len(parts) == 1:
+        return [_Piece(name, entry, None, parts[-1][1] - parts[0][0])]
     return [_Piece(name, part_path(entry, i, len(parts)), part, part[1] - part[0]) for i, part in enumerate(parts, 1)]
 
 
 def _read_pieces(
     folder: Path, pieces: Mapping[str, list[_Piece]], medium: Medium, settings: Any, jobs: int,
-    errors: dict[str, str], meter: _Meter,
+    errors: dict[str, str], meter: _Meter, vectors: Vectors | None,
 ) -> None:  # fmt: skip
     """Read what is not kept yet, on several cores."""
     meter.add(0.0)
@@ -116,7 +128,12 @@ def _read_pieces(
             todo.append(piece)
     if not todo:
         return
-    tasks = (joblib.delayed(_read_and_keep)(folder, piece, medium, settings) for piece in todo)
+    tasks = (
+        joblib.delayed(_read_and_keep)(
+            folder, piece, medium, settings, None if vectors is None else vectors.of_file(piece.name)
+        )
+        for piece in todo
+    )
     with joblib.Parallel(n_jobs=min(_count(jobs), len(todo)), return_as="generator_unordered") as parallel:
         with _interrupts_held():
             results = parallel(tasks)  # starts the processes
@@ -160,20 +177,31 @@ def refuse_files(done: Featurized, medium: Medium, expected: Sequence[str] | Non
     return Featurized(bags, {**done.errors, **errors}, done.n_reused)
 
 
-def _read_and_keep(folder: Path, piece: _Piece, medium: Medium, settings: Any) -> tuple[_Piece, str | None]:
+def _read_and_keep(
+    folder: Path, piece: _Piece, medium: Medium, settings: Any, vectors: Vectors | None
+) -> tuple[_Piece, str | None]:
     """Read a file or a part of one in a process of its own; gives the error, if any.
 
     The bags go to the disk and not through a pipe, so that finished work outlives whoever waits for it.
     """
-    path, errors = folder / piece.name, dict[str, str]()
+    errors = dict[str, str]()
     with _noting(errors, folder, piece.name):
-        if piece.part is None:
-            assert medium.read is not None, f"{medium.name} has no files"
-            write_entry(piece.entry, medium.read(path, piece.name, settings))
-        else:
-            assert medium.parts is not None
-            write_entry(piece.entry, medium.parts.read(path, piece.part, settings))
+        write_entry(piece.entry, _read(folder / piece.name, piece, medium, settings, vectors))
     return piece, errors.get(piece.name)
+
+
+def _read(path: Path, piece: _Piece, medium: Medium, settings: Any, vectors: Vectors | None) -> FileBags:
+    """What is found in a file or a part of one, with vectors where there are any."""
+    if isinstance(vectors, VectorTable) and vectors.are_instances:
+        assert medium.parts is not None
+        return medium.parts.join(path, piece.name, [vectors.instances(path, piece.name)], settings)
+    if piece.part is None:
+        assert medium.read is not None, f"{medium.name} has no files"
+        found = medium.read(path, piece.name, settings)
+    else:
+        assert medium.parts is not None
+        found = medium.parts.read(path, piece.part, settings)
+    return found if vectors is None else vectors.describe(path, piece.name, found)
 
 
 @contextmanager
