@@ -18,6 +18,7 @@ from bagwise.featurize.ffmpeg import is_for_ffmpeg
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Parts, Row
+from bagwise.featurize.patches import PATCH_NAMES, patch_features
 from bagwise.featurize.pictures import (
     CLOSE_HEIGHT,
     CLOSE_WIDTH,
@@ -41,6 +42,7 @@ from bagwise.featurize.when import recorded_sound
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
+FEATURES = {"shape": FEATURE_NAMES, "patch": PATCH_NAMES}
 PLACES = ("start", "end", "low", "high")
 PART = 120.0  # seconds of a long recording that are kept together
 DECODED = 10  # times as much where all of the file before it must be decoded
@@ -80,6 +82,9 @@ class AudioSettings(Settings):
         Bridges and specks thinner than this many points are cut.
     min_area, min_frames : int
         Least points and frames of a syllable.
+    features : {"shape", "patch"}
+        A syllable is described by the 38 features of its profiles, shape and gradients, or by the patch of the
+        spectrogram around it, for a network that finds its own (the model `ored-patch`).
     """
 
     window: float = 10.0
@@ -97,10 +102,15 @@ class AudioSettings(Settings):
     thin: int = 2
     min_area: int = 60
     min_frames: int = 3
+    features: str = "shape"
 
     def __post_init__(self) -> None:
         if self.bags not in BAGS:
             raise InputError(f"The setting 'bags' is {self.bags!r}; use one of {', '.join(map(repr, BAGS))}.")
+        if self.features not in FEATURES:
+            raise InputError(
+                f"The setting 'features' is {self.features!r}; use one of {', '.join(map(repr, FEATURES))}."
+            )
         top = np.inf
         self.check_ranges({
             "window": (0.1, 3600), "frame": (0.001, 1), "overlap": (0, 0.95), "low": (0, top), "smooth": (0, 10),
@@ -155,7 +165,7 @@ def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettin
                 continue
             found = hear(sound, span, partial(find_syllables, settings=settings))
             heard = heard or not found.is_silent
-            described, places = syllable_features(found.stages.picture, found.stages.labels)
+            described, places = _described(found.stages, settings)
             box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
             box[:, :2] += found.begin
             middle = box[:, :2].mean(axis=1)
@@ -166,6 +176,13 @@ def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettin
     box = np.concatenate(boxes)
     locations = {key: box[:, i] for i, key in enumerate(PLACES)}
     return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"heard": heard})
+
+
+def _described(stages: Stages, settings: AudioSettings) -> tuple[np.ndarray, list[dict[str, float]]]:
+    """Features and boxes of the regions."""
+    if settings.features == "patch":
+        return patch_features(stages.picture, stages.labels, settings.low, settings.high)
+    return syllable_features(stages.picture, stages.labels)
 
 
 def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
@@ -323,7 +340,7 @@ def place_in_words(row: Row) -> str:
 
 
 def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
-    return FEATURE_NAMES
+    return FEATURES[settings.features]
 
 
 def _picture_length(settings: AudioSettings) -> float:
@@ -367,7 +384,7 @@ AUDIO = Medium(
 
 
 def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None = None) -> BagDataset:
-    """Syllables of recordings, each described by 38 features.
+    """Syllables of recordings, each described by 38 features, or by a patch (`AudioSettings.features`).
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from bagwise.exceptions import InputError
+from bagwise.nn.device import as_device
 
 BLOCK = 1 << 14  # instances that are judged at a time
 PROBED = 2  # instances that a module is asked about before it is trained
@@ -207,3 +208,13 @@ def mean_probabilities(ensemble: Ensemble, X: torch.Tensor) -> np.ndarray:
             scores = ensemble(X[i : i + BLOCK])
             parts.append(torch.softmax(scores.to(torch.float64), dim=2).mean(dim=0).cpu().numpy())
     return np.concatenate(parts)
+
+
+def probabilities_of(
+    draw: Callable[[np.random.RandomState], Ensemble], kept: Any, X: np.ndarray, device: str
+) -> np.ndarray:
+    """The same by networks of which `kept` is what they learned, on the device of that name."""
+    on = as_device(device)
+    ensemble = draw(np.random.RandomState(0))
+    ensemble.load_arrays(kept)
+    return mean_probabilities(ensemble.to(on), torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=on))

@@ -65,7 +65,7 @@ class ORedNetwork(
         Rounds by the posterior; 0: none.
     epochs : int, default=100
         Passes over the bags, on one cycle of the learning rate; of later rounds at most.
-    learning_rate : float, default=2e-3
+    learning_rate : float, default=3e-3
         The highest of the cycle.
     weight_decay : float, default=0.05
     held_out : float, default=0.1
@@ -140,7 +140,7 @@ class ORedNetwork(
         dropout: float = 0.5,
         n_rounds: int = 1,
         epochs: int = 100,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 3e-3,
         weight_decay: float = 0.05,
         held_out: float = 0.1,
         batch_instances: int | None = None,
@@ -374,16 +374,10 @@ class ORedNetwork(
         from bagwise.nn import check_torch
 
         check_torch()
-        import torch
+        from bagwise.nn._members import probabilities_of
 
-        from bagwise.nn._members import mean_probabilities
-        from bagwise.nn.device import as_device
-
-        ensemble = self._draw(len(self.classes_) + self._has_background)(np.random.RandomState(0))
-        ensemble.load_arrays(self.module_states_)
-        device = as_device(self.device or "cpu")
-        instances = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=device)
-        return mean_probabilities(ensemble.to(device), instances)
+        n_columns = len(self.classes_) + self._has_background
+        return probabilities_of(self._draw(n_columns), self.module_states_, X, self.device or "cpu")
 
     def _saved_params(self) -> dict[str, Any]:
         """Without a module of anybody's, of which a file holds the weights."""
