@@ -91,6 +91,9 @@ class Members(Ensemble):
     def member(self, e: int) -> list[torch.Tensor]:
         return [parameter.detach()[e] for parameter in self.parameters()]
 
+    def tensors(self) -> Iterator[torch.Tensor]:
+        return (parameter.detach() for parameter in self.parameters())  # fewer and larger ones
+
     def arrays(self) -> Layers:
         """Weights and biases of every layer."""
         pairs = zip(self.weights, self.biases, strict=True)
