@@ -251,6 +251,9 @@ def test_warm_start_goes_on_from_the_weights_of_modules(data):
         np.allclose(a, b, atol=1e-4) for n, a, b in zip(names, first, weights_of(model), strict=True) if "weight" in n
     ]
     assert all(kept)
+    wider = make_gaussian_bags(n_bags=30, n_features=9, n_classes=4, random_state=0)
+    for module in (None, lambda n_features, n_outputs: torch.nn.Linear(n_features, n_outputs)):
+        model.set_params(module=module).fit(wider.bags, wider.Y)  # of no use there: it starts anew
 
 
 # -- rates and calibration --------------------------------------------------------------------------------------------

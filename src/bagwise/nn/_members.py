@@ -13,7 +13,7 @@ import torch
 from bagwise.exceptions import InputError
 from bagwise.nn.device import as_device
 
-BLOCK = 1 << 14  # instances that are judged at a time
+BLOCK = 1 << 12  # instances that are judged at a time
 PROBED = 2  # instances that a module is asked about before it is trained
 
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]

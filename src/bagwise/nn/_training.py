@@ -11,7 +11,7 @@ import torch
 
 from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.nn._layout import part
-from bagwise.nn._members import Ensemble, mean_probabilities
+from bagwise.nn._members import BLOCK, Ensemble, mean_probabilities
 from bagwise.nn._resume import (
     Arrays,
     generator_arrays,
@@ -163,12 +163,16 @@ class Classroom:
         assert out is not None
         bags = np.flatnonzero(out.any(axis=0))
         alone, rows = part(self.lesson.problem, bags)
-        judge = np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets))
+        judge = torch.as_tensor(np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets)), device=self.device)
+        index = torch.as_tensor(rows, device=self.device)
         self.ensemble.eval()
+        parts = []
         with torch.no_grad():
-            scores = self.ensemble(self.X[torch.as_tensor(rows, device=self.device)])
-            own = scores[torch.as_tensor(judge, device=self.device), torch.arange(len(rows), device=self.device)]
-        return alone, torch.softmax(own.to(torch.float64), dim=1).cpu().numpy()
+            for i in range(0, len(rows), BLOCK):
+                scores = self.ensemble(self.X[index[i : i + BLOCK]])
+                own = scores[judge[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)]
+                parts.append(torch.softmax(own.to(torch.float64), dim=1).cpu().numpy())
+        return alone, np.concatenate(parts)
 
     def learn_rates(self) -> None:
         if self.lesson.learn_rates is not None:

@@ -254,11 +254,15 @@ class ORedNetwork(
         nothing = np.empty(0, dtype=np.int64)
         return self._cross_fitted(Training(bags, indicator, known, relaxed, nothing, np.empty((0, 0))), fit)
 
-    def _last_fit(self) -> tuple[list[Any], bool, Any] | None:
-        """Classes, background and weights of the last fit, where a fit is to go on from it."""
+    def _last_fit(self) -> tuple[Any, Any] | None:
+        """What makes the weights of the last fit of use for another one, and these, where a fit is to go on from it."""
         if not (self.warm_start and self._is_fitted):
             return None
-        return self.classes_.tolist(), self._has_background, getattr(self, "layers_", None) or self.module_states_
+        weights = self.layers_ if hasattr(self, "layers_") else self.module_states_
+        return self._use_of_weights(self._has_background, hasattr(self, "layers_")), weights
+
+    def _use_of_weights(self, background: bool, plain: bool) -> Any:
+        return self.classes_.tolist(), self.n_features_in_, bool(background), plain
 
     @property
     def _is_fitted(self) -> bool:
@@ -269,7 +273,7 @@ class ORedNetwork(
         bags: Bags,
         problem: UnionProblem,
         rates: RateParameters,
-        last: tuple[list[Any], bool, Any] | None,
+        last: tuple[Any, Any] | None,
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
     ) -> None:
@@ -277,7 +281,7 @@ class ORedNetwork(
 
         rng = check_random_state(self.random_state)
         n_columns = len(self.classes_) + bool(self.background)
-        same = last is not None and last[:2] == (self.classes_.tolist(), bool(self.background))
+        same = last is not None and last[0] == self._use_of_weights(self.background, self.module is None)
         out = held_out_bags(len(bags), self.n_members, self.held_out, rng)
         if rates.learned and out is None:
             raise InputError(
@@ -295,7 +299,7 @@ class ORedNetwork(
             ),
             device=self.device or "cpu",
             rng=rng,
-            start=last[2] if last is not None and same else None,
+            start=last[1] if last is not None and same else None,
             callback=callback,
             checkpoint=checkpoint,
         )  # fmt: skip
