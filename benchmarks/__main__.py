@@ -23,6 +23,7 @@ BENCHMARKS = {
     "device": "benchmarks.device",
     "scale": "benchmarks.scale",
     "networks": "benchmarks.networks",
+    "patches": "benchmarks.patches",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",
     "audio-speed": "benchmarks.audio_speed",

@@ -18,6 +18,7 @@ from bagwise.featurize.ffmpeg import is_for_ffmpeg
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Parts, Row
+from bagwise.featurize.patches import PATCH_NAMES, patch_features
 from bagwise.featurize.pictures import (
     CLOSE_HEIGHT,
     CLOSE_WIDTH,
@@ -46,6 +47,7 @@ SEGMENTS = ("syllables", "windows")
 NO_FEATURES = (
     "Windows are described by vectors of a network alone; add --embed or --embeddings, or leave segment=windows out."
 )
+FEATURES = {"shape": FEATURE_NAMES, "patch": PATCH_NAMES}
 PLACES = ("start", "end", "low", "high")
 PART = 120.0  # seconds of a long recording that are kept together
 DECODED = 10  # times as much where all of the file before it must be decoded
@@ -89,6 +91,9 @@ class AudioSettings(Settings):
         What the instances are: syllables that are found, or windows of a fixed length, for networks trained elsewhere.
     length, step : float or None
         Seconds of such a window, and from the start of one to the start of the next; None as the network has it.
+    features : {"shape", "patch"}
+        A syllable is described by the 38 features of its profiles, shape and gradients, or by the patch of the
+        spectrogram around it, for a network that finds its own (the model `ored-patch`).
     """
 
     window: float = 10.0
@@ -109,10 +114,15 @@ class AudioSettings(Settings):
     segment: str = "syllables"
     length: float | None = None
     step: float | None = None
+    features: str = "shape"
 
     def __post_init__(self) -> None:
         if self.bags not in BAGS:
             raise InputError(f"The setting 'bags' is {self.bags!r}; use one of {', '.join(map(repr, BAGS))}.")
+        if self.features not in FEATURES:
+            raise InputError(
+                f"The setting 'features' is {self.features!r}; use one of {', '.join(map(repr, FEATURES))}."
+            )
         top = np.inf
         self.check_ranges({
             "window": (0.1, 3600), "frame": (0.001, 1), "overlap": (0, 0.95), "low": (0, top), "smooth": (0, 10),
@@ -175,7 +185,7 @@ def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettin
                 continue
             found = hear(sound, span, partial(find_syllables, settings=settings))
             heard = heard or not found.is_silent
-            described, places = syllable_features(found.stages.picture, found.stages.labels)
+            described, places = _described(found.stages, settings)
             box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
             box[:, :2] += found.begin
             middle = box[:, :2].mean(axis=1)
@@ -200,6 +210,13 @@ def _windows_of(path: str | Path, part: tuple[float, float], settings: AudioSett
     places = {"start": start, "end": start + settings.length, "low": np.zeros(len(start))}
     places["high"] = np.full(len(start), info.rate / 2)
     return FileBags(["part"], [len(start)], np.empty((len(start), 0)), places, {"heard": True})
+
+
+def _described(stages: Stages, settings: AudioSettings) -> tuple[np.ndarray, list[dict[str, float]]]:
+    """Features and boxes of the regions."""
+    if settings.features == "patch":
+        return patch_features(stages.picture, stages.labels, settings.low, settings.high)
+    return syllable_features(stages.picture, stages.labels)
 
 
 def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
@@ -365,7 +382,7 @@ def place_in_words(row: Row) -> str:
 def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
     if settings.segment == "windows":
         raise InputError(NO_FEATURES)
-    return FEATURE_NAMES
+    return FEATURES[settings.features]
 
 
 def _picture_length(settings: AudioSettings) -> float:
@@ -410,7 +427,7 @@ AUDIO = Medium(
 
 
 def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None = None) -> BagDataset:
-    """Syllables of recordings, each described by 38 features.
+    """Syllables of recordings, each described by 38 features, or by a patch (`AudioSettings.features`).
 
     Parameters
     ----------
