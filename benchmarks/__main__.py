@@ -22,6 +22,7 @@ BENCHMARKS = {
     "which-model": "benchmarks.which_model",
     "device": "benchmarks.device",
     "scale": "benchmarks.scale",
+    "many-classes": "benchmarks.many_classes",
     "networks": "benchmarks.networks",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",

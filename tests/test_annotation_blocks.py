@@ -114,8 +114,11 @@ def test_bag_that_nothing_explains_pulls_at_nothing(how, request):
     assert_allclose(gradient, alone, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"background": True, "background_share": 0.2}, {"solver": "em", "max_iter": 8}],
-                         ids=["lbfgs", "share", "em"])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"background": True, "background_share": 0.2}, {"solver": "em", "max_iter": 8}],
+    ids=["lbfgs", "share", "em"],
+)
 @pytest.mark.parametrize("how", ["own", "few"])
 def test_fits_are_the_same_in_any_blocks(options, how, request, monkeypatch):
     X, problem, Y, _ = drawn(3, n_bags=60)
@@ -151,7 +154,7 @@ def test_blocks_are_all_bags_once_and_bounded(own):
     X, problem, *_ = drawn(1, n_bags=200)
     blocks = Block.cut(problem, 9)
     assert [block.bags.start for block in blocks[1:]] == [block.bags.stop for block in blocks[:-1]]
-    assert blocks[0].bags.start == 0 and blocks[-1].bags.stop == 200 and blocks[-1].rows.stop == len(X)
+    assert (blocks[0].bags.start, blocks[-1].bags.stop, blocks[-1].rows.stop) == (0, 200, len(X))
     assert max(block.rows.stop - block.rows.start for block in blocks) <= 100 // 9
     assert cut_blocks(np.array([0, 500, 501]), 9) == [(0, 1), (1, 2)]  # a bag is never cut
 

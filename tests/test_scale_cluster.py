@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bagwise import ORedLogisticRegression, make_pipeline
+from bagwise import ORedLogisticRegression, SupportInstanceMachine, make_pipeline
 from bagwise.annotation import CLPL
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
@@ -55,6 +55,7 @@ def source(tmp_path):
         make_model("ored-rbf", size=20, tol=1e-3),
         make_model("ored-em", max_iter=6),
         make_pipeline(PerInstance(CLPLScaler()), CLPL()),
+        make_pipeline(PerInstance(CLPLScaler()), SupportInstanceMachine(alpha=1e-4, n_phases=2, n_steps=5)),
     ],
 )
 def test_two_workers_find_what_one_process_finds(client, source, model):
