@@ -327,9 +327,10 @@ def test_a_machine_goes_on_from_its_checkpoint(tmp_path):
         if phase == 2:
             raise KeyboardInterrupt
 
+    state = partial(Checkpoint, tmp_path / "state", source_identity(machine, source), 0.0)
     with pytest.raises(KeyboardInterrupt):
-        fit_source(clone(machine), source, checkpoint=tmp_path / "state", callback=stop)
-    again = fit_source(clone(machine), source, checkpoint=tmp_path / "state", callback=lambda *_: seen.append(_[0]))
+        fit_source(clone(machine), source, checkpoint=state(), callback=stop)
+    again = fit_source(clone(machine), source, checkpoint=state(), callback=lambda phase, _: seen.append(phase))
     assert seen == [1, 2, 3, 4]
     np.testing.assert_array_equal(again.coef_, whole.coef_)
 

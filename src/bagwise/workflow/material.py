@@ -210,8 +210,9 @@ def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | Se
 
 
 def read_material(
-    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress
-) -> Material:
+    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress,
+    cluster: str | None = None,
+) -> Material:  # fmt: skip
     """Read all files, those that were read before from what was kept, and match the labels that were told."""
     if isinstance(labels, Selections) and source.medium.name != MEDIUM:
         raise InputError(
@@ -220,7 +221,7 @@ def read_material(
     if source.medium.name == TABLE:
         assert not isinstance(labels, Selections)
         return _read_table(source, run, labels)
-    done = featurize_folder(source.folder, source.names, source.medium, source.settings, run, jobs, progress)
+    done = featurize_folder(source.folder, source.names, source.medium, source.settings, run, jobs, progress, cluster)
     done = refuse_files(done, source.medium, source.feature_names)
     problems = list(done.errors.items())
     problems += [
