@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
@@ -165,3 +166,19 @@ def test_evaluate_says_what_it_cannot_do_by_pieces(data):
         done = run("evaluate", data / "parts", *extra)
         assert done.exit_code == 1
         assert message in done.stderr
+
+
+def test_a_fit_that_fails_in_the_middle_writes_nothing(data):
+    """A value that is no number, which only the pass over its piece sees."""
+    table = pyarrow.parquet.read_table(data / "parts" / "2.parquet")
+    feature = next(name for name in table.column_names if name.startswith("x"))
+    values = table[feature].to_numpy().copy()
+    values[-1] = np.nan
+    table = table.set_column(table.column_names.index(feature), feature, pyarrow.array(values))
+    pyarrow.parquet.write_table(table, data / "parts" / "2.parquet")
+    before = sorted(path.name for path in data.rglob("*"))
+    done = run("fit", data / "parts", "--out", data / "m.bagwise", "--memory", "30kB")
+    assert done.exit_code == 1
+    assert "2.parquet, piece" in done.stderr
+    assert "contains NaN" in done.stderr
+    assert sorted(path.name for path in data.rglob("*")) == before

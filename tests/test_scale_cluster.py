@@ -19,7 +19,7 @@ from bagwise.io.data.formats import write_dataset
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.scale import BagSource, fit_source
-from bagwise.scale.cluster import ClusterError, check_sees, open_cluster
+from bagwise.scale.cluster import ClusterError, check_sees, check_workers, cluster_errors, open_cluster
 from bagwise.workflow import Run
 from bagwise.workflow.featurize import featurize_folder
 
@@ -146,6 +146,25 @@ def test_nobody_answers():
         open_cluster("tcp://127.0.0.1:1"),
     ):
         pass
+
+
+def test_no_workers_and_workers_that_die_of_their_work():
+    class Nobody:
+        """A client of a cluster without workers."""
+
+        class scheduler:
+            address = "tcp://there:8786"
+
+        @staticmethod
+        def run(function):
+            return {}
+
+    with pytest.raises(ClusterError, match="The cluster at tcp://there:8786 has no workers; start some"):
+        check_workers(Nobody)
+    died = distributed.scheduler.KilledWorker("bagwise-evaluate-1", None, 3)
+    words = r"Several workers died of the same piece .*; give them more memory"
+    with pytest.raises(ClusterError, match=words), cluster_errors():
+        raise died
 
 
 def test_the_scheduler_is_gone_and_the_checkpoint_goes_on(source, tmp_path):

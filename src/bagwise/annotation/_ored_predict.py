@@ -34,7 +34,10 @@ class ORedPrediction(CalibratedMixin, BackgroundMixin, WrongLabelsMixin, Instanc
     def predict_instances(self, X: Any) -> np.ndarray:
         """(m,) most likely class of every instance when the labels of its bag are not known."""
         bags = self._start_predict(X)
-        return self._values_of(self._by_blocks(bags, lambda block: self._find_alone(block).labels))
+        n_classes = len(self.classes_)
+        return self._values_of(
+            self._by_blocks(bags, lambda block: self._ranking(block)[:, :n_classes].argmax(axis=1))
+        )  # fmt: skip
 
     def annotate(self, X: Any, Y: Any) -> np.ndarray:
         """(m,) most likely class of every instance among the labels of its bag.
@@ -130,12 +133,11 @@ class ORedPrediction(CalibratedMixin, BackgroundMixin, WrongLabelsMixin, Instanc
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """The union of the instances' most probable labels (equation 28), the background left out."""
+        return self._by_blocks(bags, lambda bags: union_of_best(self._ranking(bags), bags)[:, : len(self.classes_)])
 
-        def sets_of(bags: Bags) -> np.ndarray:
-            scores = self._probabilities(bags) if self._is_calibrated else self._plain_scores(bags)
-            return union_of_best(scores, bags)[:, : len(self.classes_)]
-
-        return self._by_blocks(bags, sets_of)
+    def _ranking(self, bags: Bags) -> np.ndarray:
+        """What orders the classes of an instance as their probabilities do."""
+        return self._probabilities(bags) if self._is_calibrated else self._plain_scores(bags)
 
     def _infer(
         self, problem: UnionProblem, scores: np.ndarray, errors: np.ndarray | None = None, *, softmax: bool = True
