@@ -125,7 +125,7 @@ class _Sizes(Task):
         return tuple(max(a, b) for a, b in zip(one, other, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Hinges(Task):
     """Loss of the bags of a piece, times their number, and its sub-gradient."""
 
