@@ -67,6 +67,10 @@ N_OF_A_KIND = 10  # problems that are printed
 )  # fmt: skip
 @click.option("--seed", type=int, help="Of all that is random; by default as the catalogue has it.")
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Files read at a time; -1 for all cores.")
+@click.option(
+    "--cluster", metavar="ADDRESS",
+    help="Read the files on the workers of a Dask cluster: tcp://host:8786, or local:4 for four of this machine.",
+)  # fmt: skip
 @click.option("--no-page", is_flag=True, help="Write no report.html.")
 @click.option("--overwrite", is_flag=True, help="Replace another run in the folder for the results.")
 @click.option("--bag", metavar="COLUMN", help="The column of a file of bags that names the bag.")
@@ -80,9 +84,8 @@ def annotate(
     medium_settings: tuple[str, ...], embed: Path | None, embed_settings: tuple[str, ...], embeddings: Path | None,
     segment: str | None, join: bool, formats: tuple[str, ...], names: Path | None, label_studio_root: Path | None,
     use_known: bool, known: Path | None, noise_share: float, max_noise: float, precision: float | None,
-    sites: Path | None,
-    seed: int | None, jobs: int, no_page: bool, overwrite: bool, bag: str | None, features: str | None,
-    read_as: str | None, quiet: bool,
+    sites: Path | None, seed: int | None, jobs: int, cluster: str | None, no_page: bool, overwrite: bool,
+    bag: str | None, features: str | None, read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -109,8 +112,8 @@ def annotate(
             grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
             embed=embed, embed_settings=parse_pairs(embed_settings, "--embed-set"), embeddings=embeddings, join=join,
             use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
-            max_noise=max_noise, precision=precision, sites=sites, seed=seed, jobs=jobs, page=not no_page,
-            names=names, label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
+            max_noise=max_noise, precision=precision, sites=sites, seed=seed, jobs=jobs, cluster=cluster,
+            page=not no_page, names=names, label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
             say=print_remark,
         ) as run,
     ):  # fmt: skip

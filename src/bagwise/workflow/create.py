@@ -160,6 +160,7 @@ def create_run(
     precision: float | None = None,
     seed: int | None = None,
     jobs: int = -1,
+    cluster: str | None = None,
     page: bool = True,
     names: str | Path | None = None,
     label_studio_root: str | Path | None = None,
@@ -232,6 +233,8 @@ def create_run(
         Of all that is random in the learner; None leaves it as the catalogue has it.
     jobs : int
         Processes that read files; -1 for all cores.
+    cluster : str or None
+        Address of a Dask cluster whose workers, which share the storage of the media, read them in place of these.
     page : bool
         Whether to write ``report.html``.
     names : path or None
@@ -283,6 +286,8 @@ def create_run(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
     )  # fmt: skip
     found = with_vectors(found, asked, recipe, None if trained is None else Path(model))
+    if cluster is not None and found.medium.name == TABLE:
+        raise InputError(f"--cluster reads media, and {source} is a file of bags; leave it out.")
     if page:
         check_page_can_be_made()
     if trained is None and say is not None and noise_share <= NOISE_SHARE and in_windows(found):
@@ -304,7 +309,7 @@ def create_run(
     try:
         job = Job(make, out, found, options, trained, lock, jobs, step, say or (lambda text: None))
         old = start_run(out, job.identity, overwrite)
-        material = _with_raven_remark(read_material(found, out, table, jobs, step), options.formats)
+        material = _with_raven_remark(read_material(found, out, table, jobs, step, cluster), options.formats)
         if found.medium.name == TABLE and not use_known:
             material = replace(material, known=[])
         if options.known is not None:

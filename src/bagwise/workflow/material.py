@@ -217,8 +217,9 @@ def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | Se
 
 
 def read_material(
-    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress
-) -> Material:
+    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress,
+    cluster: str | None = None,
+) -> Material:  # fmt: skip
     """Read all files, those that were read before from what was kept, and match the labels that were told."""
     if isinstance(labels, Selections) and source.medium.name != MEDIUM:
         raise InputError(
@@ -228,7 +229,7 @@ def read_material(
         assert not isinstance(labels, Selections)
         return _read_table(source, run, labels)
     done = featurize_folder(
-        source.folder, source.names, source.medium, source.settings, run, jobs, progress, source.vectors
+        source.folder, source.names, source.medium, source.settings, run, jobs, progress, source.vectors, cluster
     )
     if source.embedded is None or source.embedded["join"]:
         done = refuse_files(done, source.medium, split_names(source.feature_names, source.embedded))
