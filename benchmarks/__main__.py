@@ -27,6 +27,7 @@ BENCHMARKS = {
     "m3miml-speed": "benchmarks.m3miml_speed",
     "audio-speed": "benchmarks.audio_speed",
     "media-accuracy": "benchmarks.media_accuracy",
+    "pictures": "benchmarks.pictures",
     "windows": "benchmarks.windows",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",

@@ -94,6 +94,8 @@ class Medium:
     formats : tuple of str
         Names of the formats of annotations, see `bagwise.io.annotations.FORMATS`.
     label_studio : LabelStudio or None
+    drawings : str
+        What the page calls what `draw` gives.
     draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
@@ -130,6 +132,7 @@ class Medium:
     place_in_words: Callable[[Row], str] = _columns_in_words
     formats: tuple[str, ...] = ("csv", "parquet")
     label_studio: LabelStudio | None = None
+    drawings: str = "Pictures"
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
     close_ups: Callable[[Path, Sequence[Row], Any], Iterator[CloseUp]] | None = None
