@@ -194,3 +194,20 @@ def test_bad_shapes_are_named(tmp_path):
         (folder / "a.json").write_text(json.dumps(content))
         with pytest.raises(FormatError, match=message):
             featurize_images([tmp_path / "a.png"], chosen)
+
+
+def test_models_from_before_are_read_as_before(tmp_path):
+    """A recipe without the settings that came later has the features that there were."""
+    Image.fromarray(scene()).save(tmp_path / "a.png")
+    kept = {
+        "regions": "slic",
+        "mask_suffix": "_mask",
+        "coco": "",
+        "n_segments": 12,
+        "compactness": 10.0,
+        "min_area": 50,
+    }
+    settings = IMAGE.kept_settings(kept)
+    assert (settings.features, settings.max_side) == ("histograms", 100_000)
+    assert featurize_images([tmp_path / "a.png"], settings).bags.instances.shape[1] == 48
+    assert IMAGE.kept_settings(ImageSettings().to_dict()) == ImageSettings()

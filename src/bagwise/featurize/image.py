@@ -45,6 +45,7 @@ REGIONS = ("merge", "slic", "mask", "coco", "patches")
 FEATURES = {"appearance": (APPEARANCE_NAMES, appearance_features), "histograms": (HISTOGRAM_NAMES, region_histograms)}
 PLACES = ("left", "top", "width", "height")
 IMAGE_WIDTH = 640  # in units of the page, whatever the picture's own size: names and edges keep theirs
+MOST_SIDE = 100_000
 LARGEST_IMAGE = 640  # points of the longer side
 
 
@@ -93,7 +94,7 @@ class ImageSettings(Settings):
             raise InputError("regions='coco' needs the setting 'coco': the path of the COCO file.")
         self.check_ranges({
             "scale": (1e-6, 1e9), "min_share": (0.0, 0.5), "n_segments": (1, 100_000), "compactness": (1e-6, 1e6),
-            "min_area": (1, np.inf), "max_side": (16, 100_000),
+            "min_area": (1, np.inf), "max_side": (16, MOST_SIDE),
         })  # fmt: skip
 
     @property
@@ -282,6 +283,7 @@ IMAGE = Medium(
     title="Pictures, annotated",
     instances="regions",
     settings=ImageSettings,
+    before={"features": "histograms", "max_side": MOST_SIDE},
     bags="pictures",
     finer="label parts of pictures, cut out as pictures of their own",
     extensions=EXTENSIONS,

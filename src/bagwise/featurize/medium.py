@@ -67,6 +67,8 @@ class Medium:
     instances : str
         What its instances are called, in the plural.
     settings : class of the settings
+    before : mapping
+        What settings that were added later stand for in a run or model that was made before, by name.
     bags : str
         What labels are given to, in the plural.
     finer : str
@@ -117,6 +119,7 @@ class Medium:
     title: str
     instances: str
     settings: type[Settings]
+    before: Mapping[str, Any] = field(default_factory=dict)
     bags: str = "bags"
     finer: str = "label smaller bags"
     extensions: tuple[str, ...] = ()
@@ -156,6 +159,10 @@ class Medium:
                 "these, or a dict of names and values."
             )
         return self.settings.from_text(values or {})
+
+    def kept_settings(self, values: Mapping[str, Any]) -> Any:
+        """Settings that a run or a model kept, perhaps of an earlier version that had fewer."""
+        return self.make_settings({**self.before, **values})
 
     def featurize(self, paths: Sequence[str | Path], values: Mapping[str, Any] | Settings | None = None) -> BagDataset:
         """The bags of some files as one data set without labels."""
