@@ -185,10 +185,10 @@ def swap(position, array):
     return change
 
 
-def wrong_child(left):
-    left = left.copy()
-    left[0] = 10**9
-    return left
+def wrong_child(link):
+    link = link.copy()
+    link[0] = 10**9
+    return link
 
 
 HOSTILE = {
@@ -242,8 +242,10 @@ HOSTILE = {
     "a-learner-in-the-middle": ("ored", lambda m: m.steps.insert(1, ("x", CLPL().fit(DATA.bags, SETS))), "transform"),
     "trees-that-lead-outside": ("forest", put(final, forest_=swap(3, wrong_child)), "trees"),
     "trees-that-ask-for-other-features": ("forest", put(final, forest_=swap(1, lambda a: a + 50)), "trees"),
-    "trees-of-float-children": ("forest", put(final, forest_=swap(4, lambda a: a * 1.0)), "forest_"),
-    "trees-of-other-classes": ("forest", put(final, forest_=swap(5, lambda a: a[:, :2].copy())), "forest_"),
+    "trees-of-float-children": ("forest", put(final, forest_=swap(3, lambda a: a * 1.0)), "forest_"),
+    "trees-of-classes-beyond": ("forest", put(final, forest_=swap(5, lambda a: a + 7)), "trees"),
+    "trees-whose-leaves-end-elsewhere": ("forest", put(final, forest_=swap(4, lambda a: a + 10**6)), "trees"),
+    "trees-of-other-classes": ("forest", put(final, forest_=swap(7, lambda n: n + 1)), "forest_"),
     "no-trees": ("forest", put(final, forest_=()), "forest_"),
     "an-aggregation-that-is-none": ("sim", put(final, aggregation_="median"), "aggregation_"),
     "sticks-of-other-features": ("lsbcmm", put(final, sticks_=np.zeros((2, 9))), "sticks_"),
@@ -346,18 +348,24 @@ def test_feature_names_that_are_none(names, message, fitted, table, tmp_path):
     assert run("annotate-table", path, table).exit_code == 1
 
 
+EMBEDDED = {"kind": "network", "name": "x.onnx", "fingerprint": "0", "settings": {}, "size": 3, "join": False}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda recipe: recipe.pop("settings"), "it must hold medium, settings, feature_names, model"),
-        (lambda recipe: recipe.update(shell="rm"), "it must hold medium, settings, feature_names, model"),
+        (lambda recipe: recipe.pop("settings"), "featurizer_ is a dict of medium, feature_names, model, and a dict of"),
+        (lambda recipe: recipe.update(shell="rm"), "featurizer_ is a dict of"),
         (lambda recipe: recipe.update(medium="smell"), "There is no medium 'smell'"),
-        (lambda recipe: recipe.update(medium=3), "must be names"),
-        (lambda recipe: recipe.update(settings=[1]), "expected values by name"),
+        (lambda recipe: recipe.update(medium=3), "featurizer_ ['medium'] is 3, and text was expected"),
+        (lambda recipe: recipe.update(settings=[1]), "featurizer_ ['settings'] is a list"),
         (lambda recipe: recipe.update(settings={"n_bands": 3}), "There is no setting 'n_bands'"),
         (lambda recipe: recipe.update(medium="audio", settings={"fft": "x"}), "setting"),
-        (lambda recipe: recipe.update(feature_names="abc"), "no list of text"),
-        (lambda recipe: recipe.update(feature_names=["a"]), "it names 1 features, and the model takes 3"),
+        (lambda recipe: recipe.update(feature_names="abc"), "featurizer_ ['feature_names'] is 'abc'"),
+        (lambda recipe: recipe.update(feature_names=["a"]), "['feature_names'] holds 1, and features is 3"),
+        (lambda recipe: recipe.update(embedded={"name": "x.onnx"}), "featurizer_ ['embedded'] is a dict of name"),
+        (lambda recipe: recipe.update(embedded={**EMBEDDED, "size": -1}), "['embedded'] ['size'] reaches from -1"),
+        (lambda recipe: recipe.update(embedded={**EMBEDDED, "name": "../../x"}), "is no name of a file beside"),
     ],
 )
 def test_a_recipe_that_does_not_fit(change, message, fitted, table, tmp_path):

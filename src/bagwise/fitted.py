@@ -93,8 +93,8 @@ class Numbers(Attribute):
 
     Parameters
     ----------
-    *shape : str or int
-        Names of sizes, or numbers.
+    *shape : str or int, or ... alone
+        Names of sizes, or numbers; any shape.
     low, high : float
         Inclusive.
     positive : bool
@@ -108,7 +108,7 @@ class Numbers(Attribute):
     """
 
     def __init__(
-        self, *shape: Dimension, low: float = -np.inf, high: float = np.inf, positive: bool = False,
+        self, *shape: Any, low: float = -np.inf, high: float = np.inf, positive: bool = False,
         whole: bool = False, finite: bool = True, sparse: bool = False, empty: bool = False,
     ):  # fmt: skip
         self.shape, self.low, self.high, self.positive = shape, low, high, positive
@@ -123,7 +123,7 @@ class Numbers(Attribute):
         if not fits or not dtype.isnative:
             expected = "integers" if self.whole else "float32 or float64"
             return f"holds {dtype.str}, and {expected} of this machine's byte order were expected"
-        found = _shape_problem(value.shape, self.shape, sizes)
+        found = None if self.shape == (...,) else _shape_problem(value.shape, self.shape, sizes)
         if found is not None:
             return found
         entries = value.data if is_sparse else value
@@ -284,15 +284,29 @@ class ListOf(Attribute):
 
 
 class Record(Attribute):
-    """A dict with exactly these keys."""
+    """A dict with exactly these keys, less those that may be absent."""
 
     def __init__(self, items: Mapping[str, Attribute]):
         self.items = dict(items)
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
-        if not isinstance(value, dict) or value.keys() != self.items.keys():
-            return f"is {_shown(value)}, and a dict of {', '.join(self.items)} was expected"
-        return _first_problem(((repr(key), value[key], item) for key, item in self.items.items()), sizes)
+        needed = {key for key, item in self.items.items() if not item.optional}
+        if not isinstance(value, dict) or not needed <= value.keys() <= self.items.keys():
+            came = f"a dict of {', '.join(map(str, value))[:80]}" if isinstance(value, dict) else _shown(value)
+            return f"is {came}, and a dict of {', '.join(self.items)} was expected"
+        return _first_problem(((repr(key), item, self.items[key]) for key, item in value.items()), sizes)
+
+
+class ByName(Attribute):
+    """A dict of text to values like this."""
+
+    def __init__(self, item: Attribute):
+        self.item = item
+
+    def problem(self, value: Any, sizes: Sizes) -> str | None:
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            return f"is {_shown(value)}, and a dict of names was expected"
+        return _first_problem(((repr(key), item, self.item) for key, item in value.items()), sizes)
 
 
 class Plain(Attribute):

@@ -22,7 +22,7 @@ from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.fitted import Attribute, Either, ListOf, Number, Numbers, Part, n_outputs
 from bagwise.kernels.forest import FITTED as FOREST
-from bagwise.kernels.forest import Forest
+from bagwise.kernels.forest import Forest, upgrade_forest
 from bagwise.parameters import check_count, check_that, is_count
 from bagwise.pipeline import final_step
 
@@ -123,8 +123,13 @@ class BagStack(BagClassifierMixin, BagEstimator):
             raise InputError("BagStack.statistics_ is no BagStatistics; fit it again")
         statistics = 0 if self.statistics_ is None else n_outputs(self.statistics_)
         forest.check(5 * len(self.members_) * n_classes + 1 + statistics)
-        if forest.values.shape[1] != n_classes:
-            raise InputError(f"BagStack.forest_ has leaves of {forest.values.shape[1]} classes; fit it again")
+        if forest.n_columns != n_classes:
+            raise InputError(f"BagStack.forest_ has leaves of {forest.n_columns} classes; fit it again")
+
+    @classmethod
+    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
+        super()._upgrade(params, state)
+        upgrade_forest(state)
 
     def __init__(
         self,

@@ -31,8 +31,15 @@ from bagwise.base import BagEstimator
 from bagwise.exceptions import FormatError, InputError
 from bagwise.fitted import (
     Attribute,
+    ByName,
+    Either,
+    Flag,
+    ListOf,
     Maybe,
+    Number,
     Plain,
+    Record,
+    Text,
     check_attributes,
     check_steps,
     declared_by,
@@ -94,7 +101,16 @@ REGISTRY = {
     "sklearn.LinearSVC": "sklearn.svm:LinearSVC",
 }
 
-CARRIED = {LIKENESS: Maybe(LIKENESS_PARTS), "featurizer_": Maybe(Plain())}
+RECIPE_PARTS = Record({
+    "medium": Text(), "settings": ByName(Plain()), "model": Text(),
+    "feature_names": Either(None, ListOf(Text(), "features")),
+    "embedded": Maybe(Record({
+        "kind": Text(), "name": Text(), "fingerprint": Text(), "settings": ByName(Plain()),
+        "size": Number(1, whole=True), "join": Flag(),
+    })),
+})  # fmt: skip
+"""How media become features, and which vectors stand for instances in place of these."""
+CARRIED = {LIKENESS: Maybe(LIKENESS_PARTS), "featurizer_": Maybe(RECIPE_PARTS)}
 """What any trained model may carry beside what its class learned."""
 
 
@@ -261,7 +277,7 @@ def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], An
             f"{where} is a {cls.__module__}.{cls.__name__}, which the model file does not take; it takes "
             f"{', '.join(sorted(set(targets.values())))}."
         )
-    params = estimator.get_params(deep=False)
+    params = estimator._saved_params() if isinstance(estimator, BagEstimator) else estimator.get_params(deep=False)
     state = {key: value for key, value in vars(estimator).items() if key not in params}
     problem = _problem(cls, params, state)
     if problem:  # what load would refuse

@@ -22,7 +22,6 @@ from bagwise.pipeline import bag_tags, final_step, fit_parameters
 DEFAULT_MODEL = "ored-background"
 RECIPE = "featurizer_"
 """Attribute of a trained model that says how media become its features; it is saved with the model."""
-RECIPE_KEYS = ("medium", "settings", "feature_names", "model")
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 RATES, LEARN = ("missed", "spurious"), "learn"  # settings that are a number or this word
 _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
@@ -85,27 +84,18 @@ def load_trained(model: str | Path) -> Any:
             "train one with bagwise annotate."
         )
     try:
-        check_recipe(recipe, n_inputs(estimator))
+        check_recipe(recipe)
     except InputError as error:
         raise FormatError(f"{model} does not say rightly how media become features: {error}") from error
     return estimator
 
 
-def check_recipe(recipe: Any, n_features: int) -> None:
-    """Refuse a recipe that does not fit its medium or the features of its model."""
-    if not isinstance(recipe, dict) or set(recipe) != set(RECIPE_KEYS):
-        keys = sorted(map(str, recipe)) if isinstance(recipe, dict) else recipe
-        raise InputError(f"it must hold {', '.join(RECIPE_KEYS)}; got {keys!r}.")
-    if not isinstance(recipe["medium"], str) or not isinstance(recipe["model"], str):
-        raise InputError("its medium and its model must be names.")
-    if not isinstance(recipe["settings"], dict):
-        raise InputError(f"its settings are {recipe['settings']!r}; expected values by name.")
-    check_medium(recipe["medium"]).make_settings(recipe["settings"])
-    names = recipe["feature_names"]
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise InputError("its feature names are no list of text.")
-    if names is not None and len(names) != n_features:
-        raise InputError(f"it names {len(names)} features, and the model takes {n_features}.")
+def check_recipe(recipe: Mapping[str, Any]) -> None:
+    """Refuse a recipe, whole as it may be, that does not fit its medium or names a file elsewhere."""
+    check_medium(recipe["medium"]).kept_settings(recipe["settings"])
+    embedded = recipe.get("embedded")
+    if embedded is not None and Path(embedded["name"]).name != embedded["name"]:
+        raise InputError(f"its vectors are of {embedded['name']!r}, which is no name of a file beside the model.")
 
 
 def make_learner(
@@ -200,6 +190,7 @@ def about_model(model: Any) -> dict[str, Any]:
     return {
         "model": recipe["model"], "medium": recipe["medium"], "settings": recipe["settings"], "version": __version__,
         "parameters": settings_of(model)["settings"],
+        **({"embedded": recipe["embedded"]} if recipe.get("embedded") else {}),
     }  # fmt: skip
 
 
