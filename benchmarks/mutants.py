@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib
 import json
 import os
 import random
@@ -79,6 +80,11 @@ NAMES = {
     "max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "argmax": "argmin", "argmin": "argmax",
     "any": "all", "all": "any", "zeros": "ones", "ones": "zeros",
 }  # fmt: skip
+IMPORTED_ONCE = (
+    "pytest", "numba", "joblib", "scipy.optimize", "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
+    "sklearn.pipeline", "sklearn.decomposition", "sklearn.svm", "sklearn.tree", "sklearn.cluster",
+)  # fmt: skip
+"""By the process that the tests' processes are copies of; not hypothesis, whose plugin wants to be first."""
 LEFT_ALONE = {"check_allocation", "check_memory", "warn", "warn_caller", "njit", "simplefilter", "filterwarnings"}
 
 
@@ -224,12 +230,8 @@ def main(count: int, groups: tuple[str, ...], modules: tuple[str, ...], seed: in
     """Change the core in small ways and see whether tests notice; prints the share and those that nobody noticed."""
     os.environ["NUMBA_DISABLE_JIT"] = "1"
     sys.dont_write_bytecode = True
-    import hypothesis  # noqa: F401
-    import pytest  # noqa: F401
-    import sklearn.linear_model
-    import sklearn.svm
-    import sklearn.tree  # noqa: F401
-
+    for name in IMPORTED_ONCE:
+        importlib.import_module(name)
     drawn = [change for change in sample(groups or GROUPS, count, seed) if not modules or change.module in modules]
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as temporary:
