@@ -73,6 +73,8 @@ class Training:
         Numbers of the bags that `scores` speak of, in order.
     scores : (m, c) array
         Of their instances; softmax makes probabilities of them.
+    weights : (n,) array or None
+        How much each bag counts.
     """
 
     bags: Bags
@@ -81,6 +83,7 @@ class Training:
     relaxed: np.ndarray | None
     held_out: np.ndarray
     scores: np.ndarray
+    weights: np.ndarray | None = None
 
 
 class CalibratedMixin:
@@ -181,7 +184,8 @@ class CalibratedMixin:
             problem = self._problem_of(
                 training.bags[index], training.indicator[index], known, None if relaxed is None else relaxed[index]
             )
-            return HeldOut(problem, scores, self._rates(), self._inference_options(scores.size), shares)
+            weights = None if training.weights is None else training.weights[index]
+            return HeldOut(problem, scores, self._rates(), self._inference_options(scores.size), shares, weights)
 
         unseen = among(training.scores, held)
         told = unseen.most_likely()
@@ -199,11 +203,12 @@ class CalibratedMixin:
             seen = moved if everything.meets_shares(moved) else seen
         self._set_recalibrations(new, told, seen)
         self.seen_bags_ = np.unique(fingerprints(training.bags))
-        self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], new)
+        weights = np.ones(len(held)) if training.weights is None else training.weights[held]
+        self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], weights, new)
 
     def _given_shares(self, training: Training) -> Shares:
         """Shares that label sets do not tell: of the background where it is given, of labels that are everywhere."""
-        shares = untold_shares(training.indicator, training.bags.sizes)
+        shares = untold_shares(training.indicator, training.bags.sizes, training.weights)
         if self._has_background and self.background_share is not None:
             rest = 1.0 - self.background_share
             shares = {column: rest * share for column, share in shares.items()}
@@ -219,16 +224,18 @@ class CalibratedMixin:
             if self._has_background:
                 setattr(self, f"{prefix}background_scale_", float(scale[-1]))
 
-    def _calibrate_bags(self, scores: np.ndarray, bags: Bags, Y: np.ndarray, new: Recalibration) -> None:
+    def _calibrate_bags(
+        self, scores: np.ndarray, bags: Bags, Y: np.ndarray, weights: np.ndarray, new: Recalibration
+    ) -> None:
         plain = softmax_of(scores)[:, : len(self.classes_)]
         if self.single_label_:
             log_joint = np.add.reduceat(np.log(np.maximum(plain, SMALLEST)), bags.offsets[:-1], axis=0)
-            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y), 0.0
+            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y, weights), 0.0
             before, after = (softmax_of(power * log_joint) for power in (1.0, self.bag_slope_))
         else:
             proba = new.probabilities(scores)[:, : len(self.classes_)]
             log_odds = union_log_odds(proba, bags.offsets)
-            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y)
+            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y, weights)
             before = expit(union_log_odds(plain, bags.offsets))
             after = expit(self.bag_slope_ * log_odds + self.bag_offset_)
         self.bag_reliability_ = {

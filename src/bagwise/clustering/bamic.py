@@ -22,6 +22,7 @@ from bagwise.fitted import ITERATED, Attribute, BagsOf, Choice, Number, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, thread_limit
+from bagwise.typing import BagsLike
 
 MAX_ITER = 100  # passes of FasterPAM over all bags
 
@@ -96,7 +97,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> BAMIC:
+    def fit(self, X: BagsLike, y: Any = None) -> BAMIC:
         """Find clusters of bags.
 
         Parameters
@@ -151,7 +152,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         own = np.repeat(self.labels_, bags.sizes)
         return best_in_bag(-to_medoids[np.arange(len(own)), own], bags.offsets)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag: that of the nearest medoid."""
         bags = self._start_predict(X)
         medoids = self.medoids_

@@ -27,6 +27,7 @@ from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
 from bagwise.solvers.cutting_plane import solve_under_cuts
 from bagwise.solvers.result import has_settled
+from bagwise.typing import BagsLike
 
 
 class CPM3C(ClusterMixin, BagEstimator):
@@ -115,7 +116,7 @@ class CPM3C(ClusterMixin, BagEstimator):
         self.max_cuts = max_cuts
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> CPM3C:
+    def fit(self, X: BagsLike, y: Any = None) -> CPM3C:
         """Find clusters of bags.
 
         Parameters
@@ -146,7 +147,7 @@ class CPM3C(ClusterMixin, BagEstimator):
         self.witnesses_ = best_in_bag(scores[np.arange(len(own)), own], bags.offsets)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
         return majority_votes(self._scores(bags).argmax(axis=1), bags, len(self.coef_))

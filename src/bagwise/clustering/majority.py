@@ -21,6 +21,7 @@ from bagwise.clustering._shared import (
 )
 from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.parameters import check_count
+from bagwise.typing import BagsLike
 
 
 class MajorityKMeans(ClusterMixin, BagEstimator):
@@ -71,7 +72,7 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         self.n_init = n_init
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> MajorityKMeans:
+    def fit(self, X: BagsLike, y: Any = None) -> MajorityKMeans:
         """Find clusters of bags.
 
         Parameters
@@ -98,7 +99,7 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         self.witnesses_ = best_in_bag(-distances[np.arange(len(own)), own], bags.offsets)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
         return majority_votes(self._distances(bags).argmin(axis=1), bags, len(self.cluster_centers_))
