@@ -350,7 +350,7 @@ def test_pages_of_texts_and_series(tmp_path, medium):
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.floats(0, 1), st.sampled_from("xyz")), max_size=60))
 @settings(deadline=None)
-def test_galleries_hold_the_surest_and_the_most_doubtful(found):
+def test_galleries_hold_the_surest_where_features_are_unknown_and_the_most_doubtful(found):
     rows = [
         {"file": file, **finding(label, probability, bag=file, instance=i)}
         for i, (label, probability, file) in enumerate(found)
@@ -360,13 +360,13 @@ def test_galleries_hold_the_surest_and_the_most_doubtful(found):
     for part in gallery:
         own = [row for row in rows if row["label"] == part["label"]]
         assert part["instances"] == len(own)
-        shown = [(row["bag"], row["instance"]) for row in (*part["surest"], *part["doubtful"])]
+        shown = [(row["bag"], row["instance"]) for row in (*part["typical"], *part["doubtful"])]
         assert len({*shown}) == len(shown)
-        assert len(part["surest"]) == min(len(own), MOST_OF_A_KIND)
+        assert len(part["typical"]) == min(len(own), MOST_OF_A_KIND)
         rest = [row for row in own if (row["bag"], row["instance"]) not in shown]
         for row in rest:  # none of the others is surer, up to the hundredth, or more doubtful
             probability = row["probability"] or 0.0
-            assert all(probability <= (other["probability"] or 0.0) + 0.01 for other in part["surest"])
+            assert all(probability <= (other["probability"] or 0.0) + 0.01 for other in part["typical"])
             assert row["probability"] is None or all(
                 other["probability"] <= probability + 0.01 for other in part["doubtful"]
             )
@@ -382,9 +382,9 @@ def test_galleries_are_bounded_whatever_the_number_of_labels(n_labels):
     ]
     gallery = choose_gallery(rows, names)
     assert len(gallery) == n_labels
-    assert sum(len(part["surest"]) + len(part["doubtful"]) for part in gallery) <= MOST
+    assert sum(len(part["typical"]) + len(part["doubtful"]) for part in gallery) <= MOST
     if 2 * n_labels <= MOST:
-        assert all(part["surest"] and part["doubtful"] for part in gallery)
+        assert all(part["typical"] and part["doubtful"] for part in gallery)
 
 
 def weight(folder, *case):

@@ -34,6 +34,7 @@ from bagwise.featurize.image_regions import (
 )
 from bagwise.featurize.image_shapes import find_shapes
 from bagwise.featurize.medium import Medium, Row
+from bagwise.featurize.picture_input import PictureInput
 from bagwise.featurize.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, filled_region
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stages import draw_image_stages, numbered_picture
@@ -302,6 +303,7 @@ IMAGE = Medium(
     stages=draw_stages,
     recorded=recorded_by_name,
     shown_as="image",
+    embed=PictureInput,
 )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
+from bagwise.featurize.network_input import NetworkInput
 from bagwise.featurize.pictures import CloseUp, Picture
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.when import Recorded
@@ -113,6 +114,8 @@ class Medium:
         Whether the info of a file tells its seconds.
     recorded : function of path and name that gives when a file was recorded, or None where nothing tells it
         None where files of the medium tell no time at all.
+    embed : class of `NetworkInput` or None
+        How its instances are given to networks that were trained elsewhere.
     """
 
     name: str
@@ -145,6 +148,7 @@ class Medium:
     shown_as: str = ""
     timed: bool = False
     recorded: Callable[[Path, str], Recorded | None] | None = None
+    embed: type[NetworkInput] | None = None
 
     def __repr__(self) -> str:
         return f"Medium({self.name!r})"
