@@ -147,6 +147,15 @@ def test_large_pictures_are_looked_at_in_a_copy(tmp_path):
     assert large.locations["area"].sum() == 600 * 900
 
 
+def test_what_is_larger_than_any_picture_is_refused(tmp_path, monkeypatch):
+    Image.fromarray(scene()).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 90 - 1)
+    assert read_image(tmp_path / "a.png").shape == (60, 90, 3)  # somewhat more is no reason to warn
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 90 // 2 - 1)
+    with pytest.raises(FormatError, match=r"a.png: it has more points than are read .*Save it smaller"):
+        read_image(tmp_path / "a.png")
+
+
 def test_shapes_of_sam(tmp_path):
     """Run lengths as SAM writes them, compressed or not, in one file or in one for each picture; also polygons."""
     Image.fromarray(scene()).save(tmp_path / "a.png")
