@@ -89,7 +89,7 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
         with open(path, "rb") as file, warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", Image.DecompressionBombWarning
-            )  # of a hundred megapixels: cameras have them
+            )  # cameras have a hundred megapixels
             image = Image.open(file)
             size = image.size
             if largest is not None:
