@@ -87,9 +87,7 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
         _learn_heic(path)
     try:
         with open(path, "rb") as file, warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", Image.DecompressionBombWarning
-            )  # cameras have a hundred megapixels
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # cameras have a hundred megapixels
             image = Image.open(file)
             size = image.size
             if largest is not None:
