@@ -34,6 +34,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "embeddings": "benchmarks.embeddings",
     "media-accuracy": "benchmarks.media_accuracy",
     "pictures": "benchmarks.pictures",
+    "new-noise": "benchmarks.new_noise",
     "windows": "benchmarks.windows",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",

@@ -25,6 +25,10 @@ def _every_file(path: Path, settings: Any) -> bool:
     return True
 
 
+def _nothing_beside(path: Path, name: str, settings: Any) -> list[Path]:
+    return []
+
+
 def _no_errors(files: Mapping[str, FileBags], expected: Sequence[str] | None) -> dict[str, str]:
     return {}
 
@@ -83,6 +87,8 @@ class Medium:
         How long files are read in parts, where they may take long.
     belongs : function of path and settings
         Whether a file with a fitting ending is one of the media itself.
+    beside : function of path, name and settings
+        Further files that the bags of a file are made from, such as its mask.
     feature_names : function of the files and settings
         What the features of all files are called; for texts this is what is learned, and kept with the model.
     features : function of the files and the feature names that gives the features of all instances
@@ -130,6 +136,7 @@ class Medium:
     read: Callable[[Path, str, Any], FileBags] | None = None
     parts: Parts | None = None
     belongs: Callable[[Path, Any], bool] = _every_file
+    beside: Callable[[Path, str, Any], Sequence[Path]] = _nothing_beside
     feature_names: Callable[[Sequence[FileBags], Any], list[str]] = common_feature_names
     features: Callable[[Sequence[FileBags], Sequence[str]], Any] = stack_features
     check_files: Callable[[Mapping[str, FileBags], Sequence[str] | None], dict[str, str]] = _no_errors

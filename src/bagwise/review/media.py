@@ -214,9 +214,7 @@ class MediaStore:
     def _image(self, path: Path, largest: int) -> Any:
         from PIL import Image
 
-        image = Image.fromarray(self._pixels(path))
-        image.thumbnail((largest, largest))
-        return image
+        return Image.fromarray(read_image(path, largest))
 
     def _pixels(self, path: Path) -> np.ndarray:
         return self._kept(("pixels", str(path)), path, lambda: read_image(path), lambda made: made.nbytes)

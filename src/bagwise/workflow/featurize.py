@@ -68,7 +68,10 @@ def featurize_folder(
     }
     names = [name for name in names if _is_text(name)]
     facts = entry_facts(settings.to_dict(), None if vectors is None else vectors.about)
-    entries = {name: entry_path(run, medium.name, facts, folder, name) for name in names}
+    entries = {
+        name: entry_path(run, medium.name, facts, folder, name, medium.beside(folder / name, name, settings))
+        for name in names
+    }
     kept = {name: read_entry(path) for name, path in entries.items()}
     bags = {name: file for name, file in kept.items() if file is not None}
     n_reused = len(bags)

@@ -83,7 +83,8 @@ class Source:
     def entry(self, run: Path, name: str) -> Path:
         """Where the bags of a file are kept; another place as soon as the file changes."""
         facts = entry_facts(self.settings.to_dict() | self.options, self.embedded)
-        return entry_path(run, self.medium.name, facts, self.folder, name)
+        beside = self.medium.beside(self.folder / name, name, self.settings)
+        return entry_path(run, self.medium.name, facts, self.folder, name, beside)
 
 
 @dataclass(frozen=True)

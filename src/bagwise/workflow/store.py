@@ -37,11 +37,13 @@ def file_fingerprint(path: str | Path) -> str:
     return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
 
 
-def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str) -> Path:
-    """Where the bags of a file are kept."""
-    status = (folder / name).stat()
-    key = fingerprint([__version__, LAYOUT, medium, settings, name, status.st_size, status.st_mtime_ns])
-    return run / FEATURES / f"{key}.zip"
+def entry_path(
+    run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str, beside: Iterable[Path] = ()
+) -> Path:
+    """Where the bags of a file are kept; `beside` are further files that they depend on."""
+    files = [folder / name, *(path for path in beside if path.exists())]
+    changed = [number for path in files for number in (path.stat().st_size, path.stat().st_mtime_ns)]
+    return run / FEATURES / f"{fingerprint([__version__, LAYOUT, medium, settings, name, *changed])}.zip"
 
 
 def entry_facts(settings: Mapping[str, Any], embedded: Mapping[str, Any] | None) -> dict[str, Any]:
