@@ -33,6 +33,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "audio-speed": "benchmarks.audio_speed",
     "embeddings": "benchmarks.embeddings",
     "media-accuracy": "benchmarks.media_accuracy",
+    "pictures": "benchmarks.pictures",
     "windows": "benchmarks.windows",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",

@@ -12,9 +12,9 @@ import numpy as np
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.image_file import read_image
-from bagwise.featurize.image_regions import polygon_regions
 from bagwise.featurize.network_input import Feed, NetworkInput, agree, chosen_output, how_to_say, rows_at_a_time
 from bagwise.featurize.onnx_model import Network, one_of
+from bagwise.io.annotations.rle import ring_counts, rings_of, sample_counts
 
 LAYOUTS = {"nchw": 1, "nhwc": 3}  # and which axis is that of the colours
 COLOURS = {"rgb": 3, "bgr": 3, "grey": 1}
@@ -120,8 +120,8 @@ class PictureInput(NetworkInput):
         from PIL import Image
 
         if self.masked:
-            outline = np.asarray(place["polygon"], dtype=float) - 0.5  # edges of points to their middles
-            inside = polygon_regions(image.shape[:2], [[outline]], min_area=0) > 0
+            height, width = size = image.shape[:2]
+            inside = sample_counts(ring_counts(rings_of(place), height, width), size, size)
             image = np.where(inside[..., None], image, np.array(self.blank, dtype=np.uint8))
         picture = Image.fromarray(image)
         box = np.array(self._box(place))

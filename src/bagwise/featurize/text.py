@@ -209,6 +209,7 @@ TEXT = Medium(
     place_in_words=place_in_words,
     formats=("csv", "parquet", "spans", "label-studio"),
     label_studio=LabelStudio("text", "labels", "Text", "Labels", value=_mark_value, holds_text=True),
+    drawings="Passages",
     draw=draw_text,
     picture_length=_picture_length,
     close_ups=close_up_passages,

@@ -23,9 +23,10 @@ from bagwise.featurize.medium import Medium
 from bagwise.featurize.pictures import Picture, time_in_words
 from bagwise.io.annotations import Annotations
 from bagwise.io.files import atomic_write
+from bagwise.report.colours import class_colours
 from bagwise.report.gallery import Row, Sounds, choose_gallery, close_ups, key_of, write_sounds
 from bagwise.report.result import AnnotateResult
-from bagwise.report.summary import class_colours, summarize_run
+from bagwise.report.summary import summarize_run
 from bagwise.report.typical import Features
 
 N_PICTURES = 16
@@ -71,13 +72,15 @@ def write_page(
     first_of: dict[str, str] = {}
     for picture in pictures:
         first_of.setdefault(picture["piece"][0], picture["id"])
+    colours = class_colours(annotations.classes)
     page = _environment(annotations).get_template("page.html.j2").render(
         title=annotations.medium.title, summary=summary, folder=annotations.folder.name, gallery=gallery, shown=shown,
         examples="surest" if features is None else "most typical", drawn_features=annotations.medium.close_ups is None,
         pictures=pictures, links=links, numbers=numbers, picture_of=first_of, sounds=sounds, most_lines=MOST_LINES,
-        colours=class_colours(annotations.classes), dated=any("recorded" in file for file in annotations.files),
+        colours=colours, dated=any("recorded" in file for file in annotations.files),
         instances=annotations.about["settings"].get("segment", annotations.medium.instances),
-        script=_read("page.js"), style=_read("page.css"),
+        drawings=annotations.medium.drawings,
+        drawn_patterns=any(look.pattern for look in colours.values()), script=_read("page.js"), style=_read("page.css"),
         script_hash=base64.b64encode(hashlib.sha256(_read("page.js").encode()).digest()).decode(),
     )  # fmt: skip
     written = write_sounds(sounds, path)

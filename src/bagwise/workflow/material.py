@@ -197,7 +197,7 @@ def find_source(
         kind = check_medium(trained["medium"])
         if kind.name == TABLE:
             raise InputError(f"The model was trained on a file of bags, and {path} is no file; give one.")
-        reading = kind.make_settings(trained["settings"])
+        reading = kind.kept_settings(trained["settings"])
     return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
 
 

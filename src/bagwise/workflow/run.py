@@ -159,7 +159,7 @@ class Run:
         try:
             manifest = open_manifest(path)  # as it is now that nobody else writes
             medium = check_medium(manifest["identity"]["medium"])
-            settings = medium.make_settings(manifest["identity"]["settings"])
+            settings = medium.kept_settings(manifest["identity"]["settings"])
             embedded = manifest["identity"].get("embedded")
             run = cls(path, manifest, reopen_material(path, medium, settings, read_told(path), embedded), lock)
             if media is not None:
@@ -475,7 +475,7 @@ class Run:
 
     def _source(self, name: str) -> Source:
         identity = self.manifest["identity"]
-        settings = self.medium.make_settings(identity["settings"])
+        settings = self.medium.kept_settings(identity["settings"])
         return Source(
             self.media, self.medium, settings, [name], identity.get("options", {}), embedded=identity.get("embedded")
         )
