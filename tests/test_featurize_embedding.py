@@ -175,6 +175,7 @@ def picture_file(path):
     mask = np.zeros((40, 60), dtype=np.uint8)
     mask[5:25, 5:21], mask[10:20, 40:50], mask[30:40, 30:60] = 1, 2, 3
     mask[5:12, 12:21] = 0  # an L
+    mask[13:17, 43:47] = 0  # a hole
     Image.fromarray(mask).save(path.with_name("a_mask.png"))
     return image, mask
 
