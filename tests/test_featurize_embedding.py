@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -378,3 +379,13 @@ def test_vectors_follow_their_instances_in_whatever_order_they_come(tmp_path):
     for i in range(5):
         one = FileBags(["a"], [1], np.empty((1, 0)), {"start": start[i : i + 1], "end": start[i : i + 1] + 0.3}, {})
         np.testing.assert_allclose(vectors[i], embedding.describe(file, "a.wav", one).vectors[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("medium", "missing"), [("audio", "onnx"), ("audio", "onnxruntime"), ("text", "tokenizers")])
+def test_without_the_extra_it_is_said_what_to_install(tmp_path, monkeypatch, medium, missing):
+    path = (
+        nets.text_network(tmp_path / "net.onnx")[0] if medium == "text" else nets.sound_network(tmp_path / "net.onnx")
+    )
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'bagwise[onnx]'")):
+        read_embedding(path, MEDIA[medium], {}, join=False)
