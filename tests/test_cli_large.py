@@ -136,7 +136,8 @@ def test_models_are_applied_to_folders_and_patterns(data, command):
     assert made.exit_code == 0, made.stderr
     one, other = sorted((data / "out").glob("*.csv"))
     assert one.read_text() == other.read_text() == whole.stdout
-    refused = run("annotate-table", data / "m.bagwise", data / "parts", "--labels", data / "parts" / "1.parquet")
+    (data / "labels.csv").write_text("bag,labels\nb0,wren\n")
+    refused = run("annotate-table", data / "m.bagwise", data / "parts", "--labels", data / "labels.csv")
     assert refused.exit_code == 1
     assert "--labels goes with one file" in refused.stderr
 
