@@ -155,6 +155,10 @@ class BagEstimator(BaseEstimator):
         for name in self._kept_parameters:
             setattr(self, f"{name}_", getattr(self, name))
 
+    def _saved_params(self) -> dict[str, Any]:
+        """The parameters as a model file keeps them."""
+        return self.get_params(deep=False)
+
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
         """Make what a model file of an earlier version holds what this version keeps, in place."""

@@ -68,12 +68,13 @@ def _model_facts(path: Path) -> dict[str, Any]:
     from bagwise.io.model import load, read_about
     from bagwise.io.tables import plain_value
     from bagwise.pipeline import final_step
-    from bagwise.workflow.learner import settings_of
+    from bagwise.workflow.learner import RECIPE, settings_of
 
     model, about = load(path), read_about(path)
     classes = getattr(final_step(model), "classes_", None)
     facts = {"file": str(path), "kind": "model", **settings_of(model), **about}
     facts |= {f"{name}_": rate for name, rate in rates_of(final_step(model)).items()}
+    facts |= _vectors(getattr(model, RECIPE, {}).get("embedded"))
     facts["bagwise"] = about["written_by"].get("bagwise")
     facts["classes"] = [] if classes is None else plain_value(classes)
     facts["steps"] = [type(step).__name__ for _, step in getattr(model, "steps", [])]
@@ -95,9 +96,18 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             "file": str(path), "kind": "run", "medium": run.medium.name, "model": run.manifest["about"]["model"],
             "version": run.version, "bags": len(dataset), "instances": dataset.bags.n_instances, "labels": run.labels,
             "corrections": len(run.corrections()), "problems": len(run.problems),
+            **_vectors(run.manifest["identity"].get("embedded")),
         }  # fmt: skip
         remarks = label_remarks(run.told(), run.medium)
         return facts | ({"remarks": remarks} if remarks else {}) | rates_of(final), run.doubtful_labels()
+
+
+def _vectors(embedded: dict[str, Any] | None) -> dict[str, Any]:
+    """Which vectors stand for instances, where they are not the features of the medium."""
+    if embedded is None:
+        return {}
+    beside = ", beside features" if embedded["join"] else ""
+    return {"vectors": f"{embedded['name']}, {embedded['size']} numbers{beside}"}
 
 
 def rates_of(final: Any) -> dict[str, Any]:

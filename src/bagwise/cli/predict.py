@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, progress
 from bagwise.cli._data import data_options, file_options, notice, reader_options, run_each
 
 
@@ -29,7 +29,7 @@ def _output_options(command: Any) -> Any:
     return command
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("model", type=any_path())
 @click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option("--scores", is_flag=True, help="Add a column score:NAME for every class.")
@@ -54,7 +54,7 @@ def predict(
     )  # fmt: skip
 
 
-@click.command("annotate-table")
+@click.command("annotate-table", cls=ComputingCommand)
 @click.argument("model", type=any_path())
 @click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,15 @@ from typing import Any
 import joblib
 
 from bagwise.exceptions import BagwiseError, in_words
+from bagwise.featurize.embedding import Embedding
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
-from bagwise.workflow.store import entry_path, forget_others, part_path, read_entry, write_entry
+from bagwise.featurize.vector_table import VectorTable
+from bagwise.workflow.store import entry_facts, entry_path, forget_others, part_path, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
+Vectors = Embedding | VectorTable
+"""Where vectors of instances come from that are not the medium's own features."""
 FILES, SOUND = "reading files", "time of sound read"  # what progress is counted in; the second in seconds
 
 
@@ -38,11 +42,12 @@ class _Piece:
     entry: Path
     part: tuple[float, float] | None
     weight: float
+    vectors: Vectors | None = None
 
 
 def featurize_folder(
     folder: Path, names: Sequence[str], medium: Medium, settings: Any, run: Path, jobs: int, progress: Progress,
-    cluster: str | None = None,
+    vectors: Vectors | None = None, cluster: str | None = None,
 ) -> Featurized:  # fmt: skip
     """Read all files; what is finished, of long files each part, is kept in the folder of the run at once.
 
@@ -53,6 +58,7 @@ def featurize_folder(
     run : folder of the run
     jobs : number of processes, -1 for all cores
     progress : called with what is done, how much and of how much: files, or seconds of sound
+    vectors : where vectors of the instances come from beside their features, None where there are none
     cluster : address of a Dask cluster whose workers read the files, in place of processes here
     """
     errors = {
@@ -61,7 +67,8 @@ def featurize_folder(
         if not _is_text(name)
     }
     names = [name for name in names if _is_text(name)]
-    entries = {name: entry_path(run, medium.name, settings.to_dict(), folder, name) for name in names}
+    facts = entry_facts(settings.to_dict(), None if vectors is None else vectors.about)
+    entries = {name: entry_path(run, medium.name, facts, folder, name) for name in names}
     kept = {name: read_entry(path) for name, path in entries.items()}
     bags = {name: file for name, file in kept.items() if file is not None}
     n_reused = len(bags)
@@ -69,9 +76,9 @@ def featurize_folder(
     for name in names:
         if name not in bags:
             with _noting(errors, folder, name):
-                pieces[name] = _cut(folder, name, medium, settings, entries[name])
+                pieces[name] = _cut(folder, name, medium, settings, entries[name], brings_windows(vectors))
     meter = _Meter(medium, bags, pieces, progress)
-    todo = _not_kept(pieces, meter)
+    todo = _not_kept(pieces, meter, vectors)
     if todo:
         read = partial(_read_and_keep, folder, medium, settings)
         done = _on_cores(read, todo, jobs) if cluster is None else _on_cluster(folder, medium, settings, todo, cluster)
@@ -103,18 +110,23 @@ class _Meter:
         self.progress(self.what, round(self.done), round(self.total))
 
 
-def _cut(folder: Path, name: str, medium: Medium, settings: Any, entry: Path) -> list[_Piece]:
+def brings_windows(vectors: Vectors | None) -> bool:
+    """Whether instances are not looked for, but come with their vectors."""
+    return isinstance(vectors, VectorTable) and vectors.are_instances
+
+
+def _cut(folder: Path, name: str, medium: Medium, settings: Any, entry: Path, at_once: bool) -> list[_Piece]:
     """What of a file is to be read by itself."""
     if medium.parts is None:
         return [_Piece(name, entry, None, 1.0)]
     parts = medium.parts.cut(folder / name, settings)
-    if len(parts) == 1:
-        return [_Piece(name, entry, None, parts[0][1] - parts[0][0])]
+    if at_once or len(parts) == 1:
+        return [_Piece(name, entry, None, parts[-1][1] - parts[0][0])]
     return [_Piece(name, part_path(entry, i, len(parts)), part, part[1] - part[0]) for i, part in enumerate(parts, 1)]
 
 
-def _not_kept(pieces: Mapping[str, list[_Piece]], meter: _Meter) -> list[_Piece]:
-    """What is still to be read."""
+def _not_kept(pieces: Mapping[str, list[_Piece]], meter: _Meter, vectors: Vectors | None) -> list[_Piece]:
+    """What is still to be read, each with what describes its instances."""
     meter.add(0.0)
     todo = []
     for piece in (piece for own in pieces.values() for piece in own):
@@ -122,7 +134,7 @@ def _not_kept(pieces: Mapping[str, list[_Piece]], meter: _Meter) -> list[_Piece]
             meter.add(piece.weight)
         else:
             todo.append(piece)
-    return todo
+    return todo if vectors is None else [replace(piece, vectors=vectors.of_file(piece.name)) for piece in todo]
 
 
 def _on_cores(
@@ -192,6 +204,7 @@ def _read_and_keep(folder: Path, medium: Medium, settings: Any, piece: _Piece) -
     The bags go to the disk and not through a pipe, so that finished work outlives whoever waits for it.
     """
     bags, error = _read(folder, medium, settings, piece)
+    piece = replace(piece, vectors=None)  # they are large, and are not to go back
     if bags is None:
         return piece, error
     errors = dict[str, str]()
@@ -202,14 +215,25 @@ def _read_and_keep(folder: Path, medium: Medium, settings: Any, piece: _Piece) -
 
 def _read(folder: Path, medium: Medium, settings: Any, piece: _Piece) -> tuple[FileBags | None, str | None]:
     """The bags of a file or of a part of one, or what is wrong with it."""
-    path, errors = folder / piece.name, dict[str, str]()
+    errors = dict[str, str]()
     with _noting(errors, folder, piece.name):
-        if piece.part is None:
-            assert medium.read is not None, f"{medium.name} has no files"
-            return medium.read(path, piece.name, settings), None
-        assert medium.parts is not None
-        return medium.parts.read(path, piece.part, settings), None
+        return _found(folder / piece.name, piece, medium, settings), None
     return None, errors[piece.name]
+
+
+def _found(path: Path, piece: _Piece, medium: Medium, settings: Any) -> FileBags:
+    """What is found in a file or a part of one, with vectors where there are any."""
+    vectors = piece.vectors
+    if isinstance(vectors, VectorTable) and vectors.are_instances:
+        assert medium.parts is not None
+        return medium.parts.join(path, piece.name, [vectors.instances(path, piece.name)], settings)
+    if piece.part is None:
+        assert medium.read is not None, f"{medium.name} has no files"
+        found = medium.read(path, piece.name, settings)
+    else:
+        assert medium.parts is not None
+        found = medium.parts.read(path, piece.part, settings)
+    return found if vectors is None else vectors.describe(path, piece.name, found)
 
 
 @contextmanager
