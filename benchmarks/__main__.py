@@ -26,6 +26,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "scale-cluster": "benchmarks.scale:cluster",
     "scale-model": "benchmarks.scale_check",
     "many-classes": "benchmarks.many_classes",
+    "forest-file": "benchmarks.forest_file",
     "networks": "benchmarks.networks",
     "patches": "benchmarks.patches",
     "sim-speed": "benchmarks.sim_speed",

@@ -92,7 +92,7 @@ class ORedForest(
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Features tried at every split, as in scikit-learn's trees.
     min_samples_leaf : int, default=1
-        More where a tree would else have more than 50,000 leaves: it then takes about a megabyte in a model file.
+        More where a tree would else have more than 50,000 leaves: it then takes one or two megabytes in a model file.
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
     background : bool, default=False
