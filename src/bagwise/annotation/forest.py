@@ -37,7 +37,7 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import Findings, set_known, share_among_labels
-from bagwise.kernels.forest import Forest
+from bagwise.kernels.forest import Forest, upgrade_forest
 from bagwise.kernels.union import (
     MAX_EXACT_LABELS,
     Rates,
@@ -48,6 +48,7 @@ from bagwise.parameters import check_count, check_positive, check_that
 from bagwise.solvers.result import Callback
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
+MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
 
 
 class Found(NamedTuple):
@@ -87,6 +88,7 @@ class ORedForest(
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Features tried at every split, as in scikit-learn's trees.
     min_samples_leaf : int, default=1
+        More where a tree would else have more than 50,000 leaves: it then takes about a megabyte in a model file.
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
     background : bool, default=False
@@ -158,6 +160,7 @@ class ORedForest(
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
         super()._upgrade(params, state)
+        upgrade_forest(state)
         if params.get("callback", 0) is None:  # a parameter of earlier versions, which a file could not hold
             del params["callback"]
 
@@ -309,9 +312,8 @@ class ORedForest(
     def _grow(self, instances: np.ndarray, posterior: np.ndarray, weights: np.ndarray, seed: int) -> Any:
         """A tree on the pairs of instance and label, weighted by the posterior times the instances' weights."""
         rows, labels = np.nonzero((posterior >= SMALLEST_SHARE) & (weights > 0)[:, None])
-        tree = ExtraTreeClassifier(
-            max_features=self.max_features, min_samples_leaf=self.min_samples_leaf, random_state=seed
-        )
+        least = max(self.min_samples_leaf, -(-len(rows) // MOST_LEAVES))
+        tree = ExtraTreeClassifier(max_features=self.max_features, min_samples_leaf=least, random_state=seed)
         # fit() has looked at the instances; looking again for every tree would take longer than growing a small one
         return tree.fit(
             instances[rows], labels, sample_weight=posterior[rows, labels] * weights[rows], check_input=False
