@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
+from bagwise.fitted import Numbers, Record
 
 ALARM = 0.02
 N_REFERENCE = 3_000
@@ -83,6 +84,10 @@ class Likeness:
 
 ATTRIBUTE = "likeness_"
 """Attribute of a trained model that holds `Likeness.to_dict()`; it is saved with the model."""
+FITTED = Record({
+    "centre": Numbers("features"), "scale": Numbers("features", positive=True),
+    "reference": Numbers("reference", "features"), "distances": Numbers("distances", low=0),
+})  # fmt: skip
 
 
 def _dense(rows: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import kmedoids
 import numpy as np
@@ -18,9 +18,11 @@ from bagwise.clustering._shared import (
     check_n_clusters,
     rank_by_size,
 )
+from bagwise.fitted import ITERATED, Attribute, BagsOf, Choice, Number, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, thread_limit
+from bagwise.typing import BagsLike
 
 MAX_ITER = 100  # passes of FasterPAM over all bags
 
@@ -74,6 +76,11 @@ class BAMIC(ClusterMixin, BagEstimator):
     """
 
     _kept_parameters = ("distance",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "distance_": Choice(*KINDS), "medoid_indices_": Numbers("medoids", whole=True, low=0),
+        "medoids_": BagsOf("medoids"), "objective_": Number(), "labels_": Numbers("bags", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -90,7 +97,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> BAMIC:
+    def fit(self, X: BagsLike, y: Any = None) -> BAMIC:
         """Find clusters of bags.
 
         Parameters
@@ -145,7 +152,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         own = np.repeat(self.labels_, bags.sizes)
         return best_in_bag(-to_medoids[np.arange(len(own)), own], bags.offsets)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag: that of the nearest medoid."""
         bags = self._start_predict(X)
         medoids = self.medoids_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -19,7 +19,9 @@ from bagwise.clustering._shared import (
     majority_votes,
     rank_by_size,
 )
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.parameters import check_count
+from bagwise.typing import BagsLike
 
 
 class MajorityKMeans(ClusterMixin, BagEstimator):
@@ -59,12 +61,18 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     [0, 0, 1]
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "cluster_centers_": Numbers("clusters", "features"), "objective_": Number(),
+        "labels_": Numbers("bags", whole=True, low=0), "instance_labels_": Numbers("instances", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
+
     def __init__(self, n_clusters: int = 2, *, n_init: int = 10, random_state: Any = None):
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> MajorityKMeans:
+    def fit(self, X: BagsLike, y: Any = None) -> MajorityKMeans:
         """Find clusters of bags.
 
         Parameters
@@ -91,7 +99,7 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         self.witnesses_ = best_in_bag(-distances[np.arange(len(own)), own], bags.offsets)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
         return majority_votes(self._distances(bags).argmin(axis=1), bags, len(self.cluster_centers_))
