@@ -401,7 +401,7 @@ class ORedNetwork(
         trees = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(grow)(instances, posterior, whole, int(seed)) for seed in seeds
         )
-        self.forest_ = tuple(Forest.of(trees, posterior.shape[1]))
+        self.forest_: tuple[Any, ...] = tuple(Forest.of(trees, posterior.shape[1]))
 
     def _mean_proba(self, X: np.ndarray) -> np.ndarray:
         """(m, c) mean of the members' probabilities, and where there are trees of these and theirs."""
