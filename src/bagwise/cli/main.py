@@ -13,6 +13,7 @@ from bagwise.cli.convert import convert
 from bagwise.cli.correct import correct, refit
 from bagwise.cli.demo import demo
 from bagwise.cli.evaluate import evaluate
+from bagwise.cli.featurize import featurize
 from bagwise.cli.fit import fit
 from bagwise.cli.info import info
 from bagwise.cli.inspect import inspect
@@ -28,6 +29,7 @@ COMMANDS = (
     review,
     compare,
     inspect,
+    featurize,
     fit,
     predict,
     annotate_table,
