@@ -24,7 +24,7 @@ from bagwise.annotation import (
 from bagwise.bag_statistics import BagStatistics
 from bagwise.base import BagEstimator
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
-from bagwise.clustering import BAMIC, CPM3C, M3IC, MajorityKMeans, WithinBagWhitener
+from bagwise.clustering import BAMIC, CPM3C, M3IC, BagMixture, MajorityKMeans, MeanKMeans, WithinBagWhitener
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.model import REGISTRY, _resolve
 from bagwise.nn import ORedNetwork
@@ -42,7 +42,7 @@ ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
     ),
     "the check asks for one cluster, which is an error on purpose",
 )
-EXPECTED_FAILURES = dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans"), ONE_CLUSTER)
+EXPECTED_FAILURES = dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans", "MeanKMeans", "BagMixture"), ONE_CLUSTER)
 
 ESTIMATORS = [
     ORedLogisticRegression(),
@@ -65,6 +65,8 @@ ESTIMATORS = [
     BAMIC(),
     CPM3C(),
     MajorityKMeans(),
+    MeanKMeans(),
+    BagMixture(n_groups=2, n_codebooks=1, n_init=2),
     WithinBagWhitener(),
     PerInstance(StandardScaler()),
     CLPLScaler(),
@@ -115,6 +117,8 @@ ITERATIVE = [
     BAMIC(random_state=0),
     CPM3C(random_state=0),
     MajorityKMeans(random_state=0),
+    MeanKMeans(random_state=0),
+    BagMixture(random_state=0),
 ]
 DIRECT = [  # no iterations of their own
     MIMLNN(random_state=0),

@@ -12,9 +12,9 @@ import numpy as np
 
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
-from bagwise.featurize.medium import Medium
 from bagwise.io.data.formats import read_described
 from bagwise.io.labels import LabelTable
+from bagwise.report.gallery import MediaFiles
 from bagwise.report.result import Problem
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.manifest import FEATURES
@@ -32,23 +32,15 @@ class Collection:
         With labels where any were told.
     understood : str
         How they were read, in words.
-    folder : path or None
-        Where the files lie; None for a file of bags.
-    medium : Medium or None
+    media : MediaFiles or None
         None for a file of bags, of which nothing can be seen or heard.
-    settings : settings of the medium
-    seconds : dict
-        How long each file is, where files have a length in time.
     problems : list of (name, message)
         Files and labels that could not be used.
     """
 
     dataset: BagDataset
     understood: str
-    folder: Path | None = None
-    medium: Medium | None = None
-    settings: Any = None
-    seconds: dict[str, float] = field(default_factory=dict)
+    media: MediaFiles | None = None
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -89,15 +81,20 @@ def read_collection(
     )
     if material.form:
         understood = f"{understood}; labels: {material.form}"
-    return Collection(
-        dataset=dataset, understood=understood, folder=path, medium=source.medium, settings=source.settings,
-        seconds={file["file"]: file["seconds"] for file in material.files if "seconds" in file},
-        problems=material.problems,
-    )  # fmt: skip
+    seconds = {file["file"]: file["seconds"] for file in material.files if "seconds" in file}
+    media = MediaFiles(source.medium, source.settings, path, seconds)
+    return Collection(dataset, understood, media, material.problems)
 
 
-def read_bag_file(path: Path, format_name: str | None, options: Mapping[str, Any]) -> Collection:
-    """The bags of a file in any format of `bagwise.io.data`."""
+def read_bag_file(
+    path: Path, format_name: str | None, options: Mapping[str, Any], *, medium: str | None, settings: Mapping[str, Any]
+) -> Collection:
+    """The bags of a file in any format of `bagwise.io.data`, which has no medium and no settings of one."""
+    if medium is not None or settings:
+        raise InputError(
+            f"{path} is a file of bags, which has no medium and no settings of one; leave --medium, --window and "
+            "--medium-set out."
+        )
     dataset, understood = read_described(path, format_name, **options)
     return Collection(dataset=dataset, understood=understood)
 
