@@ -32,6 +32,8 @@ BENCHMARKS = {
     "clustering-tables": "benchmarks.clustering_tables",
     "clustering-scaling": "benchmarks.clustering_scaling",
     "clustering-figures": "benchmarks.clustering_figures",
+    "clustering-methods": "benchmarks.clustering_methods",
+    "clustering-noise": "benchmarks.clustering_noise",
     "io-speed": "benchmarks.io_speed",
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",

@@ -54,9 +54,8 @@ def test_no_assignment_is_better_than_what_the_starts_find(seed):
     for labels in itertools.product([0, 1], repeat=5):
         start = np.eye(2)[[0, *labels]]
         reached.append(_run_em(counts, start, 0.3, 1e-10, 300).history[-1])
-    found = fit_multinomials(
-        counts, 2, smoothing=0.3, n_init=20, tol=1e-10, max_iter=300, rng=np.random.RandomState(seed)
-    )
+    model = BagMixture(n_init=20, tol=1e-10, max_iter=300)
+    found = fit_multinomials(counts, 2, model, np.random.RandomState(seed))
     assert found.history[-1] == pytest.approx(max(reached), rel=1e-4)
 
 
@@ -84,9 +83,9 @@ def test_memberships_are_those_of_gaussians(seed, monkeypatch):
     expected = densities / densities.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(codebook.memberships(bags.instances), expected, rtol=1e-9)
     counted = [expected[first:last].sum(axis=0) for first, last in itertools.pairwise(bags.offsets)]
-    np.testing.assert_allclose(codebook.count(bags), counted, rtol=1e-9)
+    np.testing.assert_allclose(codebook.counts(bags), counted, rtol=1e-9)
     monkeypatch.setattr("bagwise.clustering.codebook.BLOCK", 8)  # two instances at once
-    np.testing.assert_allclose(codebook.count(bags), counted, rtol=1e-9)
+    np.testing.assert_allclose(codebook.counts(bags), counted, rtol=1e-9)
 
 
 def test_codebooks_have_no_more_kinds_than_there_are_instances():
@@ -94,7 +93,7 @@ def test_codebooks_have_no_more_kinds_than_there_are_instances():
     codebook = learn_codebook(bags, np.random.RandomState(0))
     assert len(codebook.centres) == 3
     assert codebook.width == pytest.approx(0.0, abs=1e-12)
-    assert sorted(map(tuple, codebook.count(bags)[::4].round(6))) == sorted(map(tuple, np.eye(3)))
+    assert sorted(map(tuple, codebook.counts(bags)[::4].round(6))) == sorted(map(tuple, np.eye(3)))
 
 
 def test_words_do_not_depend_on_the_length_of_an_instance():
@@ -138,7 +137,7 @@ def test_it_finds_groups_that_one_instance_tells(seed):
     assert (model.witnesses_ == 0).mean() > 0.9
     assert model.predict(bags).tolist() == model.labels_.tolist()
     assert np.all(np.diff(np.bincount(model.labels_)) <= 0)
-    np.testing.assert_allclose(model.predict_proba(bags), model.probabilities_)
+    np.testing.assert_allclose(model.cluster_proba(bags), model.probabilities_)
     np.testing.assert_allclose(model.probabilities_.sum(axis=1), 1.0)
     assert (model.margins_ >= 0.0).all()
     new, truth = made(seed + 100, distance=8.0)
@@ -172,7 +171,7 @@ def test_a_saved_model_knows_its_codebooks(tmp_path):
     bags, _ = made(1)
     model = BagMixture(3, random_state=0).fit(bags)
     bagwise.save(model, tmp_path / "m.bagwise")
-    np.testing.assert_array_equal(bagwise.load(tmp_path / "m.bagwise").predict_proba(bags), model.probabilities_)
+    np.testing.assert_array_equal(bagwise.load(tmp_path / "m.bagwise").cluster_proba(bags), model.probabilities_)
 
 
 def test_same_seed_same_clusters():

@@ -66,7 +66,7 @@ ESTIMATORS = [
     CPM3C(),
     MajorityKMeans(),
     MeanKMeans(),
-    BagMixture(n_groups=2, n_codebooks=1, n_init=2),
+    BagMixture(n_codebooks=1, n_init=2),
     WithinBagWhitener(),
     PerInstance(StandardScaler()),
     CLPLScaler(),
@@ -130,7 +130,7 @@ DIRECT = [  # no iterations of their own
 ]
 PREDICTIONS = (
     "predict", "decision_function", "predict_proba", "predict_instances", "predict_instances_proba",
-    "instance_decision_function", "transform", "assign",
+    "instance_decision_function", "transform", "assign", "cluster_proba",
 )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def cluster(
     if 0 < noise < 19:
         raise click.UsageError(f"--noise {noise} sets prove nothing; give at least 19, or 0 for no test.")
     ks = _numbers("--k", n_clusters, int)
-    costs = _numbers("-C", cost, float) if cost else None
+    costs: Sequence[float] | None = _numbers("-C", cost, float) if cost else None
     balances: Sequence[float] | None = _numbers("--balance", balance, float) if balance else None
     if not with_sweep and any(len(values) > 1 for values in (costs or [1], balances or [1])):
         raise click.UsageError("Several values of -C or --balance go with --sweep.")

@@ -36,18 +36,18 @@ class Codebook(NamedTuple):
         shares = np.exp(-squares / (2.0 * self.width)) if self.width > 0.0 else (squares == 0.0).astype(np.float64)
         return shares / shares.sum(axis=1, keepdims=True)
 
-    def count(self, bags: Bags) -> np.ndarray:
+    def counts(self, bags: Bags) -> np.ndarray:
         """(n, v) expected number of instances of each kind in each bag."""
-        counts = np.empty((len(bags), len(self.centres)))
+        found = np.empty((len(bags), len(self.centres)))
         most = max(1, BLOCK // len(self.centres))
         first = 0
         while first < len(bags):  # as many whole bags as fit, at least one
             last = max(first + 1, int(np.searchsorted(bags.offsets, bags.offsets[first] + most, side="right")) - 1)
             rows = slice(bags.offsets[first], bags.offsets[last])
             shares = self.memberships(bags.instances[rows])
-            counts[first:last] = np.add.reduceat(shares, bags.offsets[first:last] - bags.offsets[first], axis=0)
+            found[first:last] = np.add.reduceat(shares, bags.offsets[first:last] - bags.offsets[first], axis=0)
             first = last
-        return counts
+        return found
 
 
 def learn_codebook(bags: Bags, rng: np.random.RandomState) -> Codebook:

@@ -29,6 +29,7 @@ from bagwise.parameters import check_choice, check_count, check_not_negative, ch
 KINDS = ("auto", "features", "codebooks")
 N_SHORT = 8  # iterations of every start, after which the best go on
 N_LONG = 3  # starts that go on
+COUNTED = 3.0  # how often an instance counts that is sorted into kinds
 SURE = 0.9  # how sure a start from k-means is
 
 
@@ -46,23 +47,21 @@ class BagMixture(ClusterMixin, BagEstimator):
     all bags hold say nothing of the cluster, and one instance of a rare kind can say all: neither the mean of a bag
     nor one witness has to tell it.
 
-    One codebook is as arbitrary as its start, so several groups of them vote: each group's mixture is fitted alone,
-    k-means of their posteriors side by side is the consensus, and the distributions of the consensus clusters over all
-    codebooks are what new bags and single instances are judged by.
+    One codebook is as arbitrary as its start, so several stand side by side. In all of them together an instance
+    counts three times: memberships are blurred, and where bags are few and small the density would be larger with
+    clusters that are empty.
 
     Parameters
     ----------
     n_clusters : int, default=2
     kinds : {"auto", "features", "codebooks"}, default="auto"
         Whether the features are counts of kinds already; "auto" asks `are_words`.
-    n_groups : int, default=5
-        Groups of codebooks; with words there is one.
-    n_codebooks : int, default=3
-        Codebooks of a group.
+    n_codebooks : int, default=9
+        With words there is none.
     smoothing : float, default=0.3
         Weight of the overall distribution in each cluster, in instances a kind.
-    n_init : int, default=4
-        Starts of each mixture; the one of the largest posterior density is kept.
+    n_init : int, default=10
+        Starts; the one of the largest posterior density is kept.
     tol : float, default=1e-6
         A tolerance of the change.
     max_iter : int, default=100
@@ -79,9 +78,9 @@ class BagMixture(ClusterMixin, BagEstimator):
         1 minus the likelihood of the second cluster over that of the bag's own, for a mean instance: 0 where the bag
         could be in either. Probabilities of bags with many instances are near 0 or 1, and say less.
     objective_ : float
-        Posterior density (its logarithm) of the mixture, the mean over groups.
+        Log posterior density at the end.
     objective_history_ : array
-        After every iteration, of the first group; never falls.
+        After every iteration; never falls.
     n_iter_ : int
     converged_ : bool
     kinds_ : str
@@ -89,9 +88,9 @@ class BagMixture(ClusterMixin, BagEstimator):
     log_words_ : (k, v) array
         Log probability of every kind in every cluster, the codebooks side by side.
     log_shares_ : (k,) array
-    centres_ : (v, d) array or None
+    centres_ : (v, d) array
         Of all codebooks, one below the other.
-    widths_, sizes_ : (b,) arrays or None
+    widths_, sizes_ : (b,) arrays
         Width and number of kinds of each codebook.
 
     Examples
@@ -111,17 +110,15 @@ class BagMixture(ClusterMixin, BagEstimator):
         n_clusters: int = 2,
         *,
         kinds: str = "auto",
-        n_groups: int = 5,
-        n_codebooks: int = 3,
+        n_codebooks: int = 9,
         smoothing: float = 0.3,
-        n_init: int = 4,
+        n_init: int = 10,
         tol: float = 1e-6,
         max_iter: int = 100,
         random_state: Any = None,
     ):
         self.n_clusters = n_clusters
         self.kinds = kinds
-        self.n_groups = n_groups
         self.n_codebooks = n_codebooks
         self.smoothing = smoothing
         self.n_init = n_init
@@ -142,86 +139,63 @@ class BagMixture(ClusterMixin, BagEstimator):
         check_enough_bags(self, len(bags))
         check_clusterable(bags)
         rng = check_random_state(self.random_state)
-        groups = self._learn_kinds(bags, rng)
-        fits = [self._fit_counts(counts, rng) for counts in groups]
-        consensus = _vote([fit.posteriors for fit in fits], rng) if len(fits) > 1 else fits[0].posteriors
-        counts = np.hstack(groups) if len(groups) > 1 else groups[0]
-        self.log_words_, self.log_shares_ = _maximise(counts, consensus, self.smoothing * _overall(counts))
-        rank = rank_by_size(self._bag_scores(counts).argmax(axis=1), self.n_clusters)
+        counts = self._learn_kinds(bags, rng)
+        fit = fit_multinomials(counts, self.n_clusters, self, rng)
+        rank = rank_by_size(fit.posteriors.argmax(axis=1), self.n_clusters)
         order = np.argsort(rank)
-        self.log_words_, self.log_shares_ = self.log_words_[order], self.log_shares_[order]
+        self.log_words_, self.log_shares_ = fit.log_words[order], fit.log_shares[order]
         scores = self._bag_scores(counts)
         self.probabilities_ = _normalised(scores)[0]
         self.labels_ = scores.argmax(axis=1)
         ranked = np.sort(scores, axis=1)
         self.margins_ = -np.expm1((ranked[:, -2] - ranked[:, -1]) / bags.sizes)
         self.witnesses_ = self._find_witnesses(bags)
-        self.objective_ = float(np.mean([fit.history[-1] for fit in fits]))
-        self.objective_history_ = np.asarray(fits[0].history)
-        self.n_iter_ = len(fits[0].history)
-        self.converged_ = all(fit.converged for fit in fits)
+        self.objective_, self.objective_history_ = fit.history[-1], np.asarray(fit.history)
+        self.n_iter_, self.converged_ = len(fit.history), fit.converged
         self._warn()
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def cluster_proba(self, X: Any) -> np.ndarray:
         """(n, k) probability of every cluster for every bag."""
         return _normalised(self._bag_scores(self._count(self._start_predict(X))))[0]
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) most probable cluster of every bag."""
-        return self.predict_proba(X).argmax(axis=1)
+        return self.cluster_proba(X).argmax(axis=1)
 
-    def _learn_kinds(self, bags: Bags, rng: np.random.RandomState) -> list[Any]:
-        """The counts of all bags, of each group of codebooks by itself."""
+    def _learn_kinds(self, bags: Bags, rng: np.random.RandomState) -> Any:
+        """(n, v) counts of kinds, with new codebooks where the features are none."""
         chosen = self.kinds
         if chosen == "auto":
             chosen = "features" if are_words(bags) else "codebooks"
         self.kinds_ = chosen
-        if chosen == "features":
-            self.centres_ = self.widths_ = self.sizes_ = None
-            return [_count_features(bags)]
-        codebooks = [learn_codebook(bags, rng) for _ in range(self.n_groups * self.n_codebooks)]
-        self.centres_ = np.vstack([codebook.centres for codebook in codebooks])
+        codebooks = [learn_codebook(bags, rng) for _ in range(self.n_codebooks if chosen == "codebooks" else 0)]
+        self.centres_ = np.vstack([np.empty((0, bags.n_features)), *(codebook.centres for codebook in codebooks)])
         self.widths_ = np.array([codebook.width for codebook in codebooks])
-        self.sizes_ = np.array([len(codebook.centres) for codebook in codebooks])
-        counts = [codebook.count(bags) for codebook in codebooks]
-        n = self.n_codebooks
-        return [np.hstack(counts[i * n : (i + 1) * n]) for i in range(self.n_groups)]
+        self.sizes_ = np.array([len(codebook.centres) for codebook in codebooks], dtype=np.int64)
+        return self._count(bags)
 
     def count_kinds(self, X: Any, random_state: Any = None) -> Any:
-        """(n, v) counts of kinds of some bags, with codebooks of these bags, as many as one mixture has.
+        """(n, v) counts of kinds of some bags, with codebooks of these bags.
 
         For trials: the fit of a mixture to part of these counts takes milliseconds.
         """
-        bags = as_bags(X)
-        probe = clone(self).set_params(n_groups=1)
-        return probe._learn_kinds(bags, check_random_state(random_state))[0]
-
-    def _fit_counts(self, counts: Any, rng: np.random.RandomState) -> Fit:
-        return fit_multinomials(
-            counts, self.n_clusters, smoothing=self.smoothing, n_init=self.n_init, tol=self.tol,
-            max_iter=self.max_iter, rng=rng,
-        )  # fmt: skip
-
-    @property
-    def _codebooks(self) -> list[Codebook]:
-        if self.kinds_ == "features":
-            return []
-        edges = np.concatenate([[0], np.cumsum(self.sizes_)])
-        return [
-            Codebook(self.centres_[first:last], float(width))
-            for first, last, width in zip(edges[:-1], edges[1:], self.widths_, strict=True)
-        ]
+        return clone(self)._learn_kinds(as_bags(X), check_random_state(random_state))
 
     def _count(self, bags: Bags) -> Any:
+        """(n, v) counts of kinds; in all codebooks together an instance counts COUNTED times."""
         if self.kinds_ == "features":
             return _count_features(bags)
-        return np.hstack([codebook.count(bags) for codebook in self._codebooks])
+        edges = np.concatenate([[0], np.cumsum(self.sizes_)])
+        parts = [
+            Codebook(self.centres_[first:last], float(width)).counts(bags)
+            for first, last, width in zip(edges[:-1], edges[1:], self.widths_, strict=True)
+        ]
+        return np.hstack(parts) * (COUNTED / len(parts))
 
     def _bag_scores(self, counts: Any) -> np.ndarray:
-        """(n, k) log joint density of bag and cluster; an instance counts once, however many codebooks there are."""
-        n_codebooks = 1 if self.kinds_ == "features" else len(self.sizes_)
-        return np.asarray(counts @ self.log_words_.T) / n_codebooks + self.log_shares_
+        """(n, k) log joint density of bag and cluster."""
+        return np.asarray(counts @ self.log_words_.T) + self.log_shares_
 
     def _find_witnesses(self, bags: Bags) -> np.ndarray:
         """Position in its bag of the instance by whose kinds the bag's cluster gains most on the best of the others."""
@@ -235,7 +209,7 @@ class BagMixture(ClusterMixin, BagEstimator):
     def _check_parameters(self) -> None:
         check_n_clusters(self)
         check_choice("kinds", self.kinds, KINDS)
-        check_count(self, "n_groups", "n_codebooks", "n_init", "max_iter")
+        check_count(self, "n_codebooks", "n_init", "max_iter")
         check_positive(self, "smoothing")
         check_not_negative(self, "tol")
 
@@ -285,19 +259,20 @@ class Fit(NamedTuple):
     converged: bool
 
 
-def fit_multinomials(
-    counts: Any, n_clusters: int, *, smoothing: float, n_init: int, tol: float, max_iter: int, rng: Any
-) -> Fit:
+def fit_multinomials(counts: Any, n_clusters: int, model: BagMixture, rng: np.random.RandomState) -> Fit:
     """The mixture of the largest posterior density over several starts, every second of them from k-means.
 
     Parameters
     ----------
     counts : (n, v) array or CSR matrix
         Not negative; need not be whole.
-    n_clusters, smoothing, n_init, tol, max_iter : as in `BagMixture`
+    n_clusters : int
+    model : BagMixture
+        Gives smoothing, starts, tolerance and most iterations.
     rng : RandomState
     """
-    starts = [_start(counts, n_clusters, i % 2 == 0, rng) for i in range(n_init)]
+    smoothing, tol, max_iter = model.smoothing, model.tol, model.max_iter
+    starts = [_start(counts, n_clusters, i % 2 == 0, rng) for i in range(model.n_init)]
     short = [_run_em(counts, start, smoothing, tol, min(N_SHORT, max_iter)) for start in starts]
     short.sort(key=lambda fit: -fit.history[-1])
     long = []
@@ -359,12 +334,3 @@ def _normalised(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     shares = np.exp(scores - largest)
     totals = shares.sum(axis=1, keepdims=True)
     return shares / totals, (largest + np.log(totals)).ravel()
-
-
-def _vote(posteriors: list[np.ndarray], rng: Any) -> np.ndarray:
-    """(n, k) consensus: k-means of all posteriors side by side, which needs no names of clusters to agree."""
-    n_clusters = posteriors[0].shape[1]
-    model = KMeans(n_clusters, n_init=10, random_state=rng.randint(2**31 - 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.eye(n_clusters)[model.fit_predict(np.hstack(posteriors))]

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bagwise.bags import Bags, as_bags
 from bagwise.base import check_finite
@@ -24,7 +24,7 @@ from bagwise.parameters import is_count
 
 LEVEL = 0.05  # of the test
 FEWEST_NOISE = 19  # sets that can give p = LEVEL
-MOST_STARTS = 3  # of a fit of half of the bags: many are made
+MOST = {"n_init": 3, "n_codebooks": 3}  # starts and codebooks of a fit of half of the bags: many are made
 LEAST_SPREAD = 0.02  # of stability in noise: a few sets of noise may agree by chance
 Record = dict[str, Any]
 Learner = Callable[[np.ndarray, int, int], Callable[[np.ndarray], np.ndarray]]
@@ -97,7 +97,7 @@ def try_stability(
     X : Bags, list of 2-d arrays, 3-d array or 2-d array
         Scaled as they will be for the fit.
     estimator : clusterer of bags
-        Fitted with at most three starts a time.
+        Fitted with at most three starts, and three codebooks, a time.
     n_clusters : int or several
     settings : mapping or None
         Other parameters for some numbers of clusters.
@@ -120,14 +120,15 @@ def try_stability(
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.clustering import BagMixture, try_stability
+    >>> from bagwise.clustering import MeanKMeans, try_stability
     >>> rng = np.random.default_rng(0)
     >>> corners = 5 * np.eye(3)[np.arange(60) % 3]
     >>> bags = [corner + rng.normal(size=(4, 3)) for corner in corners]
-    >>> trial = try_stability(bags, BagMixture(), [2, 3, 4])
+    >>> trial = try_stability(bags, MeanKMeans(n_init=1), [2, 3], n_splits=1)
     >>> trial.has_clusters, trial.n_clusters
     (True, 3)
-    >>> try_stability([rng.normal(size=(4, 3)) for _ in range(60)], BagMixture(), [2, 3, 4]).has_clusters
+    >>> noise = [rng.normal(size=(4, 3)) for _ in range(60)]
+    >>> try_stability(noise, MeanKMeans(n_init=1), [2, 3], n_splits=1).has_clusters
     False
     """
     if not is_count(n_noise) or n_noise < FEWEST_NOISE:
@@ -148,7 +149,7 @@ def try_stability(
     tried = [k for k in ks if len(bags) // 2 >= 2 * k]
     if not tried:
         return Trial([_record(k) for k in ks], None, n_noise)
-    models = {k: _with_few_starts(clone(estimator).set_params(**(settings or {}).get(k, {}))) for k in tried}
+    models = {k: _made_light(clone(estimator).set_params(**(settings or {}).get(k, {}))) for k in tried}
     make, seeds = noise_maker(bags), np.random.SeedSequence(random_state).spawn(n_noise + 1)
     work = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_stabilities)(make(np.random.default_rng(seed)) if i else bags, models, seed, n_splits)
@@ -178,9 +179,9 @@ def _record(k: int, stability: float | None = None, noise: float | None = None) 
     return {"n_clusters": k, "stability": stability, "noise": noise, "gap": gap}
 
 
-def _with_few_starts(model: Any) -> Any:
-    starts = model.get_params().get("n_init")
-    return model if starts is None else model.set_params(n_init=min(starts, MOST_STARTS))
+def _made_light(model: Any) -> Any:
+    own = model.get_params()
+    return model.set_params(**{name: min(own[name], most) for name, most in MOST.items() if name in own})
 
 
 def _stabilities(bags: Bags, models: Mapping[int, Any], seed: np.random.SeedSequence, n_splits: int) -> list[float]:
@@ -216,10 +217,7 @@ def _learner(model: Any, bags: Bags, seed: int) -> Learner:
         counts = model.count_kinds(bags, seed)
 
         def learn(rows: np.ndarray, k: int, own: int) -> Callable[[np.ndarray], np.ndarray]:
-            fit = fit_multinomials(
-                counts[rows], k, smoothing=model.smoothing, n_init=model.n_init, tol=model.tol,
-                max_iter=model.max_iter, rng=np.random.RandomState(own),
-            )  # fmt: skip
+            fit = fit_multinomials(counts[rows], k, model, np.random.RandomState(own))
             return lambda others: (counts[others] @ fit.log_words.T + fit.log_shares).argmax(axis=1)
 
     else:
