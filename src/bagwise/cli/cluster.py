@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, progress
 from bagwise.cli._data import EXIT_SOME_FAILED, data_options, notice, reader_options
 from bagwise.cli._settings import medium_options, parse_medium, parse_pairs
 
@@ -18,10 +18,9 @@ OPTIONS = {
     "n_clusters": "--k", "C": "-C", "balance": "--balance", "kernel": "--kernel", "gamma": "--gamma",
     "n_init": "--starts", "random_state": "--seed", "n_jobs": "--jobs",
 }  # fmt: skip
-TUNED = ("C", "balance", "kernel", "gamma")  # settings that only some methods have
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("source", type=any_path())
 @click.option(
     "--k", "n_clusters", default="2,3,4,5,6", show_default=True,

@@ -22,6 +22,7 @@ from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.pictures import WIDTH, CloseUp, Picture
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stemming import stem
+from bagwise.featurize.text_input import TextInput
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 from bagwise.io.text import read_text
 
@@ -208,10 +209,12 @@ TEXT = Medium(
     place_in_words=place_in_words,
     formats=("csv", "parquet", "spans", "label-studio"),
     label_studio=LabelStudio("text", "labels", "Text", "Labels", value=_mark_value, holds_text=True),
+    drawings="Passages",
     draw=draw_text,
     picture_length=_picture_length,
     close_ups=close_up_passages,
     shown_as="text",
+    embed=TextInput,
 )
 
 
