@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import soundfile
 from click.testing import CliRunner
 from PIL import Image
 
@@ -86,6 +87,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path, pictures):
         (["--out", "no/such/bags.csv"], "there is no folder"),
         (["--out", "bags.csv", "--medium", "smell"], "There is no medium 'smell'"),
         (["--out", "bags.csv", "--medium-set", "nothing=1"], "nothing"),
+        (["--out", "bags.csv", "--join"], "add --embed or --embeddings"),
     ],
     ids=lambda value: str(value[-1]),
 )
@@ -103,3 +105,20 @@ def test_a_file_is_no_folder(tmp_path):
     result = run(path, "--out", tmp_path / "other.csv")
     assert result.exit_code == 1
     assert "bagwise convert" in result.output
+
+
+def test_vectors_that_somebody_made_already(tmp_path):
+    folder = tmp_path / "sounds"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(2):
+        soundfile.write(folder / f"{i}.wav", 0.1 * rng.normal(size=16_000), 8_000)
+    start = np.tile([0.0, 1.0], 2)
+    vectors = rng.normal(size=(4, 3)).astype(np.float32)
+    files = np.repeat(["0.wav", "1.wav"], 2)
+    np.savez(tmp_path / "v.npz", files=files, start=start, end=start + 1.0, embedding=vectors)
+    result = run(folder, "--out", tmp_path / "bags.parquet", "--embeddings", tmp_path / "v.npz", "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    written = read_dataset(tmp_path / "bags.parquet")
+    np.testing.assert_allclose(written.bags.instances, vectors, rtol=1e-6)
+    assert written.locations["start"].tolist() == start.tolist()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from bagwise.cli._common import any_path, progress
 from bagwise.cli._data import EXIT_SOME_FAILED, check_label_options, label_options, notice
-from bagwise.cli._settings import medium_options, parse_medium
+from bagwise.cli._settings import embed_options, medium_options, parse_medium, parse_pairs
 from bagwise.cli.annotate import print_problems
 
 
@@ -23,12 +22,14 @@ from bagwise.cli.annotate import print_problems
 )  # fmt: skip
 @label_options
 @medium_options
+@embed_options
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Files read at a time; -1 for all cores.")
 @click.option("--quiet", is_flag=True, help="No progress bars and remarks.")
 def featurize(
     folder: Path, out: Path, to: str | None, labels: Path | None, columns: tuple[str, str] | None,
     separator: str | None, fold_case: bool, sheet: str | None, medium: str | None, window: float | None,
-    medium_settings: tuple[str, ...], jobs: int, quiet: bool,
+    medium_settings: tuple[str, ...], embed: Path | None, embed_settings: tuple[str, ...], embeddings: Path | None,
+    segment: str | None, join: bool, jobs: int, quiet: bool,
 ) -> None:  # fmt: skip
     """Cut the recordings, pictures, texts or series of FOLDER into instances, describe each by numbers, write a file.
 
@@ -37,6 +38,7 @@ def featurize(
     """
     from bagwise.io.data.formats import find_format, format_for_writing, write_dataset
     from bagwise.io.files import check_target
+    from bagwise.workflow.embed import Asked
     from bagwise.workflow.material import read_label_table
     from bagwise.workflow.unlabelled import read_collection
 
@@ -44,10 +46,12 @@ def featurize(
     find_format(to or format_for_writing(out))
     check_target(out)
     table = read_label_table(labels, columns, separator=separator, fold_case=fold_case, sheet=sheet)
+    settings = parse_medium(window, medium_settings) | ({} if segment is None else {"segment": segment})
+    asked = Asked(embed, embeddings, parse_pairs(embed_settings, "--embed-set"), join, "segment" in settings)
     with progress(quiet) as report:
-        found: Any = read_collection(
-            folder, medium=medium, settings=parse_medium(window, medium_settings), labels=table,
-            exclude=[path for path in (out, labels) if path is not None], jobs=jobs, progress=report,
+        found = read_collection(
+            folder, medium=medium, settings=settings, labels=table, jobs=jobs, progress=report, asked=asked,
+            exclude=[path for path in (out, labels, embed, embeddings) if path is not None],
         )  # fmt: skip
     notice(f"read {folder} as {found.understood}", quiet)
     write_dataset(found.dataset, out, to)

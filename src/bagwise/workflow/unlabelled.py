@@ -16,6 +16,7 @@ from bagwise.io.data.formats import read_described
 from bagwise.io.labels import LabelTable
 from bagwise.report.gallery import MediaFiles
 from bagwise.report.result import Problem
+from bagwise.workflow.embed import Asked, with_vectors
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.manifest import FEATURES
 from bagwise.workflow.material import Material, find_source, read_material
@@ -53,6 +54,7 @@ def read_collection(
     exclude: Sequence[Path],
     jobs: int,
     progress: Progress,
+    asked: Asked | None = None,
 ) -> Collection:
     """The bags of all files of a folder of media; files that cannot be read are named and left out.
 
@@ -64,12 +66,15 @@ def read_collection(
     exclude : paths in the folder that hold no media
     jobs : processes that read, -1 for all cores
     progress : called with what is done, how much and of how much
+    asked : Asked or None
+        Vectors of a network, in place of the features of the medium or beside them.
     """
     if path.is_file():
         raise InputError(f"{path} is a file, and media are read from a folder; bagwise convert goes from file to file.")
     source = find_source(
         path, medium=medium, settings=settings, trained=None, exclude=exclude, options={}, labels=labels
     )
+    source = with_vectors(source, asked or Asked(), None, None)
     with tempfile.TemporaryDirectory(prefix="bagwise-") as kept:
         (Path(kept) / FEATURES).mkdir()
         material = read_material(source, Path(kept), labels, jobs, progress)
