@@ -41,6 +41,8 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "clustering-tables": "benchmarks.clustering_tables",
     "clustering-scaling": "benchmarks.clustering_scaling",
     "clustering-figures": "benchmarks.clustering_figures",
+    "clustering-methods": "benchmarks.clustering_methods",
+    "clustering-noise": "benchmarks.clustering_noise",
     "io-speed": "benchmarks.io_speed",
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",

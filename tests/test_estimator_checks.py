@@ -24,7 +24,7 @@ from bagwise.annotation import (
 from bagwise.bag_statistics import BagStatistics
 from bagwise.base import BagEstimator
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
-from bagwise.clustering import BAMIC, CPM3C, M3IC, MajorityKMeans, WithinBagWhitener
+from bagwise.clustering import BAMIC, CPM3C, M3IC, BagMixture, MajorityKMeans, MeanKMeans, WithinBagWhitener
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.model import REGISTRY, _resolve
 from bagwise.nn import ORedNetwork
@@ -45,7 +45,7 @@ ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
 )
 DRAWN = weights_differ("other numbers are drawn for other rows")
 EXPECTED_FAILURES = {
-    **dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans"), ONE_CLUSTER),
+    **dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans", "MeanKMeans", "BagMixture"), ONE_CLUSTER),
     **dict.fromkeys(("ORedForest", "MIMLFast", "LSBCMM", "BagStack"), DRAWN),
 }
 
@@ -79,6 +79,8 @@ ESTIMATORS = [
     BAMIC(),
     CPM3C(),
     MajorityKMeans(),
+    MeanKMeans(),
+    BagMixture(n_codebooks=1, n_init=2),
     WithinBagWhitener(),
     PerInstance(StandardScaler()),
     CLPLScaler(),
@@ -129,6 +131,8 @@ ITERATIVE = [
     BAMIC(random_state=0),
     CPM3C(random_state=0),
     MajorityKMeans(random_state=0),
+    MeanKMeans(random_state=0),
+    BagMixture(random_state=0),
 ]
 DIRECT = [  # no iterations of their own
     MIMLNN(random_state=0),
@@ -140,7 +144,7 @@ DIRECT = [  # no iterations of their own
 ]
 PREDICTIONS = (
     "predict", "decision_function", "predict_proba", "predict_instances", "predict_instances_proba",
-    "instance_decision_function", "transform", "assign",
+    "instance_decision_function", "transform", "assign", "cluster_proba",
 )  # fmt: skip
 
 

@@ -405,7 +405,8 @@ class ORedForest(
     def _probabilities(self, bags: Bags) -> np.ndarray:
         """The same, calibrated where the model is."""
         proba = self._plain_probabilities(bags)
-        return self._as_probabilities(np.log(proba), bags) if self._is_calibrated else proba
+        changed = self._is_calibrated or hasattr(self, "background_scale_")
+        return self._as_probabilities(np.log(proba), bags) if changed else proba
 
     def _told_probabilities(self, bags: Bags) -> np.ndarray:
         return super()._told_probabilities(bags) if self._is_calibrated else self._plain_probabilities(bags)

@@ -81,6 +81,8 @@ REGISTRY = {
     "BAMIC": "bagwise.clustering:BAMIC",
     "CPM3C": "bagwise.clustering:CPM3C",
     "MajorityKMeans": "bagwise.clustering:MajorityKMeans",
+    "MeanKMeans": "bagwise.clustering:MeanKMeans",
+    "BagMixture": "bagwise.clustering:BagMixture",
     "WithinBagWhitener": "bagwise.clustering:WithinBagWhitener",
     "BagPipeline": "bagwise.pipeline:BagPipeline",
     "PerInstance": "bagwise.preprocessing:PerInstance",
