@@ -28,6 +28,7 @@ BENCHMARKS = {
     "audio-speed": "benchmarks.audio_speed",
     "media-accuracy": "benchmarks.media_accuracy",
     "windows": "benchmarks.windows",
+    "texts": "benchmarks.texts",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",
     "clustering-scaling": "benchmarks.clustering_scaling",

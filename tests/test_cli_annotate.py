@@ -7,12 +7,15 @@ import re
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import soundfile
 from click.testing import CliRunner
 from PIL import Image
 
 from bagwise.cli import main
 from bagwise.datasets import make_soundscape
+from bagwise.io.documents import document_text
+from bagwise.workflow import Run
 
 
 def run(*arguments):
@@ -227,23 +230,28 @@ def test_texts(tmp_path):
         (folder / f"{i}.txt").write_text(". ".join(parts), encoding="utf-8")
         truth[f"{i}.txt"] = topics
     (folder / "blank.txt").write_text("")
+    (folder / "page.html").write_bytes(f"<h1>Über See</h1><p>{' '.join(words['sea'] * 12)}</p>".encode("latin-1"))
+    truth["page.html"] = ["sea"]
     table = "".join(f"{name},{';'.join(topics)}\n" for name, topics in truth.items() if name != "11.txt")
     (tmp_path / "labels.csv").write_text("document,labels\n" + table)
     out = tmp_path / "run"
-    result = run(
-        "annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--medium-set", "keep=1", "--jobs", 1
-    )
+    result = run("annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--jobs", 1)
     assert result.exit_code == 3
     assert "blank.txt is empty" in result.output
+    assert "Note: 1 of 13 texts read as HTML (Latin-1): page.html." in result.output
+    assert "1 of 13 texts read as HTML (Latin-1): page.html." in (out / "report.html").read_text(encoding="utf-8")
+    with Run.open(out) as opened:
+        assert sp.issparse(opened.material.dataset.bags.instances)
     rows = read_csv(out / "annotations.csv")
     for row in rows:
-        text = (folder / row["file"]).read_text()[int(row["start"]) : int(row["end"])].split()
+        text = document_text(folder / row["file"])[int(row["start"]) : int(row["end"])].split()
         share = np.mean([word.strip(".") in words["sea"] for word in text])
         if abs(share - 0.5) > 0.3:
             assert row["label"] == ("sea" if share > 0.5 else "wood"), row
     assert {row["mode"] for row in rows if row["file"] == "11.txt"} == {"inductive"}
     spans = [json.loads(line) for line in (out / "spans.jsonl").read_text().splitlines()]
-    assert all((folder / s["file"]).read_text()[s["start"] : s["end"]] == s["text"] for s in spans)
+    assert {span["file"] for span in spans} == {*truth}
+    assert all(document_text(folder / s["file"])[s["start"] : s["end"]] == s["text"] for s in spans)
     assert "<mark" in (out / "report.html").read_text(encoding="utf-8")
     new = tmp_path / "new"
     new.mkdir()

@@ -16,7 +16,7 @@ from sklearn.base import (
 )
 from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise.bags import Bags
@@ -34,7 +34,8 @@ class PerInstance(TransformerMixin, BagEstimator):
     Parameters
     ----------
     transformer : transformer
-        Any scikit-learn transformer that gives one row for each row and needs no target.
+        Any scikit-learn transformer that gives one row for each row and needs no target. Where its tags say that it
+        takes no sparse features, it is given dense ones.
 
     Attributes
     ----------
@@ -57,13 +58,19 @@ class PerInstance(TransformerMixin, BagEstimator):
     def fit(self, X: Any, y: Any = None) -> PerInstance:
         """Fit a copy of the transformer on all instances; `y` is ignored."""
         bags = validate_bags(self, X, reset=True)
-        self.transformer_ = clone(self.transformer).fit(bags.instances)
+        self.transformer_ = clone(self.transformer).fit(self._as_taken(bags.instances))
         return self
+
+    def _as_taken(self, instances: Any) -> Any:
+        """The instances in a form that the transformer takes."""
+        if not sp.issparse(instances) or get_tags(self.transformer).input_tags.sparse:
+            return instances
+        return filled(instances, f"{type(self.transformer).__name__}, which takes no sparse features,")
 
     def transform(self, X: Any) -> Any:
         """`Bags` of transformed instances; for a plain table, a table."""
         bags = self._start_predict(X)
-        instances = self.transformer_.transform(bags.instances)
+        instances = self.transformer_.transform(self._as_taken(bags.instances))
         if hasattr(instances, "to_numpy"):
             instances = instances.to_numpy()
         if instances.shape[0] != bags.n_instances:
@@ -136,6 +143,52 @@ class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class TermScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Counts of terms to tf-idf: each term times its rarity, every instance of one length; sparse ones stay sparse.
+
+    The rarity of a term is 1 + ln((1 + m) / (1 + n)), where n of the m training instances hold it. The length of all
+    instances is the root of the mean number of terms in one, so that a term is of size 1 on average, as standardized
+    features are: the same penalty then suits both.
+
+    Attributes
+    ----------
+    rarity_ : (d,) array
+    length_ : float
+        An instance without any term stays zero.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from bagwise.preprocessing import TermScaler
+    >>> TermScaler().fit_transform(sp.csr_matrix([[3.0, 0.0], [1.0, 1.0]])).toarray().round(2).tolist()
+    [[1.22, 0.0], [0.71, 1.0]]
+    """
+
+    def fit(self, X: Any, y: Any = None) -> TermScaler:
+        """Count in how many instances each term is; `y` is ignored."""
+        X = sp.csr_matrix(validate_data(self, X, accept_sparse="csr", dtype=FLOATS))
+        found = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
+        self.rarity_ = (1.0 + np.log((1.0 + X.shape[0]) / (1.0 + found))).astype(X.dtype)
+        self.length_ = float(np.sqrt(found.sum() / X.shape[0])) or 1.0
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """(m, d) weighted terms, sparse where `X` is."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        rows = sp.csr_matrix(X, copy=True)
+        rows.data *= self.rarity_[rows.indices]
+        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel())
+        rows.data *= np.repeat(self.length_ / np.where(norms > 0, norms, 1.0), np.diff(rows.indptr))
+        return rows if sp.issparse(X) else rows.toarray()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -356,16 +409,23 @@ class SparseReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
         if self.components_ is not None:
             return X @ self.components_.T.astype(X.dtype, copy=False)
-        if sp.issparse(X):
-            check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], "A dense copy", "fit on sparse features")
-            return X.toarray()
-        return X
+        return filled(X, "SparseReducer that was fitted on dense features") if sp.issparse(X) else X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def filled(X: Any, who: str) -> np.ndarray:
+    """Sparse features as an array, where there is memory for it; `who` needs it."""
+    check_allocation(
+        X.dtype.itemsize * X.shape[0] * X.shape[1],
+        f"{who} needs an array, which",
+        "use a learner that takes sparse ones",
+    )
+    return X.toarray()
 
 
 def _column_moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -28,6 +28,10 @@ def _no_errors(files: Mapping[str, FileBags], expected: Sequence[str] | None) ->
     return {}
 
 
+def _nothing_to_note(files: Sequence[Row]) -> list[str]:
+    return []
+
+
 def _without_pieces(settings: Any) -> float:
     return np.inf
 
@@ -109,6 +113,8 @@ class Medium:
         Whether the info of a file tells its seconds.
     recorded : function of path and name that gives when a file was recorded, or None where nothing tells it
         None where files of the medium tell no time at all.
+    notes : function of the facts of all files that gives sentences for people
+        What was read otherwise than a person may expect, and is no problem.
     """
 
     name: str
@@ -139,6 +145,7 @@ class Medium:
     shown_as: str = ""
     timed: bool = False
     recorded: Callable[[Path, str], Recorded | None] | None = None
+    notes: Callable[[Sequence[Row]], list[str]] = _nothing_to_note
 
     def __repr__(self) -> str:
         return f"Medium({self.name!r})"

@@ -61,6 +61,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "doubtful": result.doubtful,
         "trust": None if result.trust is None else summarize_trust(result.trust, annotations),
         "remarks": result.remarks,
+        "notes": annotations.medium.notes(annotations.files),
         "choice": result.choice,
         "form": result.form,
         "max_noise": annotations.max_noise,

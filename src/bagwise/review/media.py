@@ -20,7 +20,7 @@ from bagwise.featurize.image import crop_region
 from bagwise.featurize.image_file import read_image
 from bagwise.featurize.series import Series, draw_stretch, read_series
 from bagwise.featurize.spectrogram import spectrogram
-from bagwise.io.text import read_text
+from bagwise.io.documents import document_text
 from bagwise.review.errors import ForbiddenError, MissingError, RequestError
 from bagwise.workflow import Run
 
@@ -97,7 +97,7 @@ class MediaStore:
 
     def text(self, name: str) -> str:
         path = self.path(name)
-        return self._kept(("text", name), path, lambda: read_text(path), lambda made: 4 * len(made))
+        return self._kept(("text", name), path, lambda: document_text(path), lambda made: 4 * len(made))
 
     def series(self, name: str) -> Series:
         path = self.path(name)

@@ -14,6 +14,7 @@ import joblib
 from bagwise.exceptions import BagwiseError, in_words
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
+from bagwise.io.files import sync_all
 from bagwise.workflow.store import entry_path, forget_others, part_path, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
@@ -72,6 +73,7 @@ def featurize_folder(
         if name not in errors:
             with _noting(errors, folder, name):
                 bags[name] = _joined(folder, name, own, medium, settings, entries[name])
+    sync_all(entries[name] for name in pieces if name not in errors)
     forget_others(run, entries.values())
     return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise._version import __version__
-from bagwise.catalog import make_model
+from bagwise.catalog import for_sparse, make_model
 from bagwise.exceptions import InputError
 from bagwise.featurize.media import MEDIA
 from bagwise.io import load
@@ -40,15 +40,17 @@ def load_trained(model: str | Path) -> Any:
 
 
 def make_learner(
-    name: str, settings: Mapping[str, Any], noise_share: float, *, has_known: bool = False, seed: int | None = None
-) -> Any:
+    name: str, settings: Mapping[str, Any], noise_share: float, *, has_known: bool = False, seed: int | None = None,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
     """A fresh model of the catalogue that annotates instances, with settings and the expected share of noise.
 
-    Its probabilities are calibrated where they can be, unless a setting says otherwise.
+    Its probabilities are calibrated where they can be, unless a setting says otherwise. With `sparse` it is the form
+    for sparse features.
 
     What cannot do the work is refused here, before an hour is spent on reading files.
     """
-    model = make_model(name)
+    model = for_sparse(make_model(name)) if sparse else make_model(name)
     tags = bag_tags(model)
     if not tags.annotates:
         raise InputError(f"The model {name!r} labels bags, not instances; use an annotator, such as {DEFAULT_MODEL}.")

@@ -20,9 +20,8 @@ from bagwise.featurize.medium import Medium
 from bagwise.io.data.formats import read_described
 from bagwise.io.data.long import unique_names
 from bagwise.io.data.pieces import select_features
-from bagwise.io.files import atomic_write
+from bagwise.io.files import atomic_write, sync_all
 from bagwise.io.labels import LabelTable, read_labels
-from bagwise.memory import check_allocation
 from bagwise.report.result import Problem
 from bagwise.workflow.featurize import Progress, featurize_folder, refuse_files
 from bagwise.workflow.labels import FileNames, match_labels
@@ -280,17 +279,12 @@ def _recorded(source: Source, name: str) -> dict[str, str]:
 def _assemble(
     medium: Medium, settings: Any, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None
 ) -> BagDataset:
-    """All bags that hold instances, with dense features: scaling would fill sparse ones anyway."""
+    """All bags that hold instances; sparse features stay sparse."""
     merged = set(whole)
     files = {name: file.as_one_bag(name) if name in merged else file for name, file in bags.items()}
     found = list(files.values())
     names = medium.feature_names(found, settings) if feature_names is None else feature_names
-    features = medium.features(found, names)
-    if sp.issparse(features):
-        n_bytes = 8 * features.shape[0] * features.shape[1]
-        check_allocation(n_bytes, "The table of terms", "keep a smaller share of the terms")
-        features = features.toarray()
-    return assemble(files, features, list(names), medium.name)
+    return assemble(files, medium.features(found, names), list(names), medium.name)
 
 
 def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Material:
@@ -327,6 +321,7 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
         info={"rows": dataset.bags.n_instances}, feature_names=dataset.feature_names,
     )  # fmt: skip
     write_entry(entry, file)
+    sync_all([entry])
     forget_others(run, [entry])
     return Material(
         dataset=_table_dataset(file, name),

@@ -13,8 +13,8 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
 from bagwise.io.annotations.label_studio_facts import Facts, LabelStudio
 from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
+from bagwise.io.documents import document_text
 from bagwise.io.files import atomic_write
-from bagwise.io.text import read_text
 
 SERVED = "/data/local-files/?d="  # with the path below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT
 LABEL = "label"  # name of the control in the interface, and so of the results
@@ -43,7 +43,7 @@ def _facts(annotations: Annotations) -> LabelStudio:
 
 def _task(annotations: Annotations, file: dict[str, Any], rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
     facts = _facts(annotations)
-    text = read_text(annotations.folder / file["file"]) if facts.holds_text else ""
+    text = document_text(annotations.folder / file["file"]) if facts.holds_text else ""
     results = []
     for i, row in enumerate(rows):
         result: dict[str, Any] = {
@@ -145,7 +145,7 @@ class _TextsByContent:
     def __init__(self, annotations: Annotations):
         self._names: dict[str, list[str]] = defaultdict(list)
         for file in annotations.files:
-            self._names[read_text(annotations.folder / file["file"])].append(file["file"])
+            self._names[document_text(annotations.folder / file["file"])].append(file["file"])
 
     def __call__(self, text: str) -> str:
         names = self._names.get(text)

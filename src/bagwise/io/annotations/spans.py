@@ -8,8 +8,8 @@ from pathlib import Path
 from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder
 from bagwise.io.annotations.marks import FileNames, Marks, Spelling, all_files, read_number, text_lines
+from bagwise.io.documents import document_text
 from bagwise.io.tables import write_json_lines
-from bagwise.io.text import read_text
 
 
 def write_spans(annotations: Annotations, folder: Path) -> list[Path]:
@@ -17,7 +17,7 @@ def write_spans(annotations: Annotations, folder: Path) -> list[Path]:
     path = open_folder(folder, "spans.jsonl")
     records = []
     for name, rows in annotations.shown_by_file().items():
-        text = read_text(annotations.folder / name)
+        text = document_text(annotations.folder / name)
         records += [
             {
                 "file": name, "start": row["start"], "end": row["end"], "label": row["label"],
