@@ -101,6 +101,11 @@ class Medium:
     draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
+    joined : bool
+        Whether neighbouring instances of one label are one interval to people: `draw` is then given all instances of a
+        file, those that are not shown without a label.
+    pieces_have_names : bool
+        Whether the bags of one file have names (behind an @) by which people know them.
     close_ups : function of path, rows and settings that gives a `CloseUp` of each row of a file, or None
     cut_sound : function of path, start, end and settings that gives a short sound to play (FLAC), or None
     close_up_span : function of a row and the seconds of its file
@@ -138,6 +143,8 @@ class Medium:
     label_studio: LabelStudio | None = None
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
+    joined: bool = False
+    pieces_have_names: bool = False
     close_ups: Callable[[Path, Sequence[Row], Any], Iterator[CloseUp]] | None = None
     cut_sound: Callable[[Path, float, float, Any], bytes] | None = None
     close_up_span: Callable[[Row, float], tuple[float, float]] | None = None

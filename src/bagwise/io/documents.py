@@ -195,8 +195,8 @@ class _Words(HTMLParser):
 
     hidden = frozenset({"script", "style", "template", "noscript", "head", "svg"})
     inline = frozenset({
-        "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "kbd", "mark", "q", "s", "samp",
-        "small", "span", "strong", "sub", "sup", "time", "u", "var", "wbr",
+        "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "kbd", "mark", "q", "s",
+        "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var", "wbr",
     })  # fmt: skip
 
     def __init__(self) -> None:

@@ -92,6 +92,7 @@ class Job:
             "select": [options.select, list(options.grid)] if options.select else None,
             "options": source.options or None, "use_known": options.use_known or None, "seed": options.seed,
             "known": None if options.known is None else str(options.known.resolve()),
+            "file": source.names[0] if source.single else None,
         }  # fmt: skip
         return {
             "folder": str(source.path.resolve()),

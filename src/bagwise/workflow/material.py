@@ -58,6 +58,8 @@ class Source:
         Of the reader of a table.
     feature_names : list of str or None
         Those of the model where it is trained already.
+    single : bool
+        Whether one file of the folder was asked for by name.
     """
 
     path: Path
@@ -66,6 +68,7 @@ class Source:
     names: list[str]
     options: dict[str, Any] = field(default_factory=dict)
     feature_names: list[str] | None = None
+    single: bool = False
 
     @property
     def folder(self) -> Path:
@@ -155,7 +158,7 @@ def find_source(
 
     Parameters
     ----------
-    path : a folder of media, or a file of bags
+    path : a folder of media, a file of bags, or one file of media that holds several bags
     medium : name of the medium, None to find it out
     settings : of the medium: a dict of those that differ from the default, or a settings object
     trained : what a trained model says of how its features are made
@@ -164,7 +167,8 @@ def find_source(
     labels : the table of labels; the medium is that of the files which it names
     """
     expected = None if trained is None else list(trained["feature_names"] or []) or None
-    if path.is_file():
+    single = path.is_file() and _is_of_media(medium, trained)
+    if path.is_file() and not single:
         if settings or medium not in (None, TABLE):
             raise InputError(
                 f"{path} is a file of bags, which has no medium and no settings of one; leave --medium and "
@@ -190,7 +194,15 @@ def find_source(
         if kind.name == TABLE:
             raise InputError(f"The model was trained on a file of bags, and {path} is no file; give one.")
         reading = kind.make_settings(trained["settings"])
+    if single:
+        return Source(path.parent, kind, reading, [path.name], {}, expected, single)
     return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
+
+
+def _is_of_media(medium: str | None, trained: Mapping[str, Any] | None) -> bool:
+    """Whether a single file is meant as one of the media, such as a table of several recordings."""
+    name = medium if medium is not None else (None if trained is None else trained["medium"])
+    return name is not None and name != TABLE and check_medium(name).pieces_have_names
 
 
 def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | Selections | None) -> str | None:
@@ -237,7 +249,9 @@ def read_material(
         labels, marks = read_selections(labels, source.medium, source.folder, done.bags)
     if labels is not None:
         unread = sorted(set(list_files(source.folder)) - set(source.names))
-        matched = match_labels(labels, source.names, done.bags, list(done.errors), unread)
+        matched = match_labels(
+            labels, source.names, done.bags, list(done.errors), unread, source.medium.pieces_have_names
+        )
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         whole = sorted(matched.whole)
         problems += labels.problems + matched.problems

@@ -11,6 +11,7 @@ from xml.sax.saxutils import quoteattr
 
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
+from bagwise.io.annotations.intervals import intervals_by_file, spread_marks
 from bagwise.io.annotations.label_studio_facts import Facts, LabelStudio
 from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
 from bagwise.io.documents import document_text
@@ -27,8 +28,13 @@ def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     from a folder of the machine; texts are in the tasks themselves.
     """
     paths = [open_folder(folder, "label-studio.json"), open_folder(folder, "label-studio.xml")]
-    rows = annotations.shown_by_file()
-    tasks = [_task(annotations, file, rows[file["file"]], i + 1) for i, file in enumerate(annotations.files)]
+    facts = _facts(annotations)
+    rows = intervals_by_file(annotations) if facts.joined else annotations.shown_by_file()
+    tasks = [
+        _task(annotations, file, rows[file["file"]], i + 1)
+        for i, file in enumerate(annotations.files)
+        if facts.shows(file)
+    ]
     write_json(tasks, paths[0])
     with atomic_write(paths[1], "w") as file:
         file.write(_interface(annotations))
@@ -120,7 +126,8 @@ def read_label_studio(path: Path, annotations: Annotations) -> Marks:
             raise FormatError(
                 f"{source}: expected data with {facts.key!r} and results with {facts.kind!r} ({error!r})."
             ) from error
-    return Marks(rows, frozenset(covered))
+    marks = Marks(rows, frozenset(covered))
+    return spread_marks(marks, annotations) if facts.joined else marks
 
 
 def _values(task: Facts, kind: str, full: bool) -> Iterator[Facts | None]:
