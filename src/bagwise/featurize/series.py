@@ -101,6 +101,7 @@ def _facts(recordings: Mapping[str, Series], settings: SeriesSettings, n_stretch
         "rows": sum(len(series.times) for series in all_of),
         "seconds": round(sum(series.end - series.start for series in all_of), 6),
         "start": round(min(series.start for series in all_of), 6),
+        "rate": all_of[0].rate,
         "channels": all_of[0].channels,
         "clock": clock.heading,
         "clock_kind": clock.kind,
@@ -172,8 +173,8 @@ def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
 
 def _as_written(seconds: float, file: Row) -> Any:
     kind = file.get("clock_kind", "seconds")
-    if kind == "none":
-        return seconds
+    if kind == "none":  # it counts rows then
+        return round(seconds * file["rate"])
     if kind == "clock":
         moment = datetime.fromisoformat(file["recorded"]) + timedelta(seconds=seconds)
         return moment.strftime(file["clock_pattern"]) if file["clock_pattern"] else moment.isoformat()
@@ -188,7 +189,7 @@ def _mark_place(value: Row, file: Row) -> dict[str, Any]:
 def _in_seconds(written: Any, file: Row) -> Any:
     kind = file.get("clock_kind", "seconds")
     if kind == "none":
-        return written
+        return float(written) / file["rate"]
     if kind == "clock":
         pattern, begin = file["clock_pattern"], datetime.fromisoformat(file["recorded"])
         moment = datetime.strptime(written, pattern) if pattern else datetime.fromisoformat(written)
