@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
 
 from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.text import TextSettings, choose_terms, count_matrix, passages
+from bagwise.pipeline import final_step
 from bagwise.workflow.create import NOISE_SHARE
 from bagwise.workflow.learner import DEFAULT_MODEL, make_learner
 from benchmarks.common import MEMORY, SECONDS, Record, show, with_ratio
@@ -37,11 +39,12 @@ ASKED = "1/4"
 FORMER = TextSettings(keep=0.02, min_documents=1)
 TERMS = {"min_documents": (1, 2, 3), "stems": (True, False), "stop_words": ("auto", "none")}
 L2 = (0.1, 0.3, 1.0, 3.0)
+PENALTIES = (16.0, 4.0, 1.0, 0.25, 0.06)
 WARNINGS = (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning, CalibrationWarning)
 
 
 def main(quick: bool = False) -> list[Record]:
-    return [*accuracy(quick), *speed(int(os.environ.get("BAGWISE_TEXTS", FEW if quick else MANY)))]
+    return [*accuracy(quick), *likelihood(quick), *speed(int(os.environ.get("BAGWISE_TEXTS", FEW if quick else MANY)))]
 
 
 # -- accuracy ---------------------------------------------------------------------------------------------------------
@@ -112,6 +115,36 @@ def _fit(model: Any, documents: list[Document], X: Any, offsets: np.ndarray, tru
             warnings.simplefilter("ignore", category)
         found = model.fit(bags, sets).annotate(bags, sets)
     return 100 * float(np.mean(np.asarray(found) == np.asarray(truth)))
+
+
+def likelihood(quick: bool) -> list[Record]:
+    """Mean log-likelihood of labels of held-out documents by the penalty, which the size of terms stands against."""
+    rows: list[Record] = []
+    for name, words in CORPORA.items():
+        topics = words()
+        if len(topics) < 4:
+            continue
+        documents = make_documents(topics, most=60 if quick else None)
+        counts, offsets, _ = _features(documents, TextSettings())
+        bags, sets = Bags(counts, offsets), [set(document.topics) for document in documents]
+        rows.append({"corpus": name} | {f"l2 {l2:g}": _held_out(bags, sets, sorted(topics), l2) for l2 in PENALTIES})
+    show("Log-likelihood of the labels of held-out documents, mean of a label; five folds", rows)
+    return [{"part": "likelihood", **row} for row in rows]
+
+
+def _held_out(bags: Bags, sets: list[set[str]], classes: list[str], l2: float) -> float:
+    found = []
+    Y = np.array([[name in labels for name in classes] for labels in sets])
+    for train, test in KFold(5, shuffle=True, random_state=0).split(Y):
+        model = make_learner(DEFAULT_MODEL, {"calibrate": None, "l2": l2}, NOISE_SHARE, sparse=True)
+        with warnings.catch_warnings():
+            for category in WARNINGS:
+                warnings.simplefilter("ignore", category)
+            model.fit(bags[train], [sets[i] for i in train])
+        known = list(final_step(model).classes_)
+        present = np.clip(model.predict_proba(bags[test])[:, [known.index(name) for name in classes]], 1e-6, 1 - 1e-6)
+        found.append(np.mean(np.log(np.where(Y[test], present, 1 - present))))
+    return float(np.mean(found))
 
 
 # -- time and memory --------------------------------------------------------------------------------------------------

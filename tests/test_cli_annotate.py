@@ -318,8 +318,8 @@ def table_of_recordings(tmp_path_factory):
     (folder / "all.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "labels.csv").write_text("\n".join(labels) + "\n", encoding="utf-8")
     result = run(
-        "annotate", folder / "all.csv", "--medium", "series", "--labels", folder / "labels.csv", "--out", folder / "run",
-        "--model", "ored", "--jobs", 1, "--medium-set", "recording=who", "--medium-set", "time=when",
+        "annotate", folder / "all.csv", "--medium", "series", "--labels", folder / "labels.csv", "--out",
+        folder / "run", "--model", "ored", "--jobs", 1, "--medium-set", "recording=who", "--medium-set", "time=when",
         "--medium-set", "window=40", "--medium-set", "step=20",
     )  # fmt: skip
     assert result.exit_code == 0, result.output

@@ -128,7 +128,7 @@ def test_stretches_carry_the_true_time_and_end_at_gaps(tmp_path):
     assert places[7:9] == [(70.0, 90.0), (692.0, 712.0)]  # none reaches across the gap
     assert places[-1] == (762.0, 782.0)
     assert all(end - start == 20.0 for start, end in places)
-    assert (file.info["seconds"], file.info["gaps"]) == (784.0, 1)
+    assert (file.info["seconds"], file.info["gaps"], file.info["seconds_of_gaps"]) == (784.0, 1, 599.0)
     for (start, _), features in zip(places, file.features, strict=True):
         i = int(np.searchsorted(times, start))
         np.testing.assert_allclose(features, stretch_features(np.sin(times[i : i + 20])[:, None], 1.0))

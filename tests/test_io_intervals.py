@@ -1,5 +1,6 @@
 """Windows of one label as intervals, and intervals back to windows."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def test_intervals_are_what_every_moment_says(seed):
             told = [interval["label"] for interval in found if interval["start"] <= moment < interval["end"]]
             assert told == ([] if expected is None else [expected])
         assert sum(interval["windows"] for interval in found) == sum(row["noise"] < 0.5 for row in own)
-        for one, other in zip(found, found[1:], strict=False):
+        for one, other in pairwise(found):
             assert one["label"] != other["label"] or one["end"] < other["start"]
 
 
@@ -51,7 +52,7 @@ def test_parts_share_out_the_time(step):
     annotations = made(np.random.default_rng(0), step=step)
     parts = own_parts(row for row in annotations.rows if row["file"] == "a.csv")
     assert all(start < end for start, end, _ in parts)
-    assert all(one[1] <= other[0] for one, other in zip(parts, parts[1:], strict=False))
+    assert all(one[1] <= other[0] for one, other in pairwise(parts))
 
 
 CLOCKS = {

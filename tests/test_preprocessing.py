@@ -13,6 +13,7 @@ from bagwise import Bags
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError, MemoryLimitError
 from bagwise.preprocessing import (
+    TERM_SIZE,
     CLPLScaler,
     PerInstance,
     RandomFourierFeatures,
@@ -176,7 +177,7 @@ def test_terms_are_weighted_as_scikit_learn_does(seed, dtype):
     scaled = TermScaler().fit_transform(sp.csr_matrix(counts))
     assert sp.issparse(scaled)
     assert scaled.dtype == dtype
-    length = np.sqrt(np.count_nonzero(counts) / 60)
+    length = TERM_SIZE * np.sqrt(np.count_nonzero(counts) / 60)
     assert_allclose(scaled.toarray(), length * TfidfTransformer().fit_transform(counts).toarray(), rtol=1e-5)
     assert_allclose(TermScaler().fit_transform(counts), scaled.toarray(), rtol=1e-6)
     lengths = np.sqrt(scaled.multiply(scaled).sum(axis=1)).A1

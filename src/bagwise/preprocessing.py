@@ -26,6 +26,7 @@ from bagwise.memory import check_allocation
 from bagwise.parameters import check_count, check_positive, check_that, is_positive
 
 FLOATS = [np.float64, np.float32]
+TERM_SIZE = 4.0  # by the likelihood of held-out bags
 
 
 class PerInstance(TransformerMixin, BagEstimator):
@@ -151,8 +152,8 @@ class TermScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Counts of terms to tf-idf: each term times its rarity, every instance of one length; sparse ones stay sparse.
 
     The rarity of a term is 1 + ln((1 + m) / (1 + n)), where n of the m training instances hold it. The length of all
-    instances is the root of the mean number of terms in one, so that a term is of size 1 on average, as standardized
-    features are: the same penalty then suits both.
+    instances is `TERM_SIZE` times the root of the mean number of terms in one: so large is a term then on average. It
+    makes the penalties that suit standardized features suit terms (docs/texts.md).
 
     Attributes
     ----------
@@ -165,7 +166,7 @@ class TermScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> import scipy.sparse as sp
     >>> from bagwise.preprocessing import TermScaler
     >>> TermScaler().fit_transform(sp.csr_matrix([[3.0, 0.0], [1.0, 1.0]])).toarray().round(2).tolist()
-    [[1.22, 0.0], [0.71, 1.0]]
+    [[4.9, 0.0], [2.85, 3.99]]
     """
 
     def fit(self, X: Any, y: Any = None) -> TermScaler:
@@ -173,7 +174,7 @@ class TermScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = sp.csr_matrix(validate_data(self, X, accept_sparse="csr", dtype=FLOATS))
         found = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
         self.rarity_ = (1.0 + np.log((1.0 + X.shape[0]) / (1.0 + found))).astype(X.dtype)
-        self.length_ = float(np.sqrt(found.sum() / X.shape[0])) or 1.0
+        self.length_ = TERM_SIZE * float(np.sqrt(found.sum() / X.shape[0])) or 1.0
         return self
 
     def transform(self, X: Any) -> Any:

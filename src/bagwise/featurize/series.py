@@ -101,6 +101,7 @@ def _facts(recordings: Mapping[str, Series], settings: SeriesSettings, n_stretch
         "rows": sum(len(series.times) for series in all_of),
         "seconds": round(sum(series.end - series.start for series in all_of), 6),
         "start": round(min(series.start for series in all_of), 6),
+        "seconds_of_gaps": round(sum(_gap_seconds(series) for series in all_of), 6),
         "rate": all_of[0].rate,
         "channels": all_of[0].channels,
         "clock": clock.heading,
@@ -117,6 +118,11 @@ def _facts(recordings: Mapping[str, Series], settings: SeriesSettings, n_stretch
     if list(recordings) != [""]:
         facts["recordings"] = list(recordings)
     return facts
+
+
+def _gap_seconds(series: Series) -> float:
+    steps = np.diff(series.times)
+    return float(np.sum(steps[steps > series.max_gap] - 1.0 / series.rate))
 
 
 def refuse_other_channels(files: Mapping[str, FileBags], expected: Sequence[str] | None) -> dict[str, str]:

@@ -23,7 +23,7 @@ from bagwise.featurize.series_file import RECORDING, Series, SeriesSettings, rea
 from bagwise.io.annotations.intervals import join_windows
 
 Row = Mapping[str, Any]
-HEAD, LANE, LEAST_LANE, BETWEEN = 14, 46, 14, 12  # heights: of the names above a strip, of a channel, between strips
+HEAD, LANE, LEAST_LANE, BETWEEN = 14, 46, 14, 12  # heights: of a line of words, of a channel, between strips
 TALLEST = 900  # units of the page that the strips of one recording may take
 WINDOWS_OF_A_STRIP = 40
 MOST_CHANNELS = 24  # that are drawn
@@ -49,7 +49,7 @@ def draw_series(path: Path, name: str, rows: Sequence[Row], settings: SeriesSett
     for bag in bags or [name]:
         recording = of_bag.get(bag, "")
         series = recordings[recording] if recording in recordings else next(iter(recordings.values()))
-        strips = _Strips(series, settings.window, top)
+        strips = _Strips(series, settings.window, top, len(bags) > 1)
         own = join_windows([row for row in rows if str(row["bag"]) == bag], lambda row: bool(row["label"]))
         regions += [region for interval in own for region in strips.regions(interval)]
         lines += strips.lines()
@@ -67,13 +67,14 @@ def draw_series(path: Path, name: str, rows: Sequence[Row], settings: SeriesSett
 class _Strips:
     """Where the moments and channels of a recording are in a picture."""
 
-    def __init__(self, series: Series, window: int, top: float):
+    def __init__(self, series: Series, window: int, top: float, several: bool):
         self.series, self.top = series, top
         self.n_lanes = min(len(series.channels), MOST_CHANNELS)
-        self.lane = max(LEAST_LANE, min(LANE, (TALLEST // 2 - HEAD) // self.n_lanes))
-        self.height = HEAD + self.n_lanes * self.lane
+        self.lane = max(LEAST_LANE, min(LANE, (TALLEST // 2 - 2 * HEAD) // self.n_lanes))
         wanted = -(-len(series.times) // (WINDOWS_OF_A_STRIP * window))
-        self.n = max(1, min(wanted, TALLEST // (self.height + BETWEEN)))
+        self.n = max(1, min(wanted, TALLEST // (2 * HEAD + self.n_lanes * self.lane + BETWEEN)))
+        self.head = 2 * HEAD if self.n > 1 or several else HEAD  # of the words above a strip: its time, names of labels
+        self.height = self.head + self.n_lanes * self.lane
         self.knots, self.drawn = _shrink_gaps(series)
         self.length = self.drawn[-1] / self.n  # of a strip, in seconds as they are drawn
 
@@ -96,7 +97,7 @@ class _Strips:
             if last <= begin + 1e-9 * self.length:
                 return
             left, right = (float(np.clip((edge - begin) / self.length, 0, 1)) * WIDTH for edge in (first, last))
-            top, bottom = self._head(strip) + HEAD, self._head(strip) + self.height
+            top, bottom = self._head(strip) + self.head, self._head(strip) + self.height
             row = {**interval, "instance": interval["rows"][0]["instance"]}
             region = outline_region(row, [(left, top), (right, top), (right, bottom), (left, bottom)], WIDTH)
             yield region | {"named": right - left >= LETTER * len(str(interval["label"]))}
@@ -112,7 +113,7 @@ class _Strips:
                 rows = first + np.flatnonzero(strip_of == strip)
                 x = (along[rows] - strip * self.length) / self.length * WIDTH
                 for k in range(self.n_lanes):
-                    floor = self._head(int(strip)) + HEAD + (k + 1) * self.lane - 3
+                    floor = self._head(int(strip)) + self.head + (k + 1) * self.lane - 3
                     y = floor - (values[rows, k] - low[k]) / spread[k] * (self.lane - 6)
                     found.append(" ".join(f"{a:.1f},{b:.1f}" for a, b in _envelope(x, y)))
         return found
@@ -120,17 +121,19 @@ class _Strips:
     def levels(self, recording: str) -> list[tuple[float, str]]:
         """Time (of several strips) and channels at the left."""
         found = []
+        along = self._along(self.series.times)
         for strip in range(self.n):
-            begin = float(np.interp(strip * self.length, self.drawn, self.knots))
+            first = min(int(np.searchsorted(along, strip * self.length - 1e-9)), len(along) - 1)
+            begin = float(self.series.times[first])
             words = [recording] if recording and strip == 0 else []
             if self.n > 1:
                 words.append(f"from {tick_words(round(begin, 2), self.series.end)}")
             if words:
-                found.append((self._head(strip) + HEAD - 6, ", ".join(words)))
-            if self.n_lanes > 1 or self.series.channels != ["value"]:
+                found.append((self._head(strip) + 9, ", ".join(words)))
+            if strip == 0:
                 found += [
-                    (self._head(strip) + HEAD + k * self.lane + 7, self.series.channels[k])
-                    for k in range(self.n_lanes if strip == 0 else 0)
+                    (self._head(strip) + self.head + k * self.lane + 8, self.series.channels[k])
+                    for k in range(self.n_lanes)
                 ]
         return found
 
