@@ -15,6 +15,7 @@ from pycocotools.coco import COCO
 from bagwise.exceptions import InputError
 from bagwise.featurize.media import MEDIA
 from bagwise.io.annotations import check_formats, formats_of, write_formats
+from bagwise.io.annotations.annotations import write_json, write_json_list
 from media_examples import MAKERS, TEXT, pictures, sounds, texts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -137,3 +138,10 @@ def test_unknown_formats_are_named():
     with pytest.raises(InputError, match="no format 'coco' for audio; use csv, parquet, raven"):
         check_formats(["csv", "coco"], MEDIA["audio"])
     assert check_formats(["csv"], MEDIA["text"]) == ["csv"]
+
+
+@pytest.mark.parametrize("values", [[], [{"a": [1, "x\ny"]}], [1, [], {"b": {}}]], ids=str)
+def test_lists_are_written_value_by_value_as_at_once(tmp_path, values):
+    write_json(values, tmp_path / "one.json")
+    write_json_list(iter(values), tmp_path / "other.json")
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "other.json").read_bytes()

@@ -166,7 +166,7 @@ class TermScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> import scipy.sparse as sp
     >>> from bagwise.preprocessing import TermScaler
     >>> TermScaler().fit_transform(sp.csr_matrix([[3.0, 0.0], [1.0, 1.0]])).toarray().round(2).tolist()
-    [[4.9, 0.0], [2.85, 3.99]]
+    [[4.9, 0.0], [2.84, 3.99]]
     """
 
     def fit(self, X: Any, y: Any = None) -> TermScaler:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
+from bagwise.io.annotations.annotations import Annotations, open_folder, write_json_list
 from bagwise.io.annotations.intervals import intervals_by_file, spread_marks
 from bagwise.io.annotations.label_studio_facts import Facts, LabelStudio
 from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
@@ -30,12 +30,12 @@ def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     paths = [open_folder(folder, "label-studio.json"), open_folder(folder, "label-studio.xml")]
     facts = _facts(annotations)
     rows = intervals_by_file(annotations) if facts.joined else annotations.shown_by_file()
-    tasks = [
+    tasks = (
         _task(annotations, file, rows[file["file"]], i + 1)
         for i, file in enumerate(annotations.files)
         if facts.shows(file)
-    ]
-    write_json(tasks, paths[0])
+    )
+    write_json_list(tasks, paths[0])
     with atomic_write(paths[1], "w") as file:
         file.write(_interface(annotations))
     return paths
