@@ -16,7 +16,7 @@ from bagwise.datasets import load_npz
 from bagwise.exceptions import InfeasibleBagWarning
 from bagwise.featurize import ImageSettings, featurize_audio, featurize_images
 from bagwise.featurize.image_file import read_mask
-from bagwise.featurize.image_regions import mask_regions
+from bagwise.featurize.image_regions import large_enough, mask_regions
 from bagwise.featurize.matching import covered_share, union_length
 from bagwise.model_selection import evaluate, summarize
 from bagwise.pipeline import fit_parameters
@@ -130,7 +130,7 @@ def _pictures(folder: Path, models: tuple[str, ...]) -> list[Record]:
     """40 pictures whose regions are those of the class masks."""
     images = folder / "msrc_v2_images"
     files = sorted(images.glob("*_s.png"))
-    settings = ImageSettings(regions="mask", mask_suffix="_class")
+    settings = ImageSettings(regions="mask", mask_suffix="_class", features="histograms")
     found = featurize_images(files, settings)
     classes = [line.split(maxsplit=1)[1] for line in (images / "classes.txt").read_text().splitlines()[1:]]
     truth = np.concatenate([_classes_of(images, name, settings) for name in found.bag_names]) - 1
@@ -157,7 +157,7 @@ def _pictures(folder: Path, models: tuple[str, ...]) -> list[Record]:
 def _classes_of(folder: Path, name: str, settings: ImageSettings) -> list[int]:
     """The class of each region of a picture: the value of the mask there."""
     mask = read_mask(folder / f"{Path(name).stem}{settings.mask_suffix}.png")
-    labels = mask_regions(mask, settings.min_area)
+    labels = large_enough(mask_regions(mask), settings.min_area)
     return [int(mask[labels == i + 1][0]) for i in range(labels.max())]
 
 

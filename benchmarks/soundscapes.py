@@ -12,19 +12,23 @@ import numpy as np
 from bagwise.bags import Bags
 from bagwise.dataset import BagDataset, rows_of
 from bagwise.datasets import make_soundscape
-from bagwise.featurize import featurize_audio
+from bagwise.featurize import AudioSettings, featurize_audio
 from bagwise.featurize.matching import match_events
 from benchmarks.common import data_folder
 
 
 def soundscape_dataset(
-    n_recordings: int, seed: int, species: tuple[int, int] = (1, 4), thumps: float = 1.0
+    n_recordings: int,
+    seed: int,
+    species: tuple[int, int] = (1, 4),
+    thumps: float = 1.0,
+    settings: AudioSettings | None = None,
 ) -> BagDataset:
     """The segments that are found in made recordings, each a bag, with their species; -1 for what is none."""
     scene = make_soundscape(n_recordings, species_per_recording=species, thumps=thumps, random_state=seed)
     with tempfile.TemporaryDirectory() as folder:
         sounds, *_ = scene.write(Path(folder))
-        found = featurize_audio(sorted(sounds.glob("*.wav")))
+        found = featurize_audio(sorted(sounds.glob("*.wav")), settings)
     return with_events(found, scene.events, list(scene.species), f"soundscapes {seed}")
 
 
@@ -37,7 +41,7 @@ def cosmos_events(folder: Path) -> list[dict[str, Any]]:
         ]
 
 
-def cosmos_dataset() -> BagDataset | None:
+def cosmos_dataset(settings: AudioSettings | None = None) -> BagDataset | None:
     """35 clips of ten seconds with the species of the segments that lie in a marked event; None where they are not."""
     folder = data_folder()
     if folder is None or not (folder / "cosmos_birds_audio").is_dir():
@@ -46,7 +50,7 @@ def cosmos_dataset() -> BagDataset | None:
     folder = folder / "cosmos_birds_audio"
     events = cosmos_events(folder)
     names = sorted({event["label"] for event in events})
-    return with_events(featurize_audio(sorted(folder.glob("*.wav"))), events, names, "cosmos")
+    return with_events(featurize_audio(sorted(folder.glob("*.wav")), settings), events, names, "cosmos")
 
 
 def with_events(found: BagDataset, events: list[dict[str, Any]], names: list[str], title: str) -> BagDataset:

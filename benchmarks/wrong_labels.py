@@ -28,7 +28,7 @@ FAULTS = {
     "dropped .2, added .3": (0.2, 0.3),
 }  # fmt: skip
 MODELS = ("ored", "ored-background", "ored-forest")
-QUICK_FOREST = {"n_estimators": 100, "n_round_trees": 50, "n_rounds": 6}
+QUICK_FOREST = {"n_estimators": 100}
 
 
 def spoil(Y: np.ndarray, dropped: float, added: float, rng: np.random.Generator) -> np.ndarray:

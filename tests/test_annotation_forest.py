@@ -9,11 +9,12 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 import bagwise
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
+from bagwise.annotation import forest as forest_module
 from bagwise.bags import offsets_of
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.exceptions import InfeasibleBagWarning, InputError, MemoryLimitError
 from bagwise.kernels import union_posterior
-from bagwise.kernels.forest import Forest
+from bagwise.kernels.forest import Forest, round_down
 
 FAST = {"n_estimators": 20, "n_rounds": 3, "n_round_trees": 20, "random_state": 0}
 
@@ -45,18 +46,91 @@ def test_arrays_that_lead_astray_are_refused():
     forest = Forest.of([ExtraTreeClassifier(random_state=0).fit(X, y)], 2)
     inner, leaf = np.flatnonzero(forest.feature >= 0)[0], np.flatnonzero(forest.feature < 0)[0]
     for name, place, value in (
-        ("left", inner, inner),  # a circle
-        ("right", inner, len(forest.feature)),
+        ("link", inner, inner),  # a circle
+        ("link", inner, len(forest.feature)),
         ("feature", inner, 3),
-        ("left", leaf, len(forest.values)),
-        ("left", leaf, -1),
+        ("feature", -1, 0),  # its left child would be behind all nodes
+        ("link", leaf, len(forest.starts) - 1),
+        ("link", leaf, -1),
+        ("starts", -1, len(forest.shares) + 1),
+        ("starts", 0, -1),
+        ("columns", 0, 2),
     ):
         bent = getattr(forest, name).copy()
         bent[place] = value
         with pytest.raises(InputError, match="The trees of this model do not fit together"):
             forest._replace(**{name: bent}).mean_shares(X)
-    with pytest.raises(InputError, match="do not fit together"):
-        forest._replace(roots=np.array([10**9])).mean_shares(X)
+    for bent in ({"roots": np.array([10**9])}, {"n_columns": "2"}, {"shares": forest.shares[:-1]}):
+        with pytest.raises(InputError, match="do not fit together"):
+            forest._replace(**bent).mean_shares(X)
+    with pytest.raises(MemoryLimitError, match="What trees say of 40 instances"):
+        forest._replace(n_columns=10**15).mean_shares(X)
+
+
+def wide_arrays(trees, n_classes):
+    """What earlier versions kept of scikit-learn's trees, as they made it."""
+    roots, features, thresholds, lefts, rights, values = [], [], [], [], [], []
+    n_nodes = n_leaves = 0
+    for tree in trees:
+        inner, is_leaf = tree.tree_, tree.tree_.children_left < 0
+        counts = inner.value[is_leaf, 0]
+        shares = np.zeros((len(counts), n_classes), dtype=np.float32)
+        shares[:, tree.classes_] = counts / counts.sum(axis=1, keepdims=True)
+        left = inner.children_left + n_nodes
+        left[is_leaf] = n_leaves + np.arange(len(shares))
+        roots.append(n_nodes)
+        features.append(np.where(is_leaf, -1, inner.feature))
+        thresholds.append(np.where(is_leaf, 0.0, inner.threshold))
+        lefts.append(left)
+        rights.append(np.where(is_leaf, -1, inner.children_right + n_nodes))
+        values.append(shares)
+        n_nodes, n_leaves = n_nodes + inner.node_count, n_leaves + len(shares)
+    return np.array(roots), *(np.concatenate(part) for part in (features, thresholds, lefts, rights, values))
+
+
+def test_forests_of_earlier_versions_are_read_to_the_last_bit():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(200, 3)).round(2), rng.integers(0, 4, 200)
+    trees = [ExtraTreeClassifier(random_state=t, min_samples_leaf=2).fit(X, y) for t in range(5)]
+    wide = wide_arrays(trees, 4)
+    ours, theirs = Forest.of(trees, 4), Forest.of_wide(wide)
+    for one, other in zip(ours, theirs, strict=True):
+        assert_array_equal(one, other)
+    state = {"forest_": wide}
+    ORedForest._upgrade({}, state)
+    assert_array_equal(Forest(*state["forest_"]).mean_shares(X), ours.mean_shares(X))
+    for place, value in ((3, np.zeros_like(wide[3])), (5, wide[5][:1])):
+        with pytest.raises(InputError, match="do not fit together"):
+            Forest.of_wide([value if i == place else array for i, array in enumerate(wide)])
+
+
+def test_thresholds_in_single_precision_divide_as_those_in_double():
+    rng = np.random.default_rng(0)
+    exact = np.concatenate([rng.normal(size=500), [0.1, -0.1, 1e-40, -1e300, 1.0]])
+    with np.errstate(over="ignore"):
+        near = exact.astype(np.float32)
+        values = np.concatenate([np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)] + [near])
+        rounded = round_down(exact)
+    for threshold, ours in zip(exact, rounded, strict=True):
+        assert_array_equal(values.astype(np.float64) <= threshold, values <= ours)
+
+
+def test_a_node_takes_ten_bytes_and_equal_leaves_are_kept_once():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 3)), rng.integers(0, 6, 2000)
+    forest = Forest.of([ExtraTreeClassifier(random_state=t).fit(X, y) for t in range(3)], 6)
+    assert sum(array.nbytes for array in forest[1:4]) == 10 * len(forest.feature)
+    assert len(forest.starts) == 7  # every leaf is of one of the six classes
+    assert_array_equal(np.sort(forest.columns), np.arange(6))
+    assert_array_equal(forest.shares, 1.0)
+
+
+def test_leaves_of_a_tree_have_a_bound(data, monkeypatch):
+    plain = ORedForest(**FAST).fit(data.bags, data.Y)
+    monkeypatch.setattr(forest_module, "MOST_LEAVES", 10)
+    bound = ORedForest(**FAST).fit(data.bags, data.Y)
+    n_leaves = [int((model.forest_[1] < 0).sum()) for model in (plain, bound)]
+    assert n_leaves[1] <= 10 * FAST["n_estimators"] < n_leaves[0]
 
 
 # -- the rounds -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ RBF = (
     f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, size=600, whiten=True, width=0.5)) > "
     "ORedLogisticRegression(l2=0.03)"
 )
+PATCH = "batch_instances=256, epochs=40, module='patch'"
 SMALL_FOREST = "ORedForest(n_estimators=100, n_round_trees=50, n_rounds=4, random_state=0)"
 REDUCED = "PerInstance(SparseReducer(random_state=0))"
 MODELS = {
@@ -37,6 +38,8 @@ MODELS = {
     "ored-forest-background": "ORedForest(background=True, random_state=0)",
     "ored-background": f"{STANDARD} > ORedLogisticRegression(background=True)",
     "ored-network": f"{STANDARD} > ORedNetwork(random_state=0)",
+    "ored-mix": f"{STANDARD} > ORedNetwork(n_estimators=300, random_state=0)",
+    "ored-patch": f"ORedNetwork({PATCH}, n_members=4, n_rounds=0, random_state=0)",
     **{name: f"{CLPL} > {machine}" for name, machine in SIM.items()},
     **{f"{name}-rff": f"{FOURIER} > {machine}" for name, machine in SIM.items()},
     "clpl": f"{CLPL} > CLPL()",
@@ -100,9 +103,9 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 28.")
+    assert message.endswith("docs/command-line.md lists all 30.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
-    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 28."):
+    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 30."):
         make_model("xyz")  # like none of them: the usual ones
 
 

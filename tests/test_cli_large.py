@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
@@ -77,7 +78,7 @@ def test_other_formats_are_converted(data):
         (["--memory", "1kB", "--model", "auto"], "--model auto needs all bags in memory"),
         (["--memory", "1kB", "--select", "l2", "--grid", "1,2"], "--select needs all bags in memory"),
         (["--memory", "1kB", "--labels", "all.csv"], "a table of labels (--labels) is matched in memory"),
-        (["--memory", "1kB", "--model", "sim-max"], "SupportInstanceMachine cannot learn from pieces"),
+        (["--memory", "1kB", "--model", "mimlfast"], "MIMLFast cannot learn from pieces"),
         (["--cluster", "tcp://127.0.0.1:1"], "No Dask scheduler answers at tcp://127.0.0.1:1"),
         (["--cluster", "local:0"], "--cluster local:0: a cluster has at least one worker"),
         (["--memory", "1kB", "--model", "ored-forest", "--checkpoint", "state"], "ORedForest keeps no checkpoints"),
@@ -119,3 +120,65 @@ def test_info_of_a_folder_and_of_nothing(data):
     nothing = run("info", data / "empty")
     assert nothing.exit_code == 1
     assert "the folder holds no parquet file" in nothing.stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "annotate-table"])
+def test_models_are_applied_to_folders_and_patterns(data, command):
+    assert run("fit", data / "all.parquet", "--out", data / "m.bagwise", "--set", "tol=1e-2").exit_code == 0
+    whole = run(command, data / "m.bagwise", data / "all.parquet", "--quiet")
+    assert whole.exit_code == 0, whole.stderr
+    for source in (data / "parts", data / "parts" / "*.parquet"):
+        parts = run(command, data / "m.bagwise", source)
+        assert parts.exit_code == 0, parts.stderr
+        assert "as parquet files, 2 piece(s)" in parts.stderr
+        assert parts.stdout == whole.stdout
+    made = run(command, data / "m.bagwise", data / "parts", data / "parts" / "[12].parquet", "--out-dir", data / "out")
+    assert made.exit_code == 0, made.stderr
+    one, other = sorted((data / "out").glob("*.csv"))
+    assert one.read_text() == other.read_text() == whole.stdout
+    refused = run("annotate-table", data / "m.bagwise", data / "parts", "--labels", data / "parts" / "1.parquet")
+    assert refused.exit_code == 1
+    assert "--labels goes with one file" in refused.stderr
+
+
+def test_evaluate_by_pieces_is_evaluate_in_memory(data):
+    asked = ["--model", "ored", "--model", "clpl", "--set", "tol=1e-6", "--folds", "3", "--json"]
+    for mode in ("inductive", "transductive"):
+        whole = run("evaluate", data / "all.parquet", "--mode", mode, *asked)
+        assert whole.exit_code == 0, whole.stderr
+        expected = [json.loads(line) for line in whole.stdout.splitlines()]
+        for source, extra in ((data / "all.parquet", ["--memory", "30kB"]), (data / "parts", [])):
+            parts = run("evaluate", source, "--mode", mode, *asked, *extra)
+            assert parts.exit_code == 0, parts.stderr
+            for row, other in zip(expected, map(json.loads, parts.stdout.splitlines()), strict=True):
+                assert row.keys() == other.keys()
+                for key in {*row} - {"dataset"}:
+                    if "seconds" not in key:
+                        assert other[key] == pytest.approx(row[key], abs=1e-9), key
+
+
+def test_evaluate_says_what_it_cannot_do_by_pieces(data):
+    for extra, message in (
+        (["--select", "l2", "--grid", "1,2"], "--select needs all bags in memory"),
+        (["--model", "mimlfast"], "MIMLFast cannot learn from pieces"),
+        (["--folds", "61"], "there are 60 bags; use at least 2 folds"),
+    ):
+        done = run("evaluate", data / "parts", *extra)
+        assert done.exit_code == 1
+        assert message in done.stderr
+
+
+def test_a_fit_that_fails_in_the_middle_writes_nothing(data):
+    """A value that is no number, which only the pass over its piece sees."""
+    table = pyarrow.parquet.read_table(data / "parts" / "2.parquet")
+    feature = next(name for name in table.column_names if name.startswith("x"))
+    values = table[feature].to_numpy().copy()
+    values[-1] = np.nan
+    table = table.set_column(table.column_names.index(feature), feature, pyarrow.array(values))
+    pyarrow.parquet.write_table(table, data / "parts" / "2.parquet")
+    before = sorted(path.name for path in data.rglob("*"))
+    done = run("fit", data / "parts", "--out", data / "m.bagwise", "--memory", "30kB")
+    assert done.exit_code == 1
+    assert "2.parquet, piece" in done.stderr
+    assert "contains NaN" in done.stderr
+    assert sorted(path.name for path in data.rglob("*")) == before

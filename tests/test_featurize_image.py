@@ -1,4 +1,4 @@
-"""Pictures to regions: masks, polygons, SLIC, patches, features against loops, bad files."""
+"""Pictures to regions: masks, shapes, merging, SLIC, patches, features against loops, outlines, bad files."""
 
 import json
 import sys
@@ -8,13 +8,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from scipy.ndimage import gaussian_filter
+from skimage.color import rgb2lab
 from skimage.draw import polygon2mask
 
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize import ImageSettings, featurize_images
-from bagwise.featurize.image import HISTOGRAM_NAMES, find_regions, patch_features, region_features
-from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, slic_regions
+from bagwise.featurize.image import find_regions
+from bagwise.featurize.image_features import (
+    APPEARANCE_NAMES,
+    HISTOGRAM_NAMES,
+    appearance_features,
+    patch_features,
+    region_histograms,
+)
+from bagwise.featurize.image_file import Pixels, read_pixels
+from bagwise.featurize.image_regions import (
+    grid_regions,
+    merged_regions,
+    outlines,
+    shape_regions,
+    slic_regions,
+)
 from bagwise.featurize.palette import N_COLOURS, PALETTE, nearest_colour
+from bagwise.io.annotations.rle import ring_area, ring_counts, sample_counts
 
 
 def two_colours(height=40, width=60):
@@ -37,7 +54,7 @@ def test_masks_become_contiguous_regions(tmp_path):
     mask[0, 59] = 9  # too small
     save(tmp_path / "a.png", two_colours())
     save(tmp_path / "a_mask.png", mask)
-    data = featurize_images([tmp_path / "a.png"], ImageSettings(regions="mask"))
+    data = featurize_images([tmp_path / "a.png"], ImageSettings(regions="mask", features="histograms"))
     assert data.bags.instances.shape == (3, 48)
     boxes = np.transpose([data.locations[key] for key in ("left", "top", "width", "height")])
     assert boxes.tolist() == [[10, 20, 40, 18], [2, 2, 10, 10], [30, 2, 10, 10]]
@@ -62,8 +79,8 @@ def test_masks_in_colour_and_palette(tmp_path):
     regions = []
     for mask in (Image.fromarray(values), Image.fromarray(colours), palette):
         mask.save(tmp_path / "a_mask.png")
-        image = np.asarray(Image.open(tmp_path / "a.png"))
-        regions.append(find_regions(tmp_path / "a.png", "a.png", image, ImageSettings(regions="mask")))
+        pixels = read_pixels(tmp_path / "a.png")
+        regions.append(find_regions(tmp_path / "a.png", "a.png", pixels, ImageSettings(regions="mask")))
     assert all(set(np.unique(r)) == {0, 1, 2} for r in regions)
     assert all(((r > 0) == (values > 0)).all() for r in regions)
 
@@ -77,7 +94,7 @@ def test_coco_polygons(tmp_path):
     }
     (tmp_path / "coco.json").write_text(json.dumps(document))
     chosen = ImageSettings(regions="coco", coco=str(tmp_path / "coco.json"))
-    labels = find_regions(tmp_path / "a.png", "a.png", two_colours(), chosen)
+    labels = find_regions(tmp_path / "a.png", "a.png", Pixels(two_colours(), None, 60, 40), chosen)
     for i, flat in enumerate((square, triangle)):
         points = np.array(flat).reshape(-1, 2)[:, ::-1]
         expected = polygon2mask((40, 60), points)
@@ -91,18 +108,45 @@ def test_coco_polygons(tmp_path):
             featurize_images([tmp_path / "a.png"], ImageSettings(regions="coco", coco=str(tmp_path / "bad.json")))
 
 
-def test_slic_keeps_colours_apart():
-    labels = slic_regions(two_colours(60, 60), 8, 10.0, 50)
-    assert 2 <= labels.max() <= 16
-    assert not set(np.unique(labels[:, :28])) & set(np.unique(labels[:, 32:]))
+@pytest.mark.parametrize(
+    "find", [lambda image: slic_regions(image, 8, 10.0), lambda image: merged_regions(image, 100, 0.02)]
+)
+@pytest.mark.parametrize("deviation", [0, 10, 20])
+def test_regions_keep_colours_apart_in_grainy_pictures(find, deviation):
+    for seed in range(3):
+        grain = np.random.default_rng(seed).normal(0, deviation, (60, 60, 3))
+        labels = find((two_colours(60, 60) + grain).clip(0, 255).astype(np.uint8))
+        assert 2 <= labels.max() <= 16
+        assert labels.min() == 1
+        assert not set(np.unique(labels[:, :27])) & set(np.unique(labels[:, 33:]))
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_slic_keeps_colours_apart_in_grainy_pictures(seed):
-    grain = np.random.default_rng(seed).normal(0, 20, (60, 60, 3))
-    labels = slic_regions((two_colours(60, 60) + grain).clip(0, 255).astype(np.uint8), 8, 10.0, 50)
-    assert 2 <= labels.max() <= 16
-    assert not set(np.unique(labels[:, :27])) & set(np.unique(labels[:, 33:]))
+@pytest.mark.parametrize("grain", [0, 1, 4])
+def test_a_sky_is_one_region(grain):
+    """What changes slowly from point to point is merged, where SLIC cuts it up."""
+    image = np.zeros((200, 300, 3))
+    image[:120] = np.linspace((90, 140, 220), (190, 210, 250), 120)[:, None]
+    image[120:] = (60, 130, 40)
+    image = (image + np.random.default_rng(0).normal(0, grain, image.shape)).clip(0, 255).astype(np.uint8)
+    assert len(np.unique(merged_regions(image, 100, 0.02)[:110])) == 1
+    assert len(np.unique(slic_regions(image, 12, 10.0)[:110])) > 1
+
+
+def test_large_pictures_have_the_regions_of_their_copies():
+    image = np.asarray(Image.fromarray(two_colours(300, 400)).resize((1600, 1200), Image.Resampling.NEAREST))
+    labels = merged_regions(image, 100, 0.02)
+    assert labels.shape == (1200, 1600)
+    assert labels.max() == 2
+    assert abs((labels[0] == labels[0, 0]).sum() - 800) <= 4
+
+
+def test_the_smaller_of_two_shapes_is_on_top():
+    large, small = np.zeros((9, 9), dtype=bool), np.zeros((9, 9), dtype=bool)
+    large[1:8, 1:8] = small[3:5, 3:5] = True
+    for masks, numbers in (([large, small], (1, 2)), ([small, large], (2, 1))):
+        labels = shape_regions((9, 9), masks)
+        assert (labels[large & ~small] == numbers[0]).all()
+        assert (labels[small] == numbers[1]).all()
 
 
 def loop_region(image, region):
@@ -128,10 +172,52 @@ def test_features_are_those_of_loops(seed):
     labels = np.zeros((18, 22), dtype=np.int32)
     labels[2:9, 3:12] = 1
     labels[9:17, 8:20] = 2
-    found = region_features(image, labels)
+    found = region_histograms(image, labels)
     for i in range(2):
         np.testing.assert_allclose(found[i], loop_region(image, labels == i + 1), rtol=1e-4, atol=1e-6)
     assert found.shape == (2, len(HISTOGRAM_NAMES))
+
+
+def loop_appearance(image, region):
+    """Place, size, colours and patterns of one region by loops over its points."""
+    height, width = region.shape
+    grey = np.round(image @ [0.299, 0.587, 0.114])
+    points, colours, patterns = [], [], np.zeros(10)
+    lab = rgb2lab(image)
+    around = [(0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1)]
+    for r, c in np.argwhere(region):
+        points.append(((c + 0.5) / width, (r + 0.5) / height))
+        colours.append(lab[r, c])
+        bits = []
+        for i, j in around:
+            y, x = r + i * (0.70710678 if i and j else 1), c + j * (0.70710678 if i and j else 1)
+            y0, x0 = int(np.floor(y + 1e-9)), int(np.floor(x + 1e-9))
+            corners = [
+                (grey[y0 + a, x0 + b] if 0 <= y0 + a < height and 0 <= x0 + b < width else 0.0)
+                * (y - y0 if a else 1 - y + y0) * (x - x0 if b else 1 - x + x0)
+                for a in (0, 1) for b in (0, 1)
+            ]  # fmt: skip
+            bits.append(sum(corners) >= grey[r, c] - 1e-5)
+        changes = sum(bits[k] != bits[k - 1] for k in range(8))
+        patterns[sum(bits) if changes <= 2 else 9] += 1
+    points, colours = np.array(points), np.array(colours)
+    return np.concatenate([
+        points.mean(0), points.std(0), [np.sqrt(region.sum() / region.size)], colours.mean(0), colours.std(0),
+        np.sqrt(patterns / region.sum()),
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_appearance_is_that_of_loops(seed):
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 256, (18, 22, 3)).astype(np.uint8)
+    labels = np.zeros((18, 22), dtype=np.int32)
+    labels[2:9, 3:12] = 1
+    labels[9:17, 8:20] = 2
+    found = appearance_features(image, labels)
+    assert found.shape == (2, len(APPEARANCE_NAMES))
+    for i in range(2):
+        np.testing.assert_allclose(found[i], loop_appearance(image, labels == i + 1), rtol=1e-6, atol=1e-9)
 
 
 def test_patches_are_blobs_with_neighbours():
@@ -161,24 +247,36 @@ def test_scene_set_obeys_the_same_identities(real_data):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 100_000))
-def test_outlines_enclose_their_region(seed):
+def test_outlines_are_those_of_their_region(seed):
+    """Exactly, before they are simplified; holes and parts too."""
     rng = np.random.default_rng(seed)
-    region = np.zeros((30, 30), dtype=bool)
-    top, left = rng.integers(0, 20, 2)
-    region[top : top + rng.integers(3, 11), left : left + rng.integers(3, 11)] = True
-    points = np.array(outline(region))
-    assert (points >= 0).all()
-    assert (points <= 30).all()
-    x, y = points.T
-    area = abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2
-    assert abs(area - region.sum()) <= 0.5 * (np.ptp(x) + np.ptp(y)) + 2
+    region = gaussian_filter(rng.random((30, 40)), rng.uniform(0.5, 3)) > rng.uniform(0.45, 0.55)
+    region[:2] = region[-1:] = False
+    region[5:8, 5:9] = True
+    exact = outlines(region, tolerance=0.0, least=0)
+    assert (sample_counts(ring_counts(exact, 30, 40), (30, 40), (30, 40)) == region).all()
+    simple = outlines(region)
+    assert sum(map(len, simple)) <= sum(map(len, exact))
+    edges = sum(np.abs(np.diff(region.astype(int), axis=axis)).sum() for axis in (0, 1))
+    assert abs(ring_area(simple, 30, 40) - region.sum()) <= 0.5 * edges + 4
+    assert all(0 <= x <= 40 and 0 <= y <= 30 for ring in simple for x, y in ring)
 
 
-def test_an_outline_of_a_line_is_its_box():
-    region = np.zeros((5, 9), dtype=bool)
-    region[2, 1:8] = True
-    assert len(outline(region)) >= 3
-    assert len(np.unique(mask_regions(region.astype(int), 1))) == 2
+def test_outlines_of_boxes_holes_and_lines():
+    region = np.zeros((20, 30), dtype=bool)
+    region[2:12, 3:20] = True
+    assert {tuple(point) for point in outlines(region)[0]} == {(3, 2), (20, 2), (20, 12), (3, 12)}
+    region[5:9, 8:12] = False
+    region[15:19, 22:29] = True
+    rings = outlines(region)
+    assert [len(ring) for ring in rings] == [4, 4, 4]
+    assert ring_area(rings, 20, 30) == region.sum()
+    line = np.zeros((5, 9), dtype=bool)
+    line[2, 1:8] = True
+    assert ring_area(outlines(line), 5, 9) == 7
+    dots = np.zeros((9, 9), dtype=bool)
+    dots[2, 2] = dots[6, 6] = True
+    assert ring_area(outlines(dots), 9, 9) == 25  # too small for rings of their own: the box
 
 
 def test_bad_pictures_are_named(tmp_path):

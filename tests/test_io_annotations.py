@@ -8,15 +8,18 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import crowsetta
+import numpy as np
 import pandas as pd
 import pytest
 from pycocotools.coco import COCO
+from scipy.ndimage import gaussian_filter, label
 
 from bagwise.exceptions import InputError
+from bagwise.featurize.image_regions import outlines
 from bagwise.featurize.media import MEDIA
 from bagwise.io.annotations import check_formats, formats_of, write_formats
 from bagwise.io.annotations.annotations import write_json, write_json_list
-from media_examples import MAKERS, TEXT, pictures, sounds, texts
+from media_examples import MAKERS, TEXT, finding, pictures, sounds, texts
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXT_FORMATS = [(medium, name) for medium in MAKERS for name in MEDIA[medium].formats if name != "parquet"]
@@ -57,6 +60,40 @@ def test_crowsetta_reads_raven_and_audacity(tmp_path):
     assert [b.label for b in raven] == ["Zaunkönig", "'=1+1"]  # a spreadsheet opens these tables too
     combined = crowsetta.formats.bbox.Raven.from_file(tmp_path / "raven" / "all.selections.txt").to_bbox()
     assert [b.onset for b in combined] == [0.5, 2.0, 10.0 + 7.5 + 0.5]  # the silent recording counts
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # inside pycocotools
+def test_pycocotools_sees_holes_and_the_same_area(tmp_path):
+    """Regions with holes and parts, whose area and points are those that pycocotools finds; of polygons nearly so."""
+    scene = pictures()
+    scene.files[0] |= {"width": 400, "height": 300}
+    rng = np.random.default_rng(0)
+    scene.rows[:] = []
+    regions = []
+    for i in range(12):
+        region = gaussian_filter(rng.random((300, 400)), rng.uniform(4, 20))
+        region = label(region > np.quantile(region, 0.6))[0] == 1 if i % 2 else region > np.quantile(region, 0.7)
+        if region.sum() > 200:
+            regions.append(region)
+    for i, region in enumerate(regions):
+        rings = outlines(region)
+        place = {"left": 0, "top": 0, "width": 400, "height": 300, "polygon": rings[0], "area": 0}
+        place["rings"] = rings if len(rings) > 1 else []
+        scene.rows.append({"file": "a.png", **place, **finding("Kuh", 0.6, bag="a.png", instance=i)})
+    write_formats(scene, tmp_path, ["coco"])
+    with redirect_stdout(io.StringIO()):
+        coco = COCO(str(tmp_path / "coco.json"))
+    kinds = set()
+    for region, annotation in zip(regions, coco.anns.values(), strict=True):
+        drawn = coco.annToMask(annotation).astype(bool)
+        kinds.add(type(annotation["segmentation"]))
+        edges = sum(np.abs(np.diff(region.astype(int), axis=axis)).sum() for axis in (0, 1))
+        assert (drawn != region).sum() <= 0.5 * edges  # of the simplified outline
+        if isinstance(annotation["segmentation"], dict):
+            assert annotation["area"] == drawn.sum()
+        else:
+            assert annotation["area"] == pytest.approx(drawn.sum(), rel=0.01, abs=0.1 * edges)
+    assert kinds == {dict, list}
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation")  # inside pycocotools

@@ -20,10 +20,10 @@ from bagwise.catalog import make_model  # noqa: E402
 from bagwise.datasets import make_gaussian_bags  # noqa: E402
 from bagwise.exceptions import InputError  # noqa: E402
 from bagwise.kernels import union_posterior  # noqa: E402
-from bagwise.nn import BagLoader, ORedNetwork, UnionLikelihoodLoss, _members, network  # noqa: E402
+from bagwise.nn import BagLoader, ORedNetwork, UnionLikelihoodLoss, _members, _training, network  # noqa: E402
 from bagwise.nn.batches import balanced_batches  # noqa: E402
 
-SMALL = {"hidden": (16,), "n_members": 3, "epochs": 40, "random_state": 0}
+SMALL = {"hidden": (16,), "n_members": 3, "epochs": 15, "learning_rate": 0.02, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,9 @@ def test_it_learns_what_a_line_cannot():
     bags = Bags(X + 0.2 * rng.normal(size=X.shape), np.concatenate([[0], np.cumsum(sizes)]))
     Y = np.zeros((len(sizes), 2), dtype=int)
     Y[bags.bag_index, labels] = 1
-    network_found = ORedNetwork(hidden=(32,), n_members=2, epochs=150, random_state=0).fit(bags, Y)
+    network_found = ORedNetwork(
+        hidden=(32,), n_members=2, epochs=30, learning_rate=0.01, n_rounds=0, random_state=0
+    ).fit(bags, Y)
     line_found = bagwise.ORedLogisticRegression().fit(bags, Y)
     assert np.mean(network_found.predict_instances(bags) == labels) > 0.9
     assert np.mean(line_found.predict_instances(bags) == labels) < 0.75
@@ -94,10 +96,10 @@ def test_a_member_learns_nothing_from_the_bags_that_it_holds_out(data, monkeypat
     out = np.zeros((2, 60), dtype=bool)
     out[0, :20] = True
     monkeypatch.setattr(network, "held_out_bags", lambda *_: out)
-    monkeypatch.setattr(_members, "_of_held_out", lambda members, *_: torch.ones(2, dtype=torch.float64))
+    monkeypatch.setattr(_training, "of_held_out", lambda *_: np.ones(2))
     changed = data.Y.copy()
     changed[:20] = changed[:20, ::-1]
-    settings = {"hidden": (8,), "n_members": 2, "epochs": 6, "dropout": 0.0, "on_infeasible": "relax"}
+    settings = {"hidden": (8,), "n_members": 2, "epochs": 6, "dropout": 0.0, "on_infeasible": "relax", "n_rounds": 0}
     fits = [ORedNetwork(**settings, random_state=0).fit(data.bags, Y) for Y in (data.Y, changed)]
     first, second = ([layer[0] for layer in fit.layers_] for fit in fits)
     assert all(np.allclose(a[0], b[0], atol=1e-6) for a, b in zip(first, second, strict=True))
@@ -109,12 +111,12 @@ def test_the_weights_of_the_best_epoch_are_kept(data, monkeypatch):
     told = iter([[1.0, 5.0], [3.0, 4.0], [2.0, 3.0]] + [[0.0, 0.0]] * 10)
     seen = []
 
-    def judged(members, *_):
-        seen.append([w.detach().clone() for w in members.weights])
-        return torch.tensor(next(told), dtype=torch.float64)
+    def judged(room, *_):
+        seen.append([w.detach().clone() for w in room.ensemble.weights])
+        return np.array(next(told))
 
-    monkeypatch.setattr(_members, "_of_held_out", judged)
-    fitted = ORedNetwork(hidden=(8,), n_members=2, epochs=5, random_state=0).fit(data.bags, data.Y)
+    monkeypatch.setattr(_training, "of_held_out", judged)
+    fitted = ORedNetwork(hidden=(8,), n_members=2, epochs=5, n_rounds=0, random_state=0).fit(data.bags, data.Y)
     assert fitted.epochs_.tolist() == [2, 1]
     assert np.array_equal(fitted.layers_[0][0][0], seen[1][0][0].numpy())
     assert np.array_equal(fitted.layers_[0][0][1], seen[0][0][1].numpy())
@@ -144,8 +146,9 @@ def test_known_instances_background_rates_and_warm_start_go_together(data):
 
 def test_callback_and_history(data):
     heard = []
-    fitted = ORedNetwork(**{**SMALL, "epochs": 7}).fit(data.bags, data.Y, callback=lambda i, v: heard.append((i, v)))
-    assert [i for i, _ in heard] == list(range(1, 8))
+    fitted = ORedNetwork(**{**SMALL, "epochs": 7, "held_out": 0.0})
+    fitted.fit(data.bags, data.Y, callback=lambda i, v: heard.append((i, v)))
+    assert [i for i, _ in heard] == list(range(1, 15))
     assert np.allclose([v for _, v in heard], fitted.objective_history_)
 
 
@@ -157,14 +160,16 @@ def test_saved_and_loaded_it_is_the_same(data, model, tmp_path):
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_weights(data):
     wild = ORedNetwork(**{**SMALL, "learning_rate": 1e30, "dropout": 0.0, "held_out": 0.0})
-    with pytest.warns(UserWarning, match="no number any more at epoch"):
+    with pytest.warns(UserWarning, match="no number any more at step"):
         wild.fit(data.bags, data.Y)
     assert not wild.converged_
     assert all(np.isfinite(array).all() for pair in wild.layers_ for array in pair)
 
 
 def test_check_estimator():
-    network_of_checks = ORedNetwork(hidden=(8,), n_members=2, epochs=30, learning_rate=0.03, dropout=0.0)
+    network_of_checks = ORedNetwork(
+        hidden=(8,), n_members=2, epochs=30, learning_rate=0.03, dropout=0.0, batch_instances=10_000, n_rounds=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks feed degenerate data on purpose
         results = check_estimator(network_of_checks, on_fail=None, on_skip=None)
@@ -176,7 +181,7 @@ def test_a_fitted_network_has_the_attributes_of_all_iterative_estimators(data, m
     assert isinstance(model.n_iter_, int)
     assert type(model.converged_) is bool
     assert model.objective_history_.dtype == np.float64
-    assert len(model.objective_history_) == model.n_iter_ == 40
+    assert len(model.objective_history_) == model.n_iter_ == 15 + int(np.median(model.epochs_))
     before = model.predict_proba(data.bags)
     copy = clone(model)
     assert not hasattr(copy, "layers_")
@@ -193,7 +198,9 @@ def test_the_catalogue_has_it(data):
     [
         ({"hidden": 5}, "hidden"), ({"hidden": (0,)}, "hidden"), ({"n_members": 0}, "n_members"),
         ({"dropout": 1.0}, "dropout"), ({"held_out": 0.9}, "held_out"), ({"learning_rate": 0.0}, "learning_rate"),
-        ({"device": "tpu"}, "device"), ({"missed": "learn"}, "learns no rates"), ({"missed": 1.5}, "missed"),
+        ({"device": "tpu"}, "device"), ({"missed": 1.5}, "missed"), ({"n_rounds": -1}, "n_rounds"),
+        ({"module": "cnn"}, "module"), ({"spurious": "learn", "held_out": 0.0}, "held_out=0.0"),
+        ({"n_estimators": 1.5}, "n_estimators"), ({"calibrate": "instance"}, "calibrate"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_named(data, change, words):
@@ -233,10 +240,14 @@ def test_the_loader_serves_a_training_loop_of_ones_own(data):
             BagLoader(*arguments)
 
 
-def test_the_loop_of_the_docs_learns():
+def test_the_examples_of_the_docs_learn():
     page = (Path(__file__).parents[1] / "docs" / "networks.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
-    names = {}
-    torch.manual_seed(0)
-    exec(compile(code, "networks.md", "exec"), names)
-    assert float(names["loss"].detach()) < 2.5
+    for code, learned in zip(
+        re.findall(r"```python\n(.*?)```", page, re.DOTALL),
+        (lambda names: names["model"].converged_, lambda names: float(names["loss"].detach()) < 2.5),
+        strict=True,
+    ):
+        names = {}
+        torch.manual_seed(0)
+        exec(compile(code, "networks.md", "exec"), names)
+        assert learned(names)

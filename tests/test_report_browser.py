@@ -120,7 +120,7 @@ def test_a_sound_plays_and_a_lost_one_is_told(page):
 
 def test_a_doubtful_row_leads_to_its_region(page):
     page.execute_script("arguments[0].click()", page.find_element("css selector", "#unsure ~ .wide a"))
-    target = wait(page, "return document.querySelector('polygon:target')?.id")
+    target = wait(page, "return document.querySelector('path.region:target')?.id")
     assert page.execute_script("return location.hash") == f"#{target}"
     box = "document.querySelector(':target').getBoundingClientRect()"
     wait(page, f"return {box}.top > 0 && {box}.bottom < innerHeight")

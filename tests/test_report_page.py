@@ -15,18 +15,23 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from scipy.ndimage import gaussian_filter
+from skimage.color import deltaE_ciede2000, rgb2lab
 
 from bagwise.dataset import rows_of
 from bagwise.featurize import AudioSettings
 from bagwise.featurize.audio import read_audio
-from bagwise.featurize.pictures import span_in_words, tick_words, time_in_words
+from bagwise.featurize.image_regions import outlines
+from bagwise.featurize.pictures import filled_region, span_in_words, tick_words, time_in_words
+from bagwise.io.annotations.rle import ring_counts, sample_counts
+from bagwise.report.colours import class_colours
 from bagwise.report.field import BY_FILE
 from bagwise.report.gallery import MOST, MOST_OF_A_KIND, MOST_SOUND, choose_gallery
 from bagwise.report.page import check_page_can_be_made, choose_pieces, draw_piece, write_page
 from bagwise.report.result import AnnotateResult
-from bagwise.report.summary import class_colours, summarize_run
+from bagwise.report.summary import summarize_run
 from bagwise.workflow.sites import in_field
-from media_examples import MAKERS, crowd, finding, pictures, sounds, table
+from media_examples import MAKERS, crowd, finding, pictures, sounds, table, texts
 
 
 @pytest.fixture
@@ -50,7 +55,7 @@ def result(tmp_path):
 class Checker(HTMLParser):
     """Counts tags that are open, and gathers all addresses."""
 
-    VOID = ("meta", "image", "img", "rect", "polygon", "polyline", "line", "input", "path")
+    VOID = ("meta", "img", "input")
 
     def __init__(self):
         super().__init__()
@@ -64,11 +69,13 @@ class Checker(HTMLParser):
         self.tags.append(tag)
         self.addresses += [value for name, value in attrs if name in ("href", "src", "data-sound")]
         self.ids += [value for name, value in attrs if name == "id"]
-        if tag not in self.VOID or tag == "polygon":
+        if tag not in self.VOID:
             self.stack.append(tag)
 
     def handle_startendtag(self, tag, attrs):
         self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.stack.pop()
 
     def handle_endtag(self, tag):
         assert self.stack.pop() == tag
@@ -130,7 +137,7 @@ def test_the_least_sure_lead_to_their_regions(result, tmp_path):
     links = re.findall(r'<a href="#(i\d+)">', table)
     assert len(links) == 3
     for link in links:
-        assert re.search(rf'<polygon id="{link}" ', text)
+        assert re.search(rf'<path class="region" id="{link}" ', text)
 
 
 def test_times_are_of_the_clock_where_they_are_known(result, tmp_path):
@@ -206,12 +213,62 @@ def test_pictures_show_the_least_sure_first_and_in_place(result):
     assert pieces[0] == ("sub/c.wav", 0.0)
     assert set(pieces) == {("a.wav", 0.0), ("sub/c.wav", 0.0)}
     picture = draw_piece(annotations, "a.wav", 0.0)
-    left, right = (float(picture.regions[0]["points"].split()[i].split(",")[0]) for i in (0, 1))
+    left, right = (float(corner.split(",")[0]) for corner in picture.regions[0]["path"][1:].split("L")[:2])
     assert (left, right) == pytest.approx((50.0, 125.0), abs=1.5)  # 0.5 and 1.25 of 10 seconds on 1000 units
     assert len(picture.ticks) == 10
-    assert len(class_colours([str(i) for i in range(12)]).values()) == len(
-        set(class_colours([str(i) for i in range(12)]).values())
-    )
+
+
+def test_no_colour_comes_twice_before_all_are_used():
+    looks = list(class_colours([str(i) for i in range(100)]).values())
+    assert len({look.colour for look in looks[:24]}) == 24
+    assert not any(look.pattern for look in looks[:24])
+    assert all(look.pattern for look in looks[24:96])
+    assert len({(look.colour, look.pattern) for look in looks[:96]}) == 96
+    lab = rgb2lab(np.array([[int(look.colour[i : i + 2], 16) for i in (1, 3, 5)] for look in looks[:24]]) / 255)
+    apart = [deltaE_ciede2000(a, b) for i, a in enumerate(lab) for b in lab[:i]]
+    assert min(apart) > 13
+
+
+def test_labels_beyond_the_colours_bear_a_pattern(tmp_path):
+    Image.fromarray(np.zeros((80, 100, 3), np.uint8)).save(tmp_path / "a.png")
+    scene = pictures(tmp_path)
+    scene.about["settings"] = {}
+    crowd = [f"class {i}" for i in range(30)]
+    for row, label in zip(scene.rows, (crowd[0], crowd[25]), strict=True):
+        row["label"] = label
+    for classes, n_patterns in ((crowd, 1), (crowd[:2], 0)):
+        shown = replace(scene, classes=classes, rows=[row for row in scene.rows if row["label"] in classes])
+        write_page(AnnotateResult(shown, [], [], [], "", 0, {"a.png": {crowd[0]}}), tmp_path / "report.html")
+        text = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert check(tmp_path / "report.html").ids.count("stripes") == n_patterns
+        assert text.count('fill="url(#stripes)"') == n_patterns
+        assert ('class="chip stripes"' in text) == bool(n_patterns)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_names_stand_inside_of_their_region(seed):
+    """However odd it is, the middle of the name lies in it, and the name as a whole if it is not left out."""
+    rng = np.random.default_rng(seed)
+    region = gaussian_filter(rng.random((60, 80)), 4) > 0.5
+    rings = [[(8 * x, 8 * y) for x, y in ring] for ring in outlines(region)]
+    drawn = filled_region({"label": "grass", "probability": 1.0, "bag": "a", "instance": 0}, rings)
+    inside = sample_counts(ring_counts(rings, 480, 640), (480, 640), (480, 640))
+    x, y = drawn["name_at"], drawn["name_down"] - drawn["size"] / 3
+    assert inside[int(y), int(x)]
+    if drawn["named"]:
+        half = 0.5 * 0.6 * 5 * drawn["size"]
+        assert inside[int(y), max(0, int(x - half) + 1) : int(x + half)].all()
+    small = [[(0.0, 0.0), (20.0, 0.0), (20.0, 20.0), (0.0, 20.0)]]
+    assert not filled_region({"label": "a long name", "probability": 1, "bag": "a", "instance": 0}, small)["named"]
+
+
+def test_drawings_of_texts_are_passages(tmp_path):
+    scene = texts(tmp_path)
+    scene.about["settings"] = {}
+    write_page(AnnotateResult(scene, [], [], [], "", 0, {"a.txt": {"tale"}}), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '<h2 id="pictures">Passages</h2>' in text
+    assert ">Pictures<" not in text
 
 
 def test_regions_lie_over_what_they_name_in_short_sounds(tmp_path):
@@ -229,7 +286,7 @@ def test_regions_lie_over_what_they_name_in_short_sounds(tmp_path):
     raw = base64.b64decode(picture.background.split(",", 1)[1])
     values = np.asarray(Image.open(io.BytesIO(raw)).convert("L"))
     dark = np.flatnonzero(values.min(axis=0) < 64)
-    left, right = (float(picture.regions[0]["points"].split()[i].split(",")[0]) for i in (0, 1))
+    left, right = (float(corner.split(",")[0]) for corner in picture.regions[0]["path"][1:].split("L")[:2])
     point = picture.width / values.shape[1]
     assert left == pytest.approx(dark[0] * point, abs=2.5 * point)
     assert right == pytest.approx((dark[-1] + 1) * point, abs=0.5 * point)
@@ -247,7 +304,8 @@ def test_small_and_large_pictures_are_drawn_alike(tmp_path, size):
     annotations.about["settings"] = {}
     drawn = draw_piece(annotations, "a.png", 0.0)
     assert (drawn.width, drawn.height) == (640, 480)
-    assert drawn.regions[0]["points"] == "0.0,0.0 320.0,0.0 320.0,480.0 0.0,480.0"
+    assert drawn.regions[0]["path"] == "M0.0,0.0L320.0,0.0L320.0,480.0L0.0,480.0Z"
+    assert drawn.regions[0]["size"] == 14.0
 
 
 def test_the_page_of_a_table_has_no_pictures(tmp_path):
@@ -292,7 +350,7 @@ def test_pages_of_texts_and_series(tmp_path, medium):
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.floats(0, 1), st.sampled_from("xyz")), max_size=60))
 @settings(deadline=None)
-def test_galleries_hold_the_surest_and_the_most_doubtful(found):
+def test_galleries_hold_the_surest_where_features_are_unknown_and_the_most_doubtful(found):
     rows = [
         {"file": file, **finding(label, probability, bag=file, instance=i)}
         for i, (label, probability, file) in enumerate(found)
@@ -302,13 +360,13 @@ def test_galleries_hold_the_surest_and_the_most_doubtful(found):
     for part in gallery:
         own = [row for row in rows if row["label"] == part["label"]]
         assert part["instances"] == len(own)
-        shown = [(row["bag"], row["instance"]) for row in (*part["surest"], *part["doubtful"])]
+        shown = [(row["bag"], row["instance"]) for row in (*part["typical"], *part["doubtful"])]
         assert len({*shown}) == len(shown)
-        assert len(part["surest"]) == min(len(own), MOST_OF_A_KIND)
+        assert len(part["typical"]) == min(len(own), MOST_OF_A_KIND)
         rest = [row for row in own if (row["bag"], row["instance"]) not in shown]
         for row in rest:  # none of the others is surer, up to the hundredth, or more doubtful
             probability = row["probability"] or 0.0
-            assert all(probability <= (other["probability"] or 0.0) + 0.01 for other in part["surest"])
+            assert all(probability <= (other["probability"] or 0.0) + 0.01 for other in part["typical"])
             assert row["probability"] is None or all(
                 other["probability"] <= probability + 0.01 for other in part["doubtful"]
             )
@@ -324,9 +382,9 @@ def test_galleries_are_bounded_whatever_the_number_of_labels(n_labels):
     ]
     gallery = choose_gallery(rows, names)
     assert len(gallery) == n_labels
-    assert sum(len(part["surest"]) + len(part["doubtful"]) for part in gallery) <= MOST
+    assert sum(len(part["typical"]) + len(part["doubtful"]) for part in gallery) <= MOST
     if 2 * n_labels <= MOST:
-        assert all(part["surest"] and part["doubtful"] for part in gallery)
+        assert all(part["typical"] and part["doubtful"] for part in gallery)
 
 
 def weight(folder, *case):

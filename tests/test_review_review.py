@@ -246,14 +246,14 @@ def test_pictures_are_shown_with_their_regions(tmp_path):
         Image.fromarray(image).save(folder / f"p {i}.png")
         sets[f"p {i}.png"] = [("red", "green", "blue")[i % 3], "dark"]
     labels = write_labels(tmp_path / "labels.csv", sets)
-    review = open_review(folder, tmp_path / "run", labels=labels, settings={"n_segments": 4})
+    review = open_review(folder, tmp_path / "run", labels=labels, settings={"min_share": 0.1})
     try:
         row = review.instances(Choice(order="file"), 1)["instances"][0]
         assert "polygon" not in row
         shown = review.show(row["bag"], row["instance"])
         assert (shown["kind"], shown["width"], shown["height"]) == ("image", 2000, 60)
         assert shown["picture"] == "/media/picture?file=p+0.png"
-        assert all(len(region["polygon"]) >= 3 for region in shown["regions"])
+        assert all(len(ring) >= 3 for region in shown["regions"] for ring in region["rings"])
         assert Image.open(io.BytesIO(review.media.picture("p 0.png"))).size == (1600, 48)
         i = review.places.row(row["bag"], row["instance"])
         assert max(Image.open(io.BytesIO(review.media.thumb("p 0.png", review.places.place(i), 80))).size) == 80

@@ -9,16 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bagwise import ORedLogisticRegression, make_pipeline
+from bagwise import ORedLogisticRegression, SupportInstanceMachine, make_pipeline
 from bagwise.annotation import CLPL
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import FormatError
+from bagwise.exceptions import FormatError, InputError
+from bagwise.featurize.media import check_medium
 from bagwise.io.data.formats import write_dataset
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.scale import BagSource, fit_source
-from bagwise.scale.cluster import ClusterError, open_cluster
+from bagwise.scale.cluster import ClusterError, check_sees, check_workers, cluster_errors, open_cluster
+from bagwise.workflow import Run
+from bagwise.workflow.featurize import featurize_folder
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of clocks and ports
@@ -55,6 +58,7 @@ def source(tmp_path):
         make_model("ored-rbf", size=20, tol=1e-3),
         make_model("ored-em", max_iter=6),
         make_pipeline(PerInstance(CLPLScaler()), CLPL()),
+        make_pipeline(PerInstance(CLPLScaler()), SupportInstanceMachine(alpha=1e-4, n_phases=2, n_steps=5)),
     ],
 )
 def test_two_workers_find_what_one_process_finds(client, source, model):
@@ -144,6 +148,25 @@ def test_nobody_answers():
         pass
 
 
+def test_no_workers_and_workers_that_die_of_their_work():
+    class Nobody:
+        """A client of a cluster without workers."""
+
+        class scheduler:
+            address = "tcp://there:8786"
+
+        @staticmethod
+        def run(function):
+            return {}
+
+    with pytest.raises(ClusterError, match="The cluster at tcp://there:8786 has no workers; start some"):
+        check_workers(Nobody)
+    died = distributed.scheduler.KilledWorker("bagwise-evaluate-1", None, 3)
+    words = r"Several workers died of the same piece .*; give them more memory"
+    with pytest.raises(ClusterError, match=words), cluster_errors():
+        raise died
+
+
 def test_the_scheduler_is_gone_and_the_checkpoint_goes_on(source, tmp_path):
     """A scheduler and a worker that others started; the scheduler is killed in the middle of a fit."""
     from bagwise.io.checkpoint import Checkpoint
@@ -176,3 +199,65 @@ def test_the_scheduler_is_gone_and_the_checkpoint_goes_on(source, tmp_path):
             process.wait()
     again = final_step(fit_source(model, source, checkpoint=tmp_path / "state")).coef_
     np.testing.assert_allclose(again, right, rtol=0, atol=1e-9)
+
+
+# -- media are read by the workers ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def texts(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    words = {"owl": "night moon wood hoot dark", "duck": "pond reed water swim quack"}
+    for i in range(6):
+        both = ["owl", "duck"] if i % 3 == 0 else [["owl", "duck"][i % 2]]
+        (folder / f"{i}.txt").write_text("\n\n".join(f"{words[name]} {words[name]} {i}." for name in both))
+    (folder / "bad.txt").write_bytes(b"\xff\xfe\x00")
+    rows = [f"{i}.txt,{'owl;duck' if i % 3 == 0 else ['owl', 'duck'][i % 2]}" for i in range(6)]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,labels", *rows]))
+    return folder
+
+
+def test_media_read_by_workers_are_those_read_here(client, cluster, texts, tmp_path):
+    medium = check_medium("text")
+    settings = medium.make_settings({})
+    names = sorted(path.name for path in texts.iterdir())
+    seen = []
+    for run in ("here", "there"):
+        (tmp_path / run / ".features").mkdir(parents=True)
+    here = featurize_folder(texts, names, medium, settings, tmp_path / "here", 1, lambda *_: None)
+    there = featurize_folder(
+        texts, names, medium, settings, tmp_path / "there", 1, lambda *step: seen.append(step),
+        cluster.scheduler_address,
+    )  # fmt: skip
+    assert list(there.bags) == list(here.bags)
+    assert there.errors == here.errors
+    assert len(here.errors) == 1
+    for name, bags in here.bags.items():
+        other = there.bags[name]
+        assert (other.bag_names, other.sizes, other.info) == (bags.bag_names, bags.sizes, bags.info)
+        assert (other.features != bags.features).nnz == 0
+    assert seen[-1][1:] == (len(names), len(names))
+    again = featurize_folder(texts, names, medium, settings, tmp_path / "there", 1, lambda *_: None)
+    assert again.n_reused == len(here.bags)  # what workers read is kept
+
+
+def test_a_run_whose_media_are_read_by_workers(client, cluster, texts, tmp_path):
+    options = {"labels": tmp_path / "labels.csv", "page": False, "formats": ["csv"]}
+    for name, more in (("here", {"jobs": 1}), ("there", {"cluster": cluster.scheduler_address})):
+        with Run.create(texts, tmp_path / f"run-{name}", **options, **more):
+            pass
+    one, other = (tmp_path / f"run-{name}" / "annotations.csv" for name in ("here", "there"))
+    assert one.read_bytes() == other.read_bytes()
+    with pytest.raises(InputError, match="--cluster reads media, and .* is a file of bags"):
+        Run.create(write_table(tmp_path), tmp_path / "run-table", cluster=cluster.scheduler_address)
+
+
+def write_table(folder):
+    write_dataset(make_gaussian_bags(n_bags=5, random_state=0), folder / "table.parquet")
+    return folder / "table.parquet"
+
+
+def test_workers_that_do_not_see_the_media_are_named(client):
+    with pytest.raises(ClusterError, match=r"The worker tcp://.* does not see /nowhere/at/all; put it on storage that"):
+        check_sees(client, "/nowhere/at/all")

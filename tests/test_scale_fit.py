@@ -8,18 +8,20 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bagwise import Bags, ORedLogisticRegression, SupportInstanceMachine, load, make_pipeline, save
-from bagwise.annotation import CLPL, ORedForest
+from bagwise.annotation import CLPL, MIMLFast, ORedForest
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import FormatError, InfeasibleBagWarning, InputError
 from bagwise.io.checkpoint import Checkpoint
 from bagwise.io.data.formats import write_dataset
+from bagwise.model_selection import evaluate
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
-from bagwise.scale import BagSource, fit_source
+from bagwise.scale import BagSource, evaluate_source, fit_source
 from bagwise.scale.engine import Here, Training
 from bagwise.scale.fit import source_identity
 from bagwise.scale.scaling import Passes, fit_step
@@ -246,9 +248,9 @@ def test_what_cannot_go_by_pieces_is_told(tmp_path):
     data = made()
     source = BagSource.from_dataset(data, piece_bags=9)
     with pytest.raises(
-        InputError, match="SupportInstanceMachine cannot learn from pieces; ORedLogisticRegression, CLPL"
+        InputError, match="MIMLFast cannot learn from pieces; ORedLogisticRegression, CLPL, SupportInstanceMachine"
     ):
-        fit_source(make_pipeline(PerInstance(CLPLScaler()), SupportInstanceMachine()), source)
+        fit_source(make_pipeline(PerInstance(CLPLScaler()), MIMLFast()), source)
     with pytest.raises(
         InputError, match="PCA cannot learn from pieces; before the learner PerInstance of StandardScaler"
     ):
@@ -284,3 +286,83 @@ def test_a_file_that_changes_during_the_fit(tmp_path):
     with pytest.raises(FormatError, match=r"a.parquet, piece 1 of \d+ .* cannot be read any more"):
         fit_source(model, source, callback=meddling)
     assert not hasattr(final_step(model), "coef_")
+
+
+# -- support instance machines ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("piece_bags", PIECES)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"aggregation": "max"},
+        {"aggregation": "mean", "loss": "hamming"},
+        {"aggregation": "max", "loss": "hamming", "restart": "last"},
+        {"aggregation": "max", "solver": "cccp", "max_steps": 60},
+    ],
+    ids=str,
+)
+def test_machines_by_pieces_are_those_in_memory(settings, piece_bags):
+    data = made(seed=3, unlabelled=True)
+    machine = SupportInstanceMachine(alpha=1e-4, n_phases=3, n_steps=25, **settings)
+    here, there = (make_pipeline(PerInstance(CLPLScaler()), clone(machine)) for _ in range(2))
+    fit_dataset(here, data)
+    fit_source(there, BagSource.from_dataset(data, piece_bags=piece_bags))
+    a, b = final_step(here), final_step(there)
+    assert (a.n_iter_, a.converged_) == (b.n_iter_, b.converged_)
+    np.testing.assert_allclose(b.objective_history_, a.objective_history_, rtol=1e-9)
+    np.testing.assert_allclose(b.coef_, a.coef_, rtol=0, atol=1e-9 * np.abs(a.coef_).max())
+
+
+def test_a_machine_goes_on_from_its_checkpoint(tmp_path):
+    data, seen = made(seed=4), []
+    source = BagSource.from_dataset(data, piece_bags=7)
+    machine = SupportInstanceMachine(alpha=0.1, n_phases=4, n_steps=5)
+    whole = fit_source(clone(machine), source)
+
+    def stop(phase, objective):
+        seen.append(phase)
+        if phase == 2:
+            raise KeyboardInterrupt
+
+    state = partial(Checkpoint, tmp_path / "state", source_identity(machine, source), 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        fit_source(clone(machine), source, checkpoint=state(), callback=stop)
+    again = fit_source(clone(machine), source, checkpoint=state(), callback=lambda phase, _: seen.append(phase))
+    assert seen == [1, 2, 3, 4]
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
+
+
+def test_what_a_machine_warns_of_it_warns_of_by_pieces_too():
+    data = made(seed=5)
+    full = np.where(np.arange(len(data))[:, None] == 3, 1, data.Y)
+    with pytest.warns(InfeasibleBagWarning, match="1 of 40 bags carry no label or every one of the 5"):
+        fit_source(
+            SupportInstanceMachine(alpha=0.1, n_phases=1, n_steps=2), BagSource.from_dataset(replace(data, Y=full))
+        )
+    with pytest.warns(ConvergenceWarning, match="is too large for features of this scale"):
+        fit_source(SupportInstanceMachine(alpha=1e6, n_phases=1, n_steps=2), BagSource.from_dataset(data))
+    with pytest.raises(InputError, match="make steps overflow"):
+        fit_source(SupportInstanceMachine(alpha=1e-300), BagSource.from_dataset(data))
+
+
+def test_evaluate_where_a_class_is_in_no_training_bag():
+    data = made(seed=6, n_bags=20)
+    rare = np.zeros(20, dtype=int)
+    rare[3] = 1
+    data = replace(data, Y=np.column_stack([data.Y, rare]), class_names=[*data.class_names, "rare"])
+    source = BagSource.from_dataset(data, piece_bags=6)
+    records = evaluate_source(tight(tol=1e-3), source, cv=4)
+    expected = evaluate(tight(tol=1e-3), data, cv=4)
+    for one, other in zip(records, expected, strict=True):
+        assert {*one} == {*other}
+        for measure in ("accuracy", "hamming_loss", "ranking_loss", "coverage", "average_precision", "one_error"):
+            assert one[measure] == pytest.approx(other[measure], abs=1e-9)
+    by_sample = evaluate_source(ORedForest(5, n_rounds=1, n_round_trees=4, random_state=0), source, cv=4)
+    assert [np.isfinite(record["ranking_loss"]) for record in by_sample] == [True] * 4
+    with pytest.raises(InputError, match="mode='both' is not known"):
+        evaluate_source(tight(), source, "both")
+    with pytest.raises(InputError, match="carries no bag labels"):
+        evaluate_source(tight(), BagSource.from_dataset(replace(data, Y=None, labelled=None)))

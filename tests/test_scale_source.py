@@ -1,7 +1,9 @@
 """Pieces of bags from files: the same bags, whatever the pieces; and what is said of files that are not right."""
 
+import errno
 import os
 import pickle
+import tempfile
 import threading
 from dataclasses import replace
 
@@ -256,6 +258,23 @@ def test_nowhere_to_read_from_and_no_room(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="has 0 MB left; make room for about .* MB, or name another folder"):
         BagSource.from_file(tmp_path / "a.npz", scratch=tmp_path / "scratch")
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "is full"), (errno.EACCES, "cannot be used")])
+def test_a_scratch_folder_that_fills_up_keeps_nothing(tmp_path, monkeypatch, number, words):
+    write_dataset(made(), tmp_path / "a.npz")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def fill(descriptor):  # what was written so far cannot be made to stay
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fill)
+    for scratch in (tmp_path / "scratch", None):
+        with pytest.raises(InputError, match=rf"The scratch folder .* {words}.*make room for about .* MB, or name"):
+            BagSource.from_file(tmp_path / "a.npz", scratch=scratch)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "scratch"]
 
 
 def test_memory_as_people_write_it():

@@ -22,6 +22,7 @@ __all__ = [
     "Findings",
     "InstanceAnnotatorMixin",
     "check_finite",
+    "check_labels_given",
     "check_no_empty_sets",
     "decode_labels",
     "encode_labels",
@@ -153,6 +154,10 @@ class BagEstimator(BaseEstimator):
     def _keep_parameters(self) -> None:
         for name in self._kept_parameters:
             setattr(self, f"{name}_", getattr(self, name))
+
+    def _saved_params(self) -> dict[str, Any]:
+        """The parameters as a model file keeps them."""
+        return self.get_params(deep=False)
 
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -332,7 +337,7 @@ class InstanceAnnotatorMixin:
         With a background still the most likely listed one (see `background_proba` for the rest), and in a bag without
         labels ``background_label_``.
         """
-        _check_given(Y)
+        check_labels_given(Y)
         return self._values_of(self.find(X, Y).labels)
 
     @available_if(_gives_probabilities)
@@ -343,7 +348,7 @@ class InstanceAnnotatorMixin:
     @available_if(_gives_probabilities)
     def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
         """(m, c) probabilities given the labels of the bag; rows sum to 1, less the background's part."""
-        _check_given(Y)
+        check_labels_given(Y)
         return self.find(X, Y).proba  # type: ignore[return-value]
 
     @available_if(_gives_background)
@@ -357,7 +362,8 @@ class InstanceAnnotatorMixin:
         return tags
 
 
-def _check_given(Y: Any) -> None:
+def check_labels_given(Y: Any) -> None:
+    """`annotate` is nothing without labels."""
     if Y is None:
         raise InputError("annotate chooses among the labels of the bags, but Y is None; use predict_instances.")
 

@@ -109,6 +109,10 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "ored-forest-background": partial(ORedForest, background=True, random_state=0),
     "ored-background": partial(model_of, standardized, ORedLogisticRegression, background=True),
     "ored-network": partial(model_of, standardized, ORedNetwork, random_state=0),
+    "ored-mix": partial(model_of, standardized, ORedNetwork, n_estimators=300, random_state=0),
+    "ored-patch": partial(
+        ORedNetwork, module="patch", n_members=4, n_rounds=0, epochs=40, batch_instances=256, random_state=0
+    ),
     **{
         name: partial(model_of, clpl_scaled, SupportInstanceMachine, **variant)
         for name, variant in SIM_VARIANTS.items()

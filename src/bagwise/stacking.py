@@ -20,7 +20,7 @@ from bagwise.bag_statistics import BagStatistics
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.exceptions import InfeasibleBagWarning, InputError
-from bagwise.kernels.forest import Forest
+from bagwise.kernels.forest import Forest, upgrade_forest
 from bagwise.parameters import check_count, check_that, is_count
 
 SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1 before logarithms are taken of them
@@ -101,6 +101,11 @@ class BagStack(BagClassifierMixin, BagEstimator):
     >>> model.predict_proba(data.bags).shape == data.Y.shape
     True
     """
+
+    @classmethod
+    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
+        super()._upgrade(params, state)
+        upgrade_forest(state)
 
     def __init__(
         self,

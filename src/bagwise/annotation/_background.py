@@ -48,10 +48,7 @@ def union_problem(
     relaxed: np.ndarray | None = None,
 ) -> UnionProblem:
     """The bags' sizes and labels, with a column for the background behind the classes' where there is one."""
-    if not background:
-        return UnionProblem.build(offsets, indicator, None, known, relaxed)
-    padded = np.hstack([indicator, np.zeros((len(indicator), 1), indicator.dtype)])
-    return UnionProblem.build(offsets, padded, indicator.shape[1], known, relaxed)
+    return UnionProblem.build(offsets, indicator, indicator.shape[1] if background else None, known, relaxed)
 
 
 def listed_labels(

@@ -28,8 +28,8 @@ def infeasible_bags(
     sizes = np.diff(offsets)
     n_classes = indicator.shape[1]
     n_labels = indicator.sum(axis=1).astype(np.int64)
-    strict = np.ones(n_classes, dtype=bool) if rates is None else rates.spurious[:n_classes] == 0.0
-    needed, free = indicator[:, strict].sum(axis=1).astype(np.int64), sizes
+    strict = slice(None) if rates is None else rates.spurious[:n_classes] == 0.0
+    needed, free = n_labels if rates is None else indicator[:, strict].sum(axis=1).astype(np.int64), sizes
     if known is not None:
         check_known_listed(offsets, indicator, known, None if rates is None else rates.missed)
         bag = np.repeat(np.arange(len(sizes)), sizes)

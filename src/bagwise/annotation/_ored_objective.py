@@ -12,12 +12,14 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 
 from bagwise.annotation._background import counted_instances
+from bagwise.annotation._ored_blocks import Block, exponentials, own_labels_pay
 from bagwise.annotation._rates import RateParameters
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
 from bagwise.kernels.union import Rates, UnionProblem
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
+FEW = 32  # blocks whose scores a search along a line keeps; those of more are made again at every step
 
 
 def affine_scores(X: Any, weights: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -31,14 +33,36 @@ def affine_scores(X: Any, weights: np.ndarray, out: np.ndarray | None = None) ->
     return scores
 
 
-def affine_gradient(X: Any, residual: np.ndarray) -> np.ndarray:
-    """(c, d + 1) sum over instances of residual_ic times (x_i, 1)."""
+def plain_scores(X: Any, weights: np.ndarray) -> np.ndarray:
+    """The same in the precision of the instances."""
+    scores = np.ascontiguousarray(X @ weights[:, :-1].T.astype(X.dtype))
+    scores += weights[:, -1].astype(X.dtype)
+    return scores
+
+
+def affine_gradient(X: Any, residual: Any) -> np.ndarray:
+    """(c, d + 1) sum over instances of residual_ic, dense or sparse, times (x_i, 1)."""
     gradient = np.empty((residual.shape[1], X.shape[1] + 1))
     gradient[:, -1] = residual.sum(axis=0)
-    if sp.issparse(X):
+    product = X.T @ residual if sp.issparse(residual) else None
+    if product is not None:
+        gradient[:, :-1] = (product.toarray() if sp.issparse(product) else product).T
+    elif sp.issparse(X):
         gradient[:, :-1] = (X.T @ residual.astype(X.dtype, copy=False)).T
     else:
         gradient[:, :-1] = residual.T.astype(X.dtype, copy=False) @ X
+    return gradient
+
+
+def weighted_gradient(X: Any, scores: np.ndarray, row_weights: np.ndarray) -> np.ndarray:
+    """`affine_gradient` of scores times a weight a row, which is put onto the instances: they have fewer columns."""
+    gradient = np.empty((scores.shape[1], X.shape[1] + 1))
+    row_weights = row_weights.astype(scores.dtype, copy=False)
+    gradient[:, -1] = row_weights @ scores
+    if sp.issparse(X):
+        gradient[:, :-1] = (X.multiply(row_weights[:, None]).T @ scores).T
+    else:
+        gradient[:, :-1] = scores.T @ (X * row_weights[:, None])
     return gradient
 
 
@@ -123,7 +147,10 @@ class PenalizedLikelihood:
 
 
 class ORedObjective(PenalizedLikelihood):
-    """Of instances in memory, by compiled code; the gradient is X^T (q - p), which one E-step gives."""
+    """Of instances in memory, by compiled code; the gradient is X^T (q - p), which one E-step gives.
+
+    Bags are gone through in blocks (`bagwise.annotation._ored_blocks`), whose sums are added in their order.
+    """
 
     def __init__(
         self,
@@ -146,47 +173,100 @@ class ORedObjective(PenalizedLikelihood):
         self.rates = rates
         self.n_instances = X.shape[0]
         self.statistics = np.empty((len(problem.offsets) - 1, 3))  # of the last evaluation, with rates
-        self._scores: np.ndarray | None = None  # one (m, c) array, used again at every evaluation
-
-    def residual(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log-likelihood, and posterior minus prior probabilities (overwritten by the next call)."""
-        if self._scores is None:
-            self._scores = np.empty((self.n_instances, len(weights)))
-        residual = affine_scores(self.X, weights, self._scores)
-        log_likelihood = self._infer(residual, True, statistics=self.statistics)
-        return float(log_likelihood.sum()), residual
+        self._parts: dict[int, list[Block]] = {}  # by the number of columns
+        self._scores: np.ndarray | None = None  # of one block, used again at every evaluation
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, residual = self.residual(weights)
-        return value, affine_gradient(self.X, residual)
+        value, gradient = 0.0, np.zeros((len(weights), self.X.shape[1] + 1))
+        evaluate = self._evaluate_own if self._own_pays(len(weights)) else self._evaluate_all
+        for block in self._blocks(len(weights)):
+            value += evaluate(block, self.X[block.rows], weights, gradient)
+        return value, gradient
+
+    def _evaluate_all(self, block: Block, X: Any, weights: np.ndarray, gradient: np.ndarray) -> float:
+        """Log-likelihood of a block from the scores of all classes; adds its part of the gradient."""
+        residual = affine_scores(X, weights, self._room(block, len(weights)))
+        values = self._infer(block.problem, residual, True, statistics=self.statistics[block.bags])
+        gradient += affine_gradient(X, residual)
+        return float(values.sum())
+
+    def _evaluate_own(self, block: Block, X: Any, weights: np.ndarray, gradient: np.ndarray) -> float:
+        """The same where bags look at their own labels, and at the others only through the normaliser."""
+        scores, own = plain_scores(X, weights), block.own
+        posterior = own.gather(scores)
+        tops, totals = exponentials(scores, inference_threads(scores.size, self.n_jobs))
+        others = np.maximum(totals - np.exp(posterior - tops[:, None]).sum(axis=1), 0.0)
+        with np.errstate(divide="ignore"):
+            posterior[:, -1] = tops + np.log(others)
+        values = self._infer(own.problem, posterior, False)
+        inverse = 1.0 / totals
+        explained = np.isfinite(values)
+        if not explained.all():  # they pull at nothing
+            nothing = ~explained[own.bag]
+            inverse[nothing], posterior[nothing] = 0.0, 0.0
+        gradient -= weighted_gradient(X, scores, inverse)
+        gradient += affine_gradient(X, own.spread(posterior, len(weights)))
+        return float(values.sum())
 
     def bend(self, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
-        scores, along = affine_scores(self.X, weights), affine_scores(self.X, direction)
-        base = sum_log_partition(scores, along, 0.0)
-        proba = scores.copy()
-        softmax_in_place(proba)
-        tangent = float(np.vdot(proba, along))
-        return lambda step: sum_log_partition(scores, along, step) - base - step * tangent
+        blocks = self._blocks(len(weights))
+        kept = [bend_of(self.X[block.rows], weights, direction) for block in blocks] if len(blocks) <= FEW else None
+
+        def at(step: float) -> float:
+            bends = kept or (bend_of(self.X[block.rows], weights, direction) for block in blocks)
+            return sum(bend(step) for bend in bends)
+
+        return at
 
     def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
-        scores, problem = affine_scores(self.X, weights), self.problem
-        counted = counted_instances(problem)
+        counted = counted_instances(self.problem)
 
         def mass(shift: float) -> tuple[float, int]:
-            posterior = scores.copy()
-            posterior[:, -1] += shift
-            self._infer(posterior, residual=False)
-            return float(posterior[counted, -1].sum()), int(counted.sum())
+            moved, total = weights.copy(), 0.0
+            moved[-1, -1] += shift
+            for block in self._blocks(len(weights)):
+                posterior, background = self._posterior(block, moved)
+                total += float(posterior[counted[block.rows], background].sum())
+            return total, int(counted.sum())
 
         return mass
 
     def errors(self, weights: np.ndarray) -> np.ndarray:
         errors = np.zeros(len(self.problem.n_labels))
-        self._infer(affine_scores(self.X, weights), False, errors=errors)
+        for block in self._blocks(len(weights)):
+            self._posterior(block, weights, errors=errors[block.bags])
         return errors
 
-    def _infer(self, scores: np.ndarray, residual: bool, **options: Any) -> np.ndarray:
-        return self.problem.infer_in_place(
+    def _posterior(self, block: Block, weights: np.ndarray, **options: Any) -> tuple[np.ndarray, int]:
+        """Posterior of a block's instances, and the column of the background in it."""
+        X = self.X[block.rows]
+        if self._own_pays(len(weights)) and not sp.issparse(X):
+            own = block.own
+            posterior = own.of_instances(X, weights)
+            self._infer(own.problem, posterior, False, **options)
+            return posterior, own.problem.background
+        posterior = affine_scores(X, weights, self._room(block, len(weights)))
+        self._infer(block.problem, posterior, False, **options)
+        return posterior, block.problem.background
+
+    def _blocks(self, n_columns: int) -> list[Block]:
+        if n_columns not in self._parts:
+            self._parts = {n_columns: Block.cut(self.problem, n_columns)}
+        return self._parts[n_columns]
+
+    def _own_pays(self, n_columns: int) -> bool:
+        """Rates say that any class may be in any bag."""
+        return self.rates is None and own_labels_pay(self.problem, n_columns)
+
+    def _room(self, block: Block, n_columns: int) -> np.ndarray:
+        """For the scores of a block; the same for all of them."""
+        n_rows = block.rows.stop - block.rows.start
+        if self._scores is None or len(self._scores) < n_rows or self._scores.shape[1] != n_columns:
+            self._scores = np.empty((n_rows, n_columns))
+        return self._scores[:n_rows]
+
+    def _infer(self, problem: UnionProblem, scores: np.ndarray, residual: bool, **options: Any) -> np.ndarray:
+        return problem.infer_in_place(
             scores,
             softmax=True,
             residual=residual,
@@ -196,6 +276,16 @@ class ORedObjective(PenalizedLikelihood):
             rates=self.rates,
             **options,
         )
+
+
+def bend_of(X: Any, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
+    """`PenalizedLikelihood.bend` of some instances."""
+    scores, along = affine_scores(X, weights), affine_scores(X, direction)
+    base = sum_log_partition(scores, along, 0.0)
+    proba = scores.copy()
+    softmax_in_place(proba)
+    tangent = float(np.vdot(proba, along))
+    return lambda step: sum_log_partition(scores, along, step) - base - step * tangent
 
 
 class ORedExpectation:

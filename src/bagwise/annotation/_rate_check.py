@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,26 +18,42 @@ N_FOLDS = 3
 FEWEST_LABELS = 30  # listed in all bags together: with fewer there is nothing to judge by
 
 
+def enough_to_judge(indicator: np.ndarray) -> bool:
+    return len(indicator) >= N_FOLDS and indicator.sum() >= FEWEST_LABELS
+
+
 def missed_pays(model: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None) -> bool:
-    """Whether held-out bags' labels are ranked better by a model that learns `missed` than by one that has none.
+    """Whether some fold's labels are ranked better by a model that learns `missed` than by one that has none.
 
     The likelihood cannot tell: where labels have many instances a high rate costs it next to nothing, and forgives
-    every instance that the model cannot tell apart. How well it tells bags with a label from bags without can.
+    every instance that the model cannot tell apart. How well it tells bags with a label from bags without can. That
+    all folds must speak against the rate is because few bags say little, and a rate that changes little does no harm.
     """
-    if len(bags) < N_FOLDS or indicator.sum() < FEWEST_LABELS:
+    if not enough_to_judge(indicator):
         return True
     try:
-        without = _held_out_precision(model, 0.0, bags, indicator, instance_labels)
+        without = _held_out_precisions(model, 0.0, bags, indicator, instance_labels)
     except InputError:  # only missed labels explain these bags
         return True
-    return _held_out_precision(model, model.missed, bags, indicator, instance_labels) > without
+    with_rate = _held_out_precisions(model, model.missed, bags, indicator, instance_labels)
+    return any(mine > other for mine, other in zip(with_rate, without, strict=True))
 
 
-def _held_out_precision(
+def _held_out_precisions(
     model: Any, missed: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
-) -> float:
-    """Average precision of all pairs of bag and label, by the probability that the label is listed, over folds."""
-    listed = np.empty(indicator.shape)
+) -> list[float]:
+    """Of every fold: average precision of all pairs of bag and label, by the probability that the label is listed."""
+    return [
+        float(average_precision_score(indicator[test].ravel(), judge._listed_probability(bags[test]).ravel()))
+        for judge, test in cross_fitted(model, missed, bags, indicator, instance_labels)
+        if indicator[test].any()
+    ]
+
+
+def cross_fitted(
+    model: Any, missed: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """The model with that rate fitted on all folds but one, and the bags of that one."""
     for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(indicator):
         judge = clone(model).set_params(missed=missed, calibrate=None)
         judge._judges_missed = False
@@ -44,5 +61,4 @@ def _held_out_precision(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit on all bags says it again
             judge.fit(bags[train], indicator[train], instance_labels=own)
-        listed[test] = judge._listed_probability(bags[test])
-    return float(average_precision_score(indicator.ravel(), listed.ravel()))
+        yield judge, test

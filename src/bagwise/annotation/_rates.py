@@ -71,6 +71,12 @@ class RateParameters:
         """Rates of which only counts which are zero: what may happen at all."""
         return self.rates(self.start({}))
 
+    @property
+    def may_miss(self) -> bool:
+        """Whether labels may go missing."""
+        given = self.given["missed"]
+        return given is None or bool(given.any())
+
     def start(self, last: dict[str, Any]) -> np.ndarray:
         """Logits to start from: of the rates of the last fit where they are numbers."""
         values = [last.get(name, START[name]) for name in self.learned]
@@ -150,8 +156,13 @@ class WrongLabelsMixin:
         """Without a rate of missed labels that is to be learned but that held-out bags speak against."""
         if not self._judges_missed or "missed" not in parameters.learned:
             return parameters
-        pays = missed_pays(self, bags, indicator, instance_labels)
+        judge, seen = self._rate_judge(bags)
+        pays = missed_pays(judge, seen, indicator, instance_labels)
         return parameters if pays else parameters.without_missed()
+
+    def _rate_judge(self, bags: Bags) -> tuple[Any, Bags]:
+        """A model that is fitted to judge the rate, and the bags as it takes them."""
+        return self, bags
 
     def _listed_probability(self, bags: Bags) -> np.ndarray:
         """(n, c) probability that a label is listed, 1 - (1 - nu_c) prod_i (1 - (1 - mu_c) p_ic)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,8 @@ from bagwise.annotation._background import (
 )
 from bagwise.annotation._calibration import CalibratedMixin, Training
 from bagwise.annotation._feasibility import infeasible_bags
+from bagwise.annotation._forest_start import ranking_of_sets, smooth_model
+from bagwise.annotation._rate_check import cross_fitted, enough_to_judge
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
@@ -35,7 +37,7 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import Findings, set_known, share_among_labels
-from bagwise.kernels.forest import Forest
+from bagwise.kernels.forest import Forest, upgrade_forest
 from bagwise.kernels.union import (
     MAX_EXACT_LABELS,
     Rates,
@@ -46,6 +48,17 @@ from bagwise.parameters import check_count, check_positive, check_that
 from bagwise.solvers.result import Callback
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
+MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
+
+
+class Found(NamedTuple):
+    """What rounds end with."""
+
+    shares: np.ndarray  # out of bag
+    proba: np.ndarray  # the same to the power found with the rates
+    posterior: np.ndarray
+    logits: np.ndarray  # of the learned rates
+    history: list[float]
 
 
 class ORedForest(
@@ -75,6 +88,7 @@ class ORedForest(
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Features tried at every split, as in scikit-learn's trees.
     min_samples_leaf : int, default=1
+        More where a tree would else have more than 50,000 leaves: it then takes about a megabyte in a model file.
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
     background : bool, default=False
@@ -87,7 +101,9 @@ class ORedForest(
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
-        out-of-bag probabilities; with rates, learned or given, these are raised to the power that does the same.
+        out-of-bag probabilities; with rates, learned or given, these are raised to the power that does the same. With
+        a rate of missed labels the rounds are run twice, from the label sets alone and from what a kernel model says of
+        bags that it did not see, and the start is kept whose trees rank the label sets better, out of bag.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -144,6 +160,7 @@ class ORedForest(
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
         super()._upgrade(params, state)
+        upgrade_forest(state)
         if params.get("callback", 0) is None:  # a parameter of earlier versions, which a file could not hold
             del params["callback"]
 
@@ -205,20 +222,17 @@ class ORedForest(
         parameters = self._borne_out(parameters, bags, indicator, instance_labels)
         bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible, background)
         rng = check_random_state(self.random_state)
-        instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         shape = (bags.n_instances, n_classes + background)
-        problem, logits = checked(union_problem(bags.offsets, indicator, background, known)), parameters.start({})
-        _, posterior = infer(problem, np.full(shape, 1.0 / shape[1]), parameters.rates(logits))
-        history = []
-        for number in range(1, self.n_rounds + 1):
-            proba = self._out_of_bag(instances, posterior, bags, rng)
-            if parameters.possible is not None:
-                logits, proba = learn_rates(parameters, problem, proba, logits)
-            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
-            history.append(float(log_likelihood.sum()))
-            if callback is not None:
-                callback(number, history[-1])
-        whole = np.ones(bags.n_instances)
+        problem = checked(union_problem(bags.offsets, indicator, background, known))
+        guess, logits = np.full(shape, 1.0 / shape[1]), parameters.start({})
+        found = self._rounds(bags, problem, parameters, guess, logits, rng, callback)
+        if parameters.may_miss and enough_to_judge(indicator):
+            guess = self._smooth_guess(bags, indicator, known, shape)
+            logits, guess = learn_rates(parameters, problem, guess, logits)
+            smooth = self._rounds(bags, problem, parameters, guess, logits, rng, callback)
+            found = max(found, smooth, key=lambda of: ranking_of_sets(of.shares, bags, indicator))
+        posterior, logits = found.posterior, found.logits
+        instances, whole = np.ascontiguousarray(bags.instances, dtype=np.float32), np.ones(bags.n_instances)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
         trees = self._parallel()(delayed(self._grow)(instances, posterior, whole, int(seed)) for seed in seeds)
         self.forest_ = tuple(Forest.of(trees, shape[1]))
@@ -229,7 +243,7 @@ class ORedForest(
             self.background_shift_ = 0.0
             if self.background_share is not None:
                 self._move_background(problem, self._plain_probabilities(bags), parameters.rates(logits))
-        self.objective_history_ = np.asarray(history)
+        self.objective_history_ = np.asarray(found.history)
         self.n_iter_, self.converged_ = self.n_rounds, True
         learned = parameters.values(logits)
         self.missed_, self.spurious_ = (
@@ -238,10 +252,49 @@ class ORedForest(
         )
         parameters.warn_of_bounds(learned)
         if self._can_calibrate(indicator):
+            proba = found.proba
             if background:
                 move_last_column(proba, self.background_shift_)
             self._calibrate(_held_out(bags, indicator, known, proba))
         return self
+
+    def _rounds(
+        self,
+        bags: Bags,
+        problem: UnionProblem,
+        parameters: RateParameters,
+        guess: np.ndarray,
+        logits: np.ndarray,
+        rng: np.random.RandomState,
+        callback: Callback | None,
+    ) -> Found:
+        """Trees and posteriors in turns, from probabilities and logits of the rates to start with."""
+        instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
+        _, posterior = infer(problem, guess, parameters.rates(logits))
+        history: list[float] = []
+        for number in range(1, self.n_rounds + 1):
+            proba = shares = self._out_of_bag(instances, posterior, bags, rng)
+            if parameters.possible is not None:
+                logits, proba = learn_rates(parameters, problem, shares, logits)
+            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
+            history.append(float(log_likelihood.sum()))
+            if callback is not None:
+                callback(number, history[-1])
+        return Found(shares, proba, posterior, logits, history)
+
+    def _rate_judge(self, bags: Bags) -> tuple[Any, Bags]:
+        return smooth_model(self, bags)
+
+    def _smooth_guess(
+        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, shape: tuple[int, int]
+    ) -> np.ndarray:
+        """(m, c) probabilities of every instance by a kernel model that did not see its bag."""
+        model, features = smooth_model(self, bags)
+        own, proba = None if known is None else Bags(known, bags.offsets), np.empty(shape)
+        for judge, test in cross_fitted(model, self.missed, features, indicator, own):
+            rows, _ = bags.select(test)
+            proba[rows] = judge._probabilities(features[test])
+        return proba
 
     def _move_background(self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None) -> None:
         """Multiply the background's probabilities until its mean posterior over what counts is the share."""
@@ -259,9 +312,8 @@ class ORedForest(
     def _grow(self, instances: np.ndarray, posterior: np.ndarray, weights: np.ndarray, seed: int) -> Any:
         """A tree on the pairs of instance and label, weighted by the posterior times the instances' weights."""
         rows, labels = np.nonzero((posterior >= SMALLEST_SHARE) & (weights > 0)[:, None])
-        tree = ExtraTreeClassifier(
-            max_features=self.max_features, min_samples_leaf=self.min_samples_leaf, random_state=seed
-        )
+        least = max(self.min_samples_leaf, -(-len(rows) // MOST_LEAVES))
+        tree = ExtraTreeClassifier(max_features=self.max_features, min_samples_leaf=least, random_state=seed)
         # fit() has looked at the instances; looking again for every tree would take longer than growing a small one
         return tree.fit(
             instances[rows], labels, sample_weight=posterior[rows, labels] * weights[rows], check_input=False

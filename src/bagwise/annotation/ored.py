@@ -14,34 +14,27 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._background import (
-    BackgroundMixin,
     background_label,
-    listed_labels,
     shift_of_mass,
-    union_problem,
 )
-from bagwise.annotation._calibration import CalibratedMixin, Training, softmax_of
-from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
+from bagwise.annotation._calibration import Training
+from bagwise.annotation._feasibility import LabelledBags, select_bags
 from bagwise.annotation._ored_objective import (
     DeviceObjective,
     Objective,
     ORedObjective,
     PenalizedLikelihood,
-    affine_scores,
-    inference_threads,
 )
+from bagwise.annotation._ored_predict import ORedPrediction
 from bagwise.annotation._ored_start import start_weights, weights_by_class
-from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
+from bagwise.annotation._rates import RateParameters, plain_rate
 from bagwise.bags import KNOWN_BACKGROUND, Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
-    InstanceAnnotatorMixin,
     former_name,
-    union_of_best,
 )
 from bagwise.exceptions import InputError, warn_caller
-from bagwise.findings import Findings
 from bagwise.kernels.union import (
     METHODS,
     Rates,
@@ -60,9 +53,7 @@ LikelihoodOf = Callable[..., PenalizedLikelihood]
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
-class ORedLogisticRegression(
-    CalibratedMixin, BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
-):
+class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
     p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
@@ -288,7 +279,8 @@ class ORedLogisticRegression(
             rates=parameters.possible,
         )  # fmt: skip
         self.background_label_ = background_label(self.classes_)
-        UnionProblem.build(told.offsets, told.indicator).check_memory(self.max_exact_labels)
+        problem = UnionProblem.build(told.offsets, told.indicator)
+        problem.check_memory(self.max_exact_labels)
         weights = start_weights(last[0], self.classes_, self.background, self.n_features_in_)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
         likelihood = likelihood_of(told)
@@ -300,7 +292,8 @@ class ORedLogisticRegression(
         self._forget_calibration()
         if self.background and self.background_share is not None:
             self._move_background(likelihood)
-        self._warn_of_approximation(likelihood, told)
+        if np.any(problem.n_labels > self.max_exact_labels):
+            warn_approximation(problem, self.max_exact_labels, likelihood.errors(self._weights()))
         self.n_iter_ = max(result.n_iter, 1)
         self.objective_history_, self.converged_ = result.history, result.converged
         if self.solver == "lbfgs" and not result.converged:
@@ -310,12 +303,6 @@ class ORedLogisticRegression(
                 ConvergenceWarning,
             )
         return told
-
-    def _warn_of_approximation(self, likelihood: PenalizedLikelihood, told: LabelledBags) -> None:
-        """Say where posteriors are not exact and their estimated error matters."""
-        problem = UnionProblem.build(told.offsets, told.indicator)
-        if np.any(problem.n_labels > self.max_exact_labels):
-            warn_approximation(problem, self.max_exact_labels, likelihood.errors(self._weights()))
 
     def _solve(
         self,
@@ -427,26 +414,6 @@ class ORedLogisticRegression(
         self.background_shift_ = shift_of_mass(mass, float(self.background_share or 0.0))
         self.background_intercept_ += self.background_shift_
 
-    def _infer(
-        self, problem: UnionProblem, scores: np.ndarray, errors: np.ndarray | None = None, *, softmax: bool = True
-    ) -> None:
-        """Turn scores, or without softmax probabilities, into posteriors, in place."""
-        options = self._inference_options(scores.size)
-        problem.infer_in_place(scores, softmax=softmax, residual=False, rates=self._rates(), errors=errors, **options)
-
-    def _infer_and_warn(self, problem: UnionProblem, scores: np.ndarray, *, softmax: bool = True) -> None:
-        """The same, with a warning where posteriors are not exact and their estimated error matters."""
-        errors = problem.room_for_errors(self.max_exact_labels)
-        self._infer(problem, scores, errors, softmax=softmax)
-        warn_approximation(problem, self.max_exact_labels, errors)
-
-    def _inference_options(self, n_entries: int) -> dict[str, Any]:
-        return {
-            "method": self.inference,
-            "max_exact_labels": self.max_exact_labels,
-            "n_threads": inference_threads(n_entries, self.n_jobs),
-        }
-
     def _likelihood(self, bags: Bags, told: LabelledBags, scale: float = 1.0) -> PenalizedLikelihood:
         """What is climbed, of the bags that are learned from, all `bags` being in memory: here, or on the device."""
         chosen = bags if np.array_equal(told.index, np.arange(len(bags))) else bags[told.index]
@@ -468,23 +435,6 @@ class ORedLogisticRegression(
 
     def _given_rates(self) -> Rates | None:
         return RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self.background).rates()
-
-    def _problem(
-        self,
-        bags: Bags,
-        indicator: np.ndarray,
-        background: bool,
-        known: np.ndarray | None = None,
-        relaxed: np.ndarray | None = None,
-    ) -> UnionProblem:
-        problem = union_problem(bags.offsets, indicator, background, known, relaxed)
-        problem.check_memory(self.max_exact_labels)
-        return problem
-
-    def _problem_of(
-        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
-    ) -> UnionProblem:
-        return self._problem(bags, indicator, self._has_background, known, relaxed)
 
     def _check_parameters(self) -> None:
         self._check_calibrate()
@@ -547,49 +497,6 @@ class ORedLogisticRegression(
         elif self._has_background:
             del self.background_coef_, self.background_intercept_
             self.__dict__.pop("background_shift_", None)  # not there where the model was saved by an earlier version
-
-    # -- predict ------------------------------------------------------------------------------------------------------
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return affine_scores(bags.instances, np.hstack([self.coef_, self.intercept_[:, None]]))
-
-    def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
-        return self._problem(bags, indicator, self._has_background, known)
-
-    def _plain_scores(self, bags: Bags) -> np.ndarray:
-        """(m, c) or, with background, (m, c + 1) scores."""
-        return affine_scores(bags.instances, self._weights())
-
-    def _probabilities(self, bags: Bags) -> np.ndarray:
-        """(m, c) or, with background, (m, c + 1) prior probabilities."""
-        return self._as_probabilities(self._plain_scores(bags), bags)
-
-    def _find_alone(self, bags: Bags) -> Findings:
-        proba = self._probabilities(bags)
-        return self._findings(proba[:, : len(self.classes_)].argmax(axis=1), proba)
-
-    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
-        """The posterior given the labels of the bags; the most probable of them is the label (equation 27)."""
-        relaxed = relaxed_bags(bags.offsets, indicator, known, self._has_background, self._rates())
-        problem = self._problem(bags, indicator, self._has_background, known, relaxed)
-        posterior = self._plain_scores(bags)
-        if self._is_calibrated:
-            posterior = self._as_probabilities(posterior, bags, told=True)
-        self._infer_and_warn(problem, posterior, softmax=not self._is_calibrated)
-        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        """The largest probability in the bag (section 6.4); where bags have one label each, sum_i log p_ic."""
-        proba = softmax_of(self._plain_scores(bags))[:, : len(self.classes_)]  # what is calibrated keeps its order
-        if self.single_label_:
-            with np.errstate(divide="ignore"):
-                return np.add.reduceat(np.maximum(np.log(proba), -1e300), bags.offsets[:-1], axis=0)
-        return np.maximum.reduceat(proba, bags.offsets[:-1], axis=0)
-
-    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        """The union of the instances' most probable labels (equation 28), the background left out."""
-        scores = self._probabilities(bags) if self._is_calibrated else self._plain_scores(bags)
-        return union_of_best(scores, bags)[:, : len(self.classes_)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

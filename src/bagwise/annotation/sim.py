@@ -18,7 +18,7 @@ from bagwise.losses import LOSSES
 from bagwise.parameters import check_choice, check_count, check_positive
 from bagwise.solvers.cccp import cccp
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
-from bagwise.solvers.subgradient import BagProblem, heuristic
+from bagwise.solvers.subgradient import BagProblem, HingeProblem, heuristic
 
 SOLVERS: dict[str, Callable[..., SolveResult]] = {"heuristic": heuristic, "cccp": cccp}
 LONGEST_STEP = 1e150  # a sub-gradient over alpha, whose square still is a number
@@ -149,11 +149,27 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         """
         self._check_parameters()
         bags, indicator = self._start_fit(X, Y)
-        bags, indicator = self._select_bags(bags, indicator)
-        self._check_size(bags)
+        keep = self._defined_bags(indicator)
+        if not keep.all():
+            bags, indicator = bags[keep], indicator[keep]
         problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha))
+        largest = float(abs(bags.instances).max())
+        return self._learn(
+            problem, largest, lambda: float(row_norms(bags.instances, squared=True).max()), callback, checkpoint
+        )
+
+    def _learn(
+        self,
+        problem: HingeProblem,
+        largest: float,
+        longest: Callable[[], float],
+        callback: Callback | None,
+        checkpoint: CheckpointLike | None,
+    ) -> SupportInstanceMachine:
+        """The fit, wherever the instances are: of them the largest feature and the longest squared norm are told."""
+        self._check_size(largest)
         if self.aggregation == "mean":
-            problem = problem.means()  # linear: the mean of the scores is the score of the mean
+            problem = problem.first_phase()[0]  # linear: the mean of the scores is the score of the mean
         own = {"restart": self.restart} if self.solver == "heuristic" else {"max_steps": self.max_steps}
         result = SOLVERS[self.solver](
             problem,
@@ -165,7 +181,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             **own,
         )
         if result.objective > 1.0 - 1e-9:
-            self._warn_of_no_gain(bags, result.objective)
+            self._warn_of_no_gain(longest(), result.objective)
         self.coef_ = result.weights
         self.objective_history_ = result.history
         self.n_iter_ = result.n_iter
@@ -173,15 +189,15 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self._keep_parameters()
         return self
 
-    def _select_bags(self, bags: Bags, indicator: np.ndarray) -> tuple[Bags, np.ndarray]:
-        """The bags whose loss is defined."""
+    def _defined_bags(self, indicator: np.ndarray) -> np.ndarray:
+        """(n,) mask of the bags whose loss is defined, with a warning about the others."""
         keep = LOSSES[self.loss].is_defined(indicator)
         if keep.all():
-            return bags, indicator
+            return keep
         undefined = np.flatnonzero(~keep)
         message = (
-            f"{len(undefined)} of {len(bags)} bags carry no label or every one of the {len(self.classes_)} class(es), "
-            f"{name_bags(undefined)}, so that the rank loss is not defined for them."
+            f"{len(undefined)} of {len(indicator)} bags carry no label or every one of the {len(self.classes_)} "
+            f"class(es), {name_bags(undefined)}, so that the rank loss is not defined for them."
         )
         if not keep.any() or self.on_undefined == "error":
             raise InputError(f"{message} Leave them out, or use loss='hamming'.")
@@ -190,11 +206,11 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             InfeasibleBagWarning,
             stacklevel=3,
         )
-        return bags[keep], indicator[keep]
+        return keep
 
-    def _warn_of_no_gain(self, bags: Bags, objective: float) -> None:
+    def _warn_of_no_gain(self, longest: float, objective: float) -> None:
         # the weights are a mean of sub-gradients over alpha, each at most 2 R long (Appendix 1): scores stay below this
-        farthest = 2.0 * float(row_norms(bags.instances, squared=True).max()) / self.alpha
+        farthest = 2.0 * longest / self.alpha
         wrong, cure = ("too large", "Lower") if farthest < 0.5 else ("too small", "Raise")
         reason = (
             f"alpha={self.alpha} is {wrong} for features of this scale. {cure} alpha, or scale the features with "
@@ -205,11 +221,10 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         warnings.warn(
             f"The objective ended at {objective:.3g}, no lower than the 1 of zero weights: {reason}",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
-    def _check_size(self, bags: Bags) -> None:
-        largest = float(abs(bags.instances).max())
+    def _check_size(self, largest: float) -> None:
         if not largest / self.alpha < LONGEST_STEP:
             raise InputError(
                 f"Features as large as {largest:.3g} make steps overflow with alpha={self.alpha}; scale them, for "

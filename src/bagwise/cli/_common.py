@@ -45,6 +45,18 @@ class BagwiseGroup(click.Group):
             raise
 
 
+class ComputingCommand(click.Command):
+    """A command that says on a terminal, before it computes anything, when kernels have to be compiled first."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if sys.stderr.isatty():
+            from bagwise.kernels import are_compiled
+
+            if not are_compiled():
+                click.echo("compiling, once: the first fit takes some seconds longer", err=True)
+        return super().invoke(ctx)
+
+
 @contextmanager
 def plain_warnings() -> Iterator[None]:
     """Show a warning as one line without the place in the code; those that differ in numbers only, as from fold to

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from bagwise.cli._common import any_path
+
 
 def set_option(command: Any) -> Any:
     """The option --set."""
@@ -22,6 +24,32 @@ def medium_set_option(command: Any) -> Any:
         "--medium-set", "medium_settings", multiple=True, metavar="NAME=VALUE",
         help="A setting of the medium, such as threshold=5; may be repeated.",
     )(command)  # fmt: skip
+
+
+def embed_options(command: Any) -> Any:
+    """The options of vectors that networks trained elsewhere make."""
+    options = (
+        click.option(
+            "--embed", type=any_path(), metavar="MODEL.onnx",
+            help="Describe instances by a network that was trained elsewhere.",
+        ),
+        click.option(
+            "--embed-set", "embed_settings", multiple=True, metavar="NAME=VALUE",
+            help="How the network is given its input, such as rate=32000; may be repeated.",
+        ),
+        click.option(
+            "--embeddings", type=any_path(), metavar="TABLE",
+            help="Vectors that were made already: a .parquet or .npz with file, start, end and vector.",
+        ),
+        click.option(
+            "--segment", type=click.Choice(["syllables", "windows"]),
+            help="What the instances of recordings are; windows go with --embed or --embeddings.",
+        ),
+        click.option("--join", is_flag=True, help="Keep the features of the medium beside the vectors."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def select_options(command: Any) -> Any:

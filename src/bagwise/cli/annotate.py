@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, going_on, progress
+from bagwise.cli._common import ComputingCommand, any_path, going_on, progress
 from bagwise.cli._data import check_label_options, label_options, reader_options
-from bagwise.cli._settings import grid_values, medium_set_option, parse_pairs, select_options, set_option
+from bagwise.cli._settings import embed_options, grid_values, medium_set_option, parse_pairs, select_options, set_option
 
 EXIT_SOME_FAILED = 3
 N_OF_A_KIND = 10  # problems that are printed
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("source", type=any_path())
 @click.option("--out", type=any_path(), required=True, help="Folder for the results.")
 @click.option(
@@ -38,6 +38,7 @@ N_OF_A_KIND = 10  # problems that are printed
 @click.option("--medium", metavar="NAME", help="audio, image, text, ...: found out from the files if not given.")
 @click.option("--window", type=float, help="Seconds of a piece of a recording (audio; 10 by default).")
 @medium_set_option
+@embed_options
 @click.option("--format", "formats", multiple=True, help="Formats to write; all of the medium if not given.")
 @click.option("--names", type=any_path(), help="Table of the scientific names of labels, for birdnet.csv.")
 @click.option(
@@ -66,6 +67,10 @@ N_OF_A_KIND = 10  # problems that are printed
 )  # fmt: skip
 @click.option("--seed", type=int, help="Of all that is random; by default as the catalogue has it.")
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Files read at a time; -1 for all cores.")
+@click.option(
+    "--cluster", metavar="ADDRESS",
+    help="Read the files on the workers of a Dask cluster: tcp://host:8786, or local:4 for four of this machine.",
+)  # fmt: skip
 @click.option("--no-page", is_flag=True, help="Write no report.html.")
 @click.option("--overwrite", is_flag=True, help="Replace another run in the folder for the results.")
 @click.option("--bag", metavar="COLUMN", help="The column of a file of bags that names the bag.")
@@ -76,11 +81,11 @@ def annotate(
     source: Path, out: Path, labels: Path | None, columns: tuple[str, str] | None, separator: str | None,
     fold_case: bool, sheet: str | None, min_confidence: float, model: str, settings: tuple[str, ...],
     select: str | None, grid: str | None, folds: int, medium: str | None, window: float | None,
-    medium_settings: tuple[str, ...], formats: tuple[str, ...], names: Path | None, label_studio_root: Path | None,
+    medium_settings: tuple[str, ...], embed: Path | None, embed_settings: tuple[str, ...], embeddings: Path | None,
+    segment: str | None, join: bool, formats: tuple[str, ...], names: Path | None, label_studio_root: Path | None,
     use_known: bool, known: Path | None, noise_share: float, max_noise: float, precision: float | None,
-    sites: Path | None,
-    seed: int | None, jobs: int, no_page: bool, overwrite: bool, bag: str | None, features: str | None,
-    read_as: str | None, quiet: bool,
+    sites: Path | None, seed: int | None, jobs: int, cluster: str | None, no_page: bool, overwrite: bool,
+    bag: str | None, features: str | None, read_as: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
@@ -95,6 +100,8 @@ def annotate(
     reading: dict[str, Any] = parse_pairs(medium_settings, "--medium-set")
     if window is not None:
         reading["window"] = window
+    if segment is not None:
+        reading["segment"] = segment
     options = reader_options(None, bag, features) | ({} if read_as is None else {"format": read_as})
     with (
         going_on(),
@@ -103,9 +110,10 @@ def annotate(
             source, out, labels=labels, columns=columns, separator=separator, fold_case=fold_case, sheet=sheet,
             min_confidence=min_confidence, model=model, learner=parse_pairs(settings), select=select,
             grid=grid_values(select, grid), folds=folds, medium=medium, settings=reading, reading=options,
+            embed=embed, embed_settings=parse_pairs(embed_settings, "--embed-set"), embeddings=embeddings, join=join,
             use_known=use_known, known=known, formats=list(formats) or None, noise_share=noise_share,
-            max_noise=max_noise, precision=precision, sites=sites, seed=seed, jobs=jobs, page=not no_page,
-            names=names, label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
+            max_noise=max_noise, precision=precision, sites=sites, seed=seed, jobs=jobs, cluster=cluster,
+            page=not no_page, names=names, label_studio_root=label_studio_root, overwrite=overwrite, progress=report,
             say=print_remark,
         ) as run,
     ):  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
 from bagwise.cli._settings import parse_pairs
 
@@ -20,7 +20,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("data", type=any_path())
 @click.option("--k", "n_clusters", default="3", show_default=True, help="Clusters; with --sweep several, as 2,3,4.")
 @click.option("-C", "--cost", default=None, help="Cost of small margins [1]; with --sweep several.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, progress
 from bagwise.cli.annotate import EXIT_SOME_FAILED, print_problems
 
 
@@ -90,7 +90,7 @@ def _strange(labels: list[str], known: list[str]) -> str:
     )
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("run", type=any_path())
 @click.option("--media", type=any_path(), help="Where the media (or the table) are now, if they were moved.")
 @click.option("--no-page", is_flag=True, help="Do not write report.html anew.")

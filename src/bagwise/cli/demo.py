@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, progress
 from bagwise.cli._common import console as make_console
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.option(
     "--out", type=any_path(file_okay=False), default=Path("demo-output"), show_default=True,
     help="Folder for what is made and found.",

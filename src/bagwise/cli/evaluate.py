@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, progress
 from bagwise.cli._data import data_options, notice, reader_options
 from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_option
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("data", type=any_path())
 @click.option(
     "--model", "models", multiple=True, default=("ored",), show_default=True,
@@ -32,23 +32,34 @@ from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_
     "--curve", type=any_path(dir_okay=False),
     help="With --select: a picture (PNG) of rank loss and transductive accuracy against the parameter.",
 )  # fmt: skip
+@click.option(
+    "--memory", metavar="SIZE",
+    help="What it may take, such as 2GB (default: half of the machine's); data that needs more is read by pieces.",
+)  # fmt: skip
 @set_option
 @data_options
 @click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
 def evaluate(
     data: Path, models: tuple[str, ...], mode: str, folds: int, seed: int, jobs: int,
     records: Path | None, as_json: bool, select: str | None, grid: str | None, curve: Path | None,
-    settings: tuple[str, ...], format_name: str | None, labels_from: Any, bag: str | None,
+    memory: str | None, settings: tuple[str, ...], format_name: str | None, labels_from: Any, bag: str | None,
     features: str | None, quiet: bool,
 ) -> None:  # fmt: skip
-    """Train and score models on DATA, a file of labelled bags, by the papers' protocols."""
+    """Train and score models on DATA, a file of labelled bags, by the papers' protocols.
+
+    DATA may also be a folder or a pattern of parquet files. Data that does not fit into the memory is read from disk by
+    pieces, fold after fold.
+    """
     from bagwise.catalog import make_model
+    from bagwise.exceptions import InputError
     from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
     from bagwise.io.tables import json_lines, write_json_lines
-    from bagwise.model_selection import evaluate as run
+    from bagwise.model_selection import evaluate as evaluate_in_memory
     from bagwise.model_selection import search_by_rank_loss, summarize
     from bagwise.report.tables import format_summary
+    from bagwise.scale import evaluate_source
+    from bagwise.workflow.large import find_source
     from bagwise.workflow.learner import apply_settings, settings_of
 
     if select is None and (grid is not None or curve is not None):
@@ -57,9 +68,17 @@ def evaluate(
         check_target(target)
     estimators = {name: apply_settings(make_model(name), parse_pairs(settings)) for name in models}
     made_by = {name: settings_of(estimator) for name, estimator in estimators.items()}
-    dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
-    notice(f"read {data} as {understood}", quiet or as_json)
-    values = grid_values(select, grid)
+    options, values = reader_options(labels_from, bag, features), grid_values(select, grid)
+    source, why = find_source(data, memory, format_name, **options)
+    if source is not None:
+        if select is not None:
+            raise InputError(f"{why}; --select needs all bags in memory, so choose on some of them, or raise --memory.")
+        notice(f"{why}; {source.n_bags} bags in {source.n_pieces} piece(s)", quiet or as_json)
+        run = partial(evaluate_source, source=source)
+    else:
+        dataset, understood = read_described(data, format_name, **options)
+        notice(f"read {data} as {understood}", quiet or as_json)
+        run = partial(evaluate_in_memory, dataset=dataset, n_jobs=jobs)
     if select is not None and curve is not None:
         _draw_curves(estimators, dataset, select, values, curve, folds, seed, jobs)
     if select is not None:
@@ -70,10 +89,7 @@ def evaluate(
     results = []
     with progress(quiet) as report:
         for name, estimator in estimators.items():
-            results += run(
-                estimator, dataset, mode, cv=folds, random_state=seed, n_jobs=jobs, name=name,
-                progress=partial(report, name),
-            )  # fmt: skip
+            results += run(estimator, mode=mode, cv=folds, random_state=seed, name=name, progress=partial(report, name))
     if records is not None:
         write_json_lines([{**record, **made_by[record["model"]]} for record in results], records)
     rows = summarize(results)

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, going_on, progress
+from bagwise.cli._common import ComputingCommand, any_path, going_on, progress
 from bagwise.cli._data import data_options, notice, reader_options
 from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_option
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("data", type=any_path())
 @click.option(
     "--model",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ def info(
 ) -> None:  # fmt: skip
     """Say what is in FILES: bags, instances, classes, and what may be wrong with them; a model and its settings; or
     the folder of a run, with the labels that somebody may have forgotten or made up."""
+    from bagwise.io.data.pieces import iter_dataset
     from bagwise.io.model import is_model_file
     from bagwise.io.text import check_readable
+    from bagwise.workflow.large import is_several, iter_several
     from bagwise.workflow.manifest import NAME
 
     def one(path: Path) -> None:
@@ -32,12 +34,13 @@ def info(
         is_run = (path / NAME).is_file()
         if is_run:
             facts, doubtful = _run_facts(path)
-        elif path.is_dir() or glob.has_magic(path.name):
-            facts = _source_facts(path, reader_options(labels_from, bag, features))
+        elif is_several(path):
+            facts = _data_facts(path, iter_several(path, **reader_options(labels_from, bag, features)))
         else:
             check_readable(path)
             options = reader_options(labels_from, bag, features)
-            facts = _model_facts(path) if is_model_file(path) else _data_facts(path, format_name, options)
+            is_model = is_model_file(path)
+            facts = _model_facts(path) if is_model else _data_facts(path, iter_dataset(path, format_name, **options))
         if as_json:
             click.echo(json.dumps(facts | ({"doubtful_labels": doubtful} if is_run else {}), ensure_ascii=False))
         else:
@@ -65,12 +68,13 @@ def _model_facts(path: Path) -> dict[str, Any]:
     from bagwise.io.model import load, read_about
     from bagwise.io.tables import plain_value
     from bagwise.pipeline import final_step
-    from bagwise.workflow.learner import settings_of
+    from bagwise.workflow.learner import RECIPE, settings_of
 
     model, about = load(path), read_about(path)
     classes = getattr(final_step(model), "classes_", None)
     facts = {"file": str(path), "kind": "model", **settings_of(model), **about}
     facts |= {f"{name}_": rate for name, rate in rates_of(final_step(model)).items()}
+    facts |= _vectors(getattr(model, RECIPE, {}).get("embedded"))
     facts["bagwise"] = about["written_by"].get("bagwise")
     facts["classes"] = [] if classes is None else plain_value(classes)
     facts["steps"] = [type(step).__name__ for _, step in getattr(model, "steps", [])]
@@ -92,9 +96,18 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             "file": str(path), "kind": "run", "medium": run.medium.name, "model": run.manifest["about"]["model"],
             "version": run.version, "bags": len(dataset), "instances": dataset.bags.n_instances, "labels": run.labels,
             "corrections": len(run.corrections()), "problems": len(run.problems),
+            **_vectors(run.manifest["identity"].get("embedded")),
         }  # fmt: skip
         remarks = label_remarks(run.told(), run.medium)
         return facts | ({"remarks": remarks} if remarks else {}) | rates_of(final), run.doubtful_labels()
+
+
+def _vectors(embedded: dict[str, Any] | None) -> dict[str, Any]:
+    """Which vectors stand for instances, where they are not the features of the medium."""
+    if embedded is None:
+        return {}
+    beside = ", beside features" if embedded["join"] else ""
+    return {"vectors": f"{embedded['name']}, {embedded['size']} numbers{beside}"}
 
 
 def rates_of(final: Any) -> dict[str, Any]:
@@ -115,25 +128,11 @@ def _doubtful_table(rows: list[dict[str, Any]]) -> str:
     return format_table(headings, lines, right=(3, 4, 5))
 
 
-def _source_facts(path: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Of a folder or pattern of parquet files that are one data set."""
-    from bagwise.report.facts import DatasetFacts
-    from bagwise.scale import BagSource
-
-    if "labels_from" in options:
-        raise click.UsageError("--labels goes with one file; parquet files of a folder hold their labels.")
-    source, facts = BagSource.from_parquet(path, **options), DatasetFacts()
-    for piece in source.pieces():
-        facts.add(piece)
-    read_as = f"parquet files, {source.n_pieces} piece(s)"
-    return {"file": str(path), "kind": "data", "read_as": read_as, **facts.summary()}
-
-
-def _data_facts(path: Path, format_name: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    from bagwise.io.data.pieces import iter_dataset
+def _data_facts(path: Path, read: tuple[Iterable[Any], str]) -> dict[str, Any]:
+    """Of a file, or of parquet files that are one data set, piece by piece."""
     from bagwise.report.facts import DatasetFacts
 
-    pieces, understood = iter_dataset(path, format_name, **options)
+    pieces, understood = read
     facts = DatasetFacts()
     for piece in pieces:
         facts.add(piece)

@@ -12,6 +12,7 @@ from bagwise.cli.compare import compare
 from bagwise.cli.convert import convert
 from bagwise.cli.correct import correct, refit
 from bagwise.cli.demo import demo
+from bagwise.cli.doctor import doctor
 from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
 from bagwise.cli.info import info
@@ -36,6 +37,7 @@ COMMANDS = (
     info,
     reproduce,
     cluster,
+    doctor,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, progress
 from bagwise.cli._data import data_options, file_options, notice, reader_options, run_each
 
 
@@ -28,7 +29,7 @@ def _output_options(command: Any) -> Any:
     return command
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("model", type=any_path())
 @click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option("--scores", is_flag=True, help="Add a column score:NAME for every class.")
@@ -38,7 +39,10 @@ def predict(
     model: Path, data: tuple[Path, ...], scores: bool, format_name: str | None, labels_from: Path | None,
     bag: str | None, features: str | None, out: Path | None, out_dir: Path | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Predict the label sets of the bags in DATA with MODEL, a file that fit wrote."""
+    """Predict the label sets of the bags in DATA with MODEL, a file that fit wrote.
+
+    DATA are files of bags; a folder or a pattern of parquet files is one data set.
+    """
     from bagwise.workflow.find import predict_piece
 
     options = {**reader_options(None, bag, features), "with_labels": False}
@@ -50,7 +54,7 @@ def predict(
     )  # fmt: skip
 
 
-@click.command("annotate-table")
+@click.command("annotate-table", cls=ComputingCommand)
 @click.argument("model", type=any_path())
 @click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option(
@@ -62,7 +66,10 @@ def annotate_table(
     model: Path, data: tuple[Path, ...], inductive: bool, format_name: str | None, labels_from: Any,
     bag: str | None, features: str | None, out: Path | None, out_dir: Path | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Label every instance of the bags in DATA with MODEL, a file that fit wrote."""
+    """Label every instance of the bags in DATA with MODEL, a file that fit wrote.
+
+    DATA are files of bags; a folder or a pattern of parquet files is one data set.
+    """
     from bagwise.workflow.find import annotate_piece
 
     _apply(
@@ -94,7 +101,8 @@ def _apply(
         out_dir.mkdir(parents=True, exist_ok=True)
 
     def one(path: Path) -> None:
-        target = out if out_dir is None else out_dir / f"{path.name}{suffix}.{'jsonl' if as_json else 'csv'}"
+        name = re.sub(r"[*?\[\]]", "_", path.name)  # of a pattern
+        target = out if out_dir is None else out_dir / f"{name}{suffix}.{'jsonl' if as_json else 'csv'}"
         made_by = {**about, "model_file": str(model)}
         _apply_one(estimator, made_by, path, format_name, options, target, as_json, quiet, work)
 
@@ -110,8 +118,10 @@ def _apply_one(
 ) -> None:  # fmt: skip
     from bagwise.io.data.pieces import iter_dataset, select_features
     from bagwise.io.results import write_csv_pieces, write_json_pieces, write_results
+    from bagwise.workflow.large import is_several, iter_several
 
-    datasets, understood = iter_dataset(path, format_name, **options)
+    several = is_several(path)
+    datasets, understood = iter_several(path, **options) if several else iter_dataset(path, format_name, **options)
     notice(f"read {path} as {understood}", quiet)
     with progress(quiet) as report:
 

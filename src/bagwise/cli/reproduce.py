@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from bagwise.cli._common import any_path, going_on, progress
+from bagwise.cli._common import ComputingCommand, any_path, going_on, progress
 
 
-@click.command()
+@click.command(cls=ComputingCommand)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--data", type=any_path(file_okay=False, exists=True),

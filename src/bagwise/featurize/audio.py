@@ -18,6 +18,7 @@ from bagwise.featurize.ffmpeg import is_for_ffmpeg
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.listening import hear, hear_piece, stretches
 from bagwise.featurize.medium import Medium, Parts, Row
+from bagwise.featurize.patches import PATCH_NAMES, patch_features
 from bagwise.featurize.pictures import (
     CLOSE_HEIGHT,
     CLOSE_WIDTH,
@@ -34,6 +35,7 @@ from bagwise.featurize.pictures import (
 )  # fmt: skip
 from bagwise.featurize.segmentation import Stages, foreground, segment
 from bagwise.featurize.settings import Settings
+from bagwise.featurize.sound_input import SoundInput
 from bagwise.featurize.spectrogram import spectrogram
 from bagwise.featurize.stages import draw_sound_stages, numbered_picture
 from bagwise.featurize.syllables import FEATURE_NAMES, syllable_features
@@ -41,6 +43,11 @@ from bagwise.featurize.when import recorded_sound
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 
 BAGS = ("window", "file")
+SEGMENTS = ("syllables", "windows")
+NO_FEATURES = (
+    "Windows are described by vectors of a network alone; add --embed or --embeddings, or leave segment=windows out."
+)
+FEATURES = {"shape": FEATURE_NAMES, "patch": PATCH_NAMES}
 PLACES = ("start", "end", "low", "high")
 PART = 120.0  # seconds of a long recording that are kept together
 DECODED = 10  # times as much where all of the file before it must be decoded
@@ -80,6 +87,13 @@ class AudioSettings(Settings):
         Bridges and specks thinner than this many points are cut.
     min_area, min_frames : int
         Least points and frames of a syllable.
+    segment : {"syllables", "windows"}
+        What the instances are: syllables that are found, or windows of a fixed length, for networks trained elsewhere.
+    length, step : float or None
+        Seconds of such a window, and from the start of one to the start of the next; None as the network has it.
+    features : {"shape", "patch"}
+        A syllable is described by the 38 features of its profiles, shape and gradients, or by the patch of the
+        spectrogram around it, for a network that finds its own (the model `ored-patch`).
     """
 
     window: float = 10.0
@@ -97,10 +111,18 @@ class AudioSettings(Settings):
     thin: int = 2
     min_area: int = 60
     min_frames: int = 3
+    segment: str = "syllables"
+    length: float | None = None
+    step: float | None = None
+    features: str = "shape"
 
     def __post_init__(self) -> None:
         if self.bags not in BAGS:
             raise InputError(f"The setting 'bags' is {self.bags!r}; use one of {', '.join(map(repr, BAGS))}.")
+        if self.features not in FEATURES:
+            raise InputError(
+                f"The setting 'features' is {self.features!r}; use one of {', '.join(map(repr, FEATURES))}."
+            )
         top = np.inf
         self.check_ranges({
             "window": (0.1, 3600), "frame": (0.001, 1), "overlap": (0, 0.95), "low": (0, top), "smooth": (0, 10),
@@ -109,6 +131,12 @@ class AudioSettings(Settings):
         })  # fmt: skip
         if self.high is not None:
             self.check_ranges({"high": (self.low + 1, top)})
+        if self.segment not in SEGMENTS:
+            raise InputError(f"The setting 'segment' is {self.segment!r}; use one of {', '.join(map(repr, SEGMENTS))}.")
+        if self.length is not None:
+            self.check_ranges({"length": (0.05, 3600)})
+        if self.step is not None:
+            self.check_ranges({"step": (0.01, 3600)})
 
 
 def find_syllables(samples: np.ndarray, rate: int, settings: AudioSettings) -> Stages:
@@ -145,6 +173,8 @@ def cut_audio(path: str | Path, settings: AudioSettings) -> list[tuple[float, fl
 
 def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
     """The syllables of a part of a recording as one bag; only a stretch of it is in memory at a time."""
+    if settings.segment == "windows":
+        return _windows_of(path, part, settings)
     features: list[np.ndarray] = []
     boxes: list[np.ndarray] = []
     heard = False
@@ -155,7 +185,7 @@ def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettin
                 continue
             found = hear(sound, span, partial(find_syllables, settings=settings))
             heard = heard or not found.is_silent
-            described, places = syllable_features(found.stages.picture, found.stages.labels)
+            described, places = _described(found.stages, settings)
             box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
             box[:, :2] += found.begin
             middle = box[:, :2].mean(axis=1)
@@ -166,6 +196,27 @@ def read_part(path: str | Path, part: tuple[float, float], settings: AudioSettin
     box = np.concatenate(boxes)
     locations = {key: box[:, i] for i, key in enumerate(PLACES)}
     return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"heard": heard})
+
+
+def _windows_of(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
+    """The windows that begin in a part of a recording; the last of it ends where the recording does."""
+    info = audio_info(path)
+    if settings.length is None:
+        raise InputError(NO_FEATURES)
+    room = max(0.0, info.seconds - settings.length)
+    step = settings.length / 2 if settings.step is None else settings.step
+    start = np.minimum(np.arange(int(np.ceil(room / step - 1e-9)) + 1) * step, room)
+    start = start[(start >= part[0]) & ((start < part[1]) | (part[1] >= info.seconds))]
+    places = {"start": start, "end": start + settings.length, "low": np.zeros(len(start))}
+    places["high"] = np.full(len(start), info.rate / 2)
+    return FileBags(["part"], [len(start)], np.empty((len(start), 0)), places, {"heard": True})
+
+
+def _described(stages: Stages, settings: AudioSettings) -> tuple[np.ndarray, list[dict[str, float]]]:
+    """Features and boxes of the regions."""
+    if settings.features == "patch":
+        return patch_features(stages.picture, stages.labels, settings.low, settings.high)
+    return syllable_features(stages.picture, stages.labels)
 
 
 def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
@@ -179,7 +230,7 @@ def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings:
     box = np.clip(box, 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
     names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
     box = box[order]
-    problems = [info.problem] if info.problem else []
+    problems = [*([info.problem] if info.problem else []), *(text for part in parts for text in part.problems)]
     if not any(part.info["heard"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
@@ -191,7 +242,13 @@ def join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings:
         locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
         info={"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels},
         problems=problems,
+        vectors=_joined_vectors(parts, order),
     )
+
+
+def _joined_vectors(parts: Sequence[FileBags], order: np.ndarray) -> np.ndarray | None:
+    found = [part.vectors for part in parts if part.vectors is not None]
+    return np.concatenate(found)[order] if found else None
 
 
 def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
@@ -323,7 +380,9 @@ def place_in_words(row: Row) -> str:
 
 
 def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
-    return FEATURE_NAMES
+    if settings.segment == "windows":
+        raise InputError(NO_FEATURES)
+    return FEATURES[settings.features]
 
 
 def _picture_length(settings: AudioSettings) -> float:
@@ -363,11 +422,12 @@ AUDIO = Medium(
     timed=True,
     recorded=recorded_sound,
     shown_as="sound",
+    embed=SoundInput,
 )
 
 
 def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None = None) -> BagDataset:
-    """Syllables of recordings, each described by 38 features.
+    """Syllables of recordings, each described by 38 features, or by a patch (`AudioSettings.features`).
 
     Parameters
     ----------

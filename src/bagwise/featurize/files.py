@@ -33,6 +33,8 @@ class FileBags:
         What is wrong with the file although it could be read.
     feature_names : list of str or None
         What the columns of `features` are called in this file; None where they are the same in every file.
+    vectors : (m, e) array or None
+        What a network that was trained elsewhere makes of each instance, where one is used.
     """
 
     bag_names: list[str]
@@ -42,6 +44,7 @@ class FileBags:
     info: dict[str, Any]
     problems: list[str] = field(default_factory=list)
     feature_names: list[str] | None = None
+    vectors: np.ndarray | None = None
 
     def as_one_bag(self, name: str) -> FileBags:
         """The same with all instances in one bag."""

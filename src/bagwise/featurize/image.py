@@ -4,35 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import ndimage
 
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.files import FileBags
-from bagwise.featurize.gradients import gradient_histograms
-from bagwise.featurize.image_file import EXTENSIONS, read_coco_polygons, read_image, read_mask
-from bagwise.featurize.image_regions import grid_regions, mask_regions, outline, polygon_regions, slic_regions
+from bagwise.featurize.image_features import (
+    APPEARANCE_NAMES,
+    HISTOGRAM_NAMES,
+    PATCH_NAMES,
+    appearance_features,
+    patch_features,
+    region_histograms,
+)
+from bagwise.featurize.image_file import EXTENSIONS, Pixels, read_image, read_mask, read_pixels
+from bagwise.featurize.image_regions import (
+    grid_regions,
+    large_enough,
+    mask_regions,
+    merged_regions,
+    outlines,
+    sample_points,
+    shape_regions,
+    slic_regions,
+)
+from bagwise.featurize.image_shapes import find_shapes
 from bagwise.featurize.medium import Medium, Row
-from bagwise.featurize.palette import N_COLOURS, nearest_colour
-from bagwise.featurize.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, outline_region
+from bagwise.featurize.picture_input import PictureInput
+from bagwise.featurize.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, filled_region
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stages import draw_image_stages, numbered_picture
 from bagwise.featurize.when import recorded_by_name
 from bagwise.io.annotations.label_studio_facts import LabelStudio
+from bagwise.io.annotations.rle import Rings, ring_area, rings_of
 
-REGIONS = ("slic", "mask", "coco", "patches")
-HISTOGRAM_NAMES = [*(f"hog{i}" for i in range(16)), *(f"color{i}" for i in range(N_COLOURS))]
-PATCH_NAMES = [f"{part}_{c}" for part in ("blob", "left", "up", "right", "down") for c in ("red", "green", "blue")]
-LEAST_GRADIENT = 70.0  # of Sobel's, grey from 0 to 255; regions of MSRC v2 that have none above it are all zero there
+REGIONS = ("merge", "slic", "mask", "coco", "patches")
+FEATURES = {"appearance": (APPEARANCE_NAMES, appearance_features), "histograms": (HISTOGRAM_NAMES, region_histograms)}
 PLACES = ("left", "top", "width", "height")
 IMAGE_WIDTH = 640  # in units of the page, whatever the picture's own size: names and edges keep theirs
+MOST_SIDE = 100_000
 LARGEST_IMAGE = 640  # points of the longer side
-_GRID = 8  # side of the shrunken picture of the SBN form
-_CORNERS = (2, 3, 4)  # corners of its 2 x 2 blobs that have room for neighbours on all sides
 
 
 @dataclass(frozen=True)
@@ -41,35 +56,51 @@ class ImageSettings(Settings):
 
     Attributes
     ----------
-    regions : {"slic", "mask", "coco", "patches"}
-        Regions of like colour; of a mask picture beside each picture; polygons of a COCO file; nine patches.
+    regions : {"merge", "slic", "mask", "coco", "patches"}
+        Neighbours of like colour merged; patches of like colour and about equal size; those of a mask picture beside
+        each picture; polygons or run lengths of a COCO file; nine patches.
+    features : {"appearance", "histograms"}
+        Place, size, colour and texture; or gradients and colours as MSRC v2 and VOC have them.
     mask_suffix : str
         The mask of ``a.jpg`` is ``a<suffix>.png``.
     coco : str
-        Path of the COCO file.
+        Path of the COCO file, or of a folder of such files, one a picture.
+    scale, min_share : float
+        Of merging: larger scales give larger regions; least share of a picture that a region has.
     n_segments, compactness : float
         Of SLIC: number of regions asked for, and how much place counts against colour.
     min_area : int
-        Least points of a region.
+        Least points of a region, of the copy that is looked at.
+    max_side : int
+        Most points of the longer side; regions are found and described in a copy of that size where there are more.
     """
 
-    regions: str = "slic"
+    regions: str = "merge"
+    features: str = "appearance"
     mask_suffix: str = "_mask"
     coco: str = ""
+    scale: float = 100.0
+    min_share: float = 0.02
     n_segments: int = 12
     compactness: float = 10.0
     min_area: int = 50
+    max_side: int = 1024
 
     def __post_init__(self) -> None:
-        if self.regions not in REGIONS:
-            raise InputError(f"The setting 'regions' is {self.regions!r}; use one of {', '.join(map(repr, REGIONS))}.")
+        for name, choice in (("regions", REGIONS), ("features", FEATURES)):
+            if getattr(self, name) not in choice:
+                words = ", ".join(map(repr, choice))
+                raise InputError(f"The setting {name!r} is {getattr(self, name)!r}; use one of {words}.")
         if self.regions == "coco" and not self.coco:
             raise InputError("regions='coco' needs the setting 'coco': the path of the COCO file.")
-        self.check_ranges({"n_segments": (1, 100_000), "compactness": (1e-6, 1e6), "min_area": (1, np.inf)})
+        self.check_ranges({
+            "scale": (1e-6, 1e9), "min_share": (0.0, 0.5), "n_segments": (1, 100_000), "compactness": (1e-6, 1e6),
+            "min_area": (1, np.inf), "max_side": (16, MOST_SIDE),
+        })  # fmt: skip
 
     @property
     def feature_names(self) -> list[str]:
-        return PATCH_NAMES if self.regions == "patches" else HISTOGRAM_NAMES
+        return PATCH_NAMES if self.regions == "patches" else FEATURES[self.features][0]
 
 
 def is_mask(path: Path, settings: ImageSettings) -> bool:
@@ -83,121 +114,102 @@ def is_mask(path: Path, settings: ImageSettings) -> bool:
     return settings.regions == "mask" or any(path.with_name(f"{stem}{ending}").exists() for ending in EXTENSIONS)
 
 
-def find_regions(path: str | Path, name: str, image: np.ndarray, settings: ImageSettings) -> np.ndarray:
-    """(height, width) region of each point, from 1; 0 is outside."""
-    shape = image.shape[:2]
+def find_regions(path: str | Path, name: str, pixels: Pixels, settings: ImageSettings) -> np.ndarray:
+    """(height, width) region of each point, from 1; 0 is outside, as is what is transparent."""
+    labels = _all_regions(path, name, pixels, settings)
+    if pixels.seen is not None:
+        labels = np.where(pixels.seen, labels, 0)
+    return labels if settings.regions == "patches" else large_enough(labels, settings.min_area)
+
+
+def _all_regions(path: str | Path, name: str, pixels: Pixels, settings: ImageSettings) -> np.ndarray:
+    shape = pixels.colours.shape[:2]
+    if settings.regions == "merge":
+        return merged_regions(pixels.colours, settings.scale, settings.min_share)
     if settings.regions == "slic":
-        return slic_regions(image, settings.n_segments, settings.compactness, settings.min_area)
+        return slic_regions(pixels.colours, settings.n_segments, settings.compactness, pixels.seen)
     if settings.regions == "patches":
         return grid_regions(shape, 3, 3)
     if settings.regions == "mask":
-        file = Path(path).with_name(f"{Path(path).stem}{settings.mask_suffix}.png")
-        if not file.exists():
-            raise FormatError(
-                f"{file}: there is no such file, and the regions of {name} are taken from it; put the mask there, or "
-                "set regions=slic for regions of like colour."
-            )
-        mask = read_mask(file)
-        if mask.shape != shape:
-            raise FormatError(
-                f"{file}: the mask is {mask.shape[1]} x {mask.shape[0]} points but the picture {name} is "
-                f"{shape[1]} x {shape[0]}; they must be of one size."
-            )
-        return mask_regions(mask, settings.min_area)
-    polygons = _coco(settings.coco)
-    found = polygons.get(name, polygons.get(Path(name).name))
-    if found is None:
-        raise FormatError(f"{path}: the COCO file {settings.coco} does not name it; add it there, or leave it out.")
-    return polygon_regions(shape, found, settings.min_area)
+        return mask_regions(sample_points(_mask_of(Path(path), name, pixels, settings), shape))
+    try:
+        shapes = find_shapes(path, name, settings.coco)
+        return shape_regions(shape, [found.mask(shape, pixels.height, pixels.width) for found in shapes])
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise FormatError(f"{settings.coco}: a region of {name} cannot be used: {error}.") from error
 
 
-@lru_cache(maxsize=4)
-def _coco(path: str) -> dict[str, list[list[np.ndarray]]]:
-    return read_coco_polygons(path)
+def _mask_of(path: Path, name: str, pixels: Pixels, settings: ImageSettings) -> np.ndarray:
+    file = path.with_name(f"{path.stem}{settings.mask_suffix}.png")
+    if not file.exists():
+        raise FormatError(
+            f"{file}: there is no such file, and the regions of {name} are taken from it; put the mask there, or "
+            "set regions=merge for regions of like colour."
+        )
+    mask = read_mask(file)
+    if mask.shape != (pixels.height, pixels.width):
+        raise FormatError(
+            f"{file}: the mask is {mask.shape[1]} x {mask.shape[0]} points but the picture {name}, upright, is "
+            f"{pixels.width} x {pixels.height}; they must be of one size."
+        )
+    return mask
 
 
-def region_features(image: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n, 48) histogram of gradients and of colours of each region, as MSRC v2 and VOC have them.
-
-    16 directions of the gradient of the grey picture, counter-clockwise from "brighter to the right", and 32 colours;
-    each block sums to 1, that of the gradients to 0 where the region is smooth.
-    """
-    n = int(labels.max(initial=0))
-    grey = image @ np.array([0.299, 0.587, 0.114])
-    gradients = gradient_histograms(grey[::-1], labels[::-1], n, least=LEAST_GRADIENT)
-    inside = labels > 0
-    cell = (labels[inside].astype(np.int64) - 1) * N_COLOURS + nearest_colour(image[inside])
-    colours = np.bincount(cell, minlength=n * N_COLOURS).reshape(n, N_COLOURS)
-    return np.hstack([gradients, colours / np.maximum(colours.sum(axis=1, keepdims=True), 1)])
-
-
-def patch_features(image: np.ndarray) -> np.ndarray:
-    """(9, 15) single blobs with neighbours (SBN), as the Scene set has them.
-
-    The picture is averaged down to 8 x 8; a blob is 2 x 2 of these. Each of the nine blobs that have neighbours on all
-    sides gives its mean colour and the differences to it of the blobs left of, above, right of and below it.
-    """
-    rows = np.linspace(0, image.shape[0], _GRID + 1).astype(int)
-    columns = np.linspace(0, image.shape[1], _GRID + 1).astype(int)
-    if min(image.shape[:2]) < _GRID:
-        raise InputError(f"The picture is {image.shape[1]} x {image.shape[0]} points; patches need 8 x 8 or more.")
-    sums = np.add.reduceat(np.add.reduceat(image.astype(float), rows[:-1], axis=0), columns[:-1], axis=1)
-    small = sums / (np.diff(rows)[:, None] * np.diff(columns)[None, :])[..., None]
-
-    def blob(row: int, column: int) -> np.ndarray:
-        return small[row : row + 2, column : column + 2].mean(axis=(0, 1))
-
-    return np.array([
-        np.concatenate([
-            blob(r, c), *(blob(r + i, c + j) - blob(r, c) for i, j in ((0, -2), (-2, 0), (0, 2), (2, 0)))
-        ])
-        for r in _CORNERS for c in _CORNERS
-    ])  # fmt: skip
+def region_features(image: np.ndarray, labels: np.ndarray, settings: ImageSettings) -> np.ndarray:
+    """(n, d) features of each region."""
+    return patch_features(image) if settings.regions == "patches" else FEATURES[settings.features][1](image, labels)
 
 
 def read_picture(path: str | Path, name: str, settings: ImageSettings) -> FileBags:
     """The regions of one picture."""
-    image = read_image(path)
-    labels = find_regions(path, name, image, settings)
-    features = patch_features(image) if settings.regions == "patches" else region_features(image, labels)
+    pixels = read_pixels(path, settings.max_side)
+    labels = find_regions(path, name, pixels, settings)
+    features = region_features(pixels.colours, labels, settings)
     problems = [] if len(features) else ["no region was found in it."]
     return FileBags(
         bag_names=[name],
         sizes=[len(features)],
         features=features,
-        locations=_locations(labels, len(features)),
-        info={"width": image.shape[1], "height": image.shape[0]},
+        locations=_locations(labels, len(features), pixels),
+        info={"width": pixels.width, "height": pixels.height},
         problems=problems,
     )
 
 
-def _locations(labels: np.ndarray, n: int) -> dict[str, Any]:
-    """Box, points and outline of each region."""
-    boxes, polygons = np.zeros((n, 5), dtype=np.int64), np.empty(n, dtype=object)
-    for i in range(n):
-        region = labels == i + 1
-        rows, columns = np.nonzero(region)
-        boxes[i] = columns.min(), rows.min(), np.ptp(columns) + 1, np.ptp(rows) + 1, len(rows)
-        polygons[i] = outline(region)
-    return {**{key: boxes[:, j] for j, key in enumerate((*PLACES, "area"))}, "polygon": polygons}
+def _locations(labels: np.ndarray, n: int, pixels: Pixels) -> dict[str, Any]:
+    """Box, points and outline of each region, in the full size of the picture."""
+    across, down = pixels.width / labels.shape[1], pixels.height / labels.shape[0]
+    boxes, polygons, rings = np.zeros((n, 5), dtype=np.int64), np.empty(n, dtype=object), np.empty(n, dtype=object)
+    for i, (rows, columns) in enumerate(ndimage.find_objects(labels, n)):
+        found: Rings = [
+            [[round((x + columns.start) * across, 2), round((y + rows.start) * down, 2)] for x, y in ring]
+            for ring in outlines(labels[rows, columns] == i + 1)
+        ]
+        left, top = int(columns.start * across), int(rows.start * down)
+        right, bottom = int(np.ceil(columns.stop * across)), int(np.ceil(rows.stop * down))
+        boxes[i] = left, top, right - left, bottom - top, ring_area(found, pixels.height, pixels.width)
+        polygons[i], rings[i] = found[0], found if len(found) > 1 else []
+    columns_of_box = {key: boxes[:, j] for j, key in enumerate((*PLACES, "area"))}
+    return {**columns_of_box, "polygon": polygons, "rings": rings}
 
 
 def draw_image(path: Path, name: str, rows: Sequence[Row], settings: ImageSettings, start: float) -> Picture:
     """The picture with its regions."""
     from PIL import Image
 
-    image = read_image(path)
-    height, width = image.shape[:2]
-    scale = IMAGE_WIDTH / width
-    small = Image.fromarray(image)
-    small.thumbnail((LARGEST_IMAGE, LARGEST_IMAGE))
+    pixels = read_pixels(path, LARGEST_IMAGE)
+    scale = IMAGE_WIDTH / pixels.width
     return Picture(
         title=name,
         kind="image",
         width=IMAGE_WIDTH,
-        height=max(1, round(height * scale)),
-        background=as_photograph(small),
-        regions=[outline_region(row, [(x * scale, y * scale) for x, y in row["polygon"]], IMAGE_WIDTH) for row in rows],
+        height=max(1, round(pixels.height * scale)),
+        background=as_photograph(Image.fromarray(pixels.colours)),
+        regions=[
+            filled_region(row, [[(x * scale, y * scale) for x, y in ring] for ring in rings_of(row)]) for row in rows
+        ],
     )
 
 
@@ -220,20 +232,21 @@ def crop_region(image: np.ndarray, place: Row, size: int) -> Any:
     part = Image.fromarray(np.ascontiguousarray(image[top:bottom, left:right]))
     if place.get("polygon"):
         line = max(1, round(max(place["width"], place["height"]) / 60))
-        points = [(x - left, y - top) for x, y in place["polygon"]]
-        ImageDraw.Draw(part).line([*points, points[0]], fill=(255, 64, 0), width=line)
+        for ring in rings_of(place):
+            points = [(x - left, y - top) for x, y in ring]
+            ImageDraw.Draw(part).line([*points, points[0]], fill=(255, 64, 0), width=line)
     scale = size / max(part.size)
     return part.resize((max(1, round(part.width * scale)), max(1, round(part.height * scale))))
 
 
 def draw_stages(path: Path, folder: Path, settings: ImageSettings, start: float, pieces: int) -> Iterator[str]:
     """Draw a picture and its regions; gives what was found, line by line."""
-    image = read_image(path)
-    labels = find_regions(path, path.name, image, settings)
+    pixels = read_pixels(path, settings.max_side)
+    labels = find_regions(path, path.name, pixels, settings)
     n = int(labels.max(initial=0))
     target = numbered_picture(folder, path.stem)
-    draw_image_stages(image, labels, [str(i + 1) for i in range(n)], path.name, target)
-    yield f"{path.name}: {image.shape[1]} x {image.shape[0]} points, {n} regions"
+    draw_image_stages(pixels.colours, labels, [str(i + 1) for i in range(n)], path.name, target)
+    yield f"{path.name}: {pixels.width} x {pixels.height} points, {n} regions"
     yield f"wrote {target}"
 
 
@@ -271,6 +284,7 @@ IMAGE = Medium(
     title="Pictures, annotated",
     instances="regions",
     settings=ImageSettings,
+    before={"features": "histograms", "max_side": MOST_SIDE},
     bags="pictures",
     finer="label parts of pictures, cut out as pictures of their own",
     extensions=EXTENSIONS,
@@ -289,11 +303,12 @@ IMAGE = Medium(
     stages=draw_stages,
     recorded=recorded_by_name,
     shown_as="image",
+    embed=PictureInput,
 )
 
 
 def featurize_images(paths: Sequence[str | Path], settings: ImageSettings | None = None) -> BagDataset:
-    """Regions of pictures, described by gradients and colours or, for patches, by colours and differences.
+    """Regions of pictures, described by what they look like.
 
     Parameters
     ----------
@@ -304,7 +319,8 @@ def featurize_images(paths: Sequence[str | Path], settings: ImageSettings | None
     Returns
     -------
     BagDataset
-        Without labels. `locations` hold file, left, top, width and height of the box, area, and polygon (points x, y).
+        Without labels. `locations` hold file, left, top, width and height of the box, area, polygon
+        (points x, y of the outer edge) and rings (all edges, where there are holes or several parts).
 
     Raises
     ------

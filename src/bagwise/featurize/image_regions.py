@@ -1,4 +1,4 @@
-"""Regions of a picture: from a mask, from polygons, by SLIC; and their outlines."""
+"""Regions of a picture: by merging, by SLIC, from a mask, from shapes; and their outlines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
+from bagwise.io.annotations.rle import Rings
+
 GRAIN = 1.0  # points, the deviation of the smoothing before SLIC
+SMOOTHING = 0.8  # the same before merging
+MERGED_SIDE = 512  # points of the longer side of what is merged: more take seconds and give the same regions
+TOLERANCE = 1.0  # points by which an outline may be off, so that it has fewer corners
+LEAST_RING = 4  # points inside of a hole or a part: smaller ones are left out
 
 
-def _skimage(module: str) -> Any:
+def skimage_module(module: str) -> Any:
+    """A part of scikit-image, or the error that says how to get it."""
     import importlib
 
     try:
@@ -22,40 +29,75 @@ def _skimage(module: str) -> Any:
         ) from error
 
 
-def mask_regions(values: np.ndarray, min_area: int) -> np.ndarray:
+def merged_regions(image: np.ndarray, scale: float, min_share: float) -> np.ndarray:
+    """Number regions that neighbours of like colour were merged into, as long as they differ no more than within them.
+
+    The graph-based merging of Felzenszwalb and Huttenlocher, of a copy of at most `MERGED_SIDE` points a side.
+
+    Parameters
+    ----------
+    image : (height, width, 3) uint8 array
+    scale : float
+        How much difference a small region tolerates; larger for larger regions.
+    min_share : float
+        Least share of the picture; smaller regions join the neighbour that is most like them.
+    """
+    small = shrink(image, MERGED_SIDE)
+    # a grain of one level: in drawings the rows of a gradient are each of one colour, and would never join
+    grain = np.random.default_rng(0).integers(-1, 2, small.shape)
+    grainy = (small + grain).clip(0, 255).astype(np.uint8)
+    least = max(1, round(min_share * small.shape[0] * small.shape[1]))
+    labels = skimage_module("segmentation").felzenszwalb(grainy, scale=scale, sigma=SMOOTHING, min_size=least)
+    return sample_points(labels.astype(np.int32) + 1, image.shape[:2])
+
+
+def shrink(image: np.ndarray, largest: int) -> np.ndarray:
+    """A copy whose longer side has at most so many points, each the mean of those that it stands for."""
+    from PIL import Image
+
+    longer = max(image.shape[:2])
+    if longer <= largest:
+        return image
+    height, width = (max(1, round(n * largest / longer)) for n in image.shape[:2])
+    return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BOX))
+
+
+def sample_points(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """(height, width) values of the points of another size at the same places."""
+    if values.shape == tuple(shape):
+        return values
+    rows, columns = (
+        ((np.arange(n) + 0.5) * have / n).astype(np.int64) for n, have in zip(shape, values.shape, strict=True)
+    )
+    return values[rows[:, None], columns[None, :]]
+
+
+def slic_regions(image: np.ndarray, n_segments: int, compactness: float, seen: np.ndarray | None = None) -> np.ndarray:
+    """Number patches of like colour and about equal size."""
+    # smoothed first: of a grainy picture each point would go to another region, and the scraps join into one
+    return skimage_module("segmentation").slic(
+        image, n_segments=n_segments, compactness=compactness, sigma=GRAIN, start_label=1, channel_axis=-1, mask=seen
+    )
+
+
+def mask_regions(values: np.ndarray) -> np.ndarray:
     """Number the contiguous regions of equal value of a mask from 1, in order of value and then of place."""
     labels = np.zeros(values.shape, dtype=np.int32)
     n = 0
-    for value in np.unique(values):
-        if value == 0:
-            continue
+    for value in np.unique(values[values != 0]):
         found, count = ndimage.label(values == value, structure=np.ones((3, 3), dtype=bool))
-        area = np.bincount(found.ravel(), minlength=count + 1)
-        for i in range(1, count + 1):
-            if area[i] >= min_area:
-                n += 1
-                labels[found == i] = n
+        inside = found > 0
+        labels[inside] = found[inside] + n
+        n += count
     return labels
 
 
-def polygon_regions(shape: tuple[int, int], regions: Sequence[Sequence[np.ndarray]], min_area: int) -> np.ndarray:
-    """Number the regions given by polygons of x and y; where two overlap, the later one is on top."""
-    draw = _skimage("draw")
+def shape_regions(shape: tuple[int, int], masks: Sequence[np.ndarray]) -> np.ndarray:
+    """Number the regions of some (height, width) masks in their order; where they overlap, the smaller is on top."""
     labels = np.zeros(shape, dtype=np.int32)
-    for i, polygons in enumerate(regions):
-        for polygon in polygons:
-            rows, columns = draw.polygon(polygon[:, 1], polygon[:, 0], shape)
-            labels[rows, columns] = i + 1
-    return _renumber(labels, min_area)
-
-
-def slic_regions(image: np.ndarray, n_segments: int, compactness: float, min_area: int) -> np.ndarray:
-    """Number regions of like colour."""
-    # smoothed first: of a grainy picture each point would go to another region, and the scraps join into one
-    labels = _skimage("segmentation").slic(
-        image, n_segments=n_segments, compactness=compactness, sigma=GRAIN, start_label=1, channel_axis=-1
-    )
-    return _renumber(labels, min_area)
+    for i in sorted(range(len(masks)), key=lambda i: -int(masks[i].sum())):
+        labels[masks[i]] = i + 1
+    return labels
 
 
 def grid_regions(shape: tuple[int, int], rows: int, columns: int) -> np.ndarray:
@@ -65,7 +107,8 @@ def grid_regions(shape: tuple[int, int], rows: int, columns: int) -> np.ndarray:
     return (row[:, None] * columns + column[None, :] + 1).astype(np.int32)
 
 
-def _renumber(labels: np.ndarray, min_area: int) -> np.ndarray:
+def large_enough(labels: np.ndarray, min_area: int) -> np.ndarray:
+    """The regions of so many points, numbered again without gaps."""
     area = np.bincount(labels.ravel())
     kept = [i for i in range(1, len(area)) if area[i] >= min_area]
     numbers = np.zeros(len(area), dtype=np.int32)
@@ -73,14 +116,39 @@ def _renumber(labels: np.ndarray, min_area: int) -> np.ndarray:
     return numbers[labels]
 
 
-def outline(region: np.ndarray, tolerance: float = 1.0) -> list[list[float]]:
-    """Points x, y of the outer edge of a region (the longest one where there are several), simplified."""
-    measure = _skimage("measure")
-    contours = measure.find_contours(np.pad(region.astype(float), 1), 0.5)
-    contour = measure.approximate_polygon(max(contours, key=len), tolerance)[:-1] - 0.5
-    if len(contour) < 3:  # a thin region whose outline was simplified away: its box
+def outlines(region: np.ndarray, tolerance: float = TOLERANCE, least: float = LEAST_RING) -> Rings:
+    """The rings of a region, the largest first: its outer edge, those of its holes and further parts; simplified.
+
+    The edges run between points, so that those of a rectangle are exact.
+    """
+    measure = skimage_module("measure")
+    rings = []
+    for contour in measure.find_contours(np.pad(region.astype(float), 1), 0.5):
+        ring = measure.approximate_polygon(_corners(contour - 0.5), tolerance)[:-1]
+        if len(ring) >= 3 and _ring_area(ring) >= least:
+            rings.append(ring)
+    if not rings:  # a thin region whose outline was simplified away: its box
         rows, columns = np.nonzero(region)
         top, left, bottom, right = rows.min(), columns.min(), rows.max() + 1, columns.max() + 1
-        return [[float(x), float(y)] for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))]
-    height, width = region.shape
-    return [[round(float(np.clip(x, 0, width)), 2), round(float(np.clip(y, 0, height)), 2)] for y, x in contour]
+        rings = [np.array([(top, left), (top, right), (bottom, right), (bottom, left)])]
+    rings.sort(key=_ring_area, reverse=True)
+    return [[[float(x), float(y)] for y, x in ring] for ring in rings]
+
+
+def _corners(contour: np.ndarray) -> np.ndarray:
+    """The corners of an edge that is given by the middles of the sides that it runs along; the first is also the last.
+
+    Where it turns, one middle lies on a side from left to right and the next on one from top to bottom: the first
+    knows the row of the corner, the other its column.
+    """
+    here, there = contour[:-1], contour[1:]
+    turns = (here != there).all(axis=1)
+    here, there = here[turns], there[turns]
+    is_row = here[:, 0] == np.round(here[:, 0])
+    corners = np.stack([np.where(is_row, here[:, 0], there[:, 0]), np.where(is_row, there[:, 1], here[:, 1])], axis=1)
+    return np.concatenate([corners, corners[:1]])
+
+
+def _ring_area(ring: np.ndarray) -> float:
+    y, x = ring.T
+    return 0.5 * abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))))

@@ -12,6 +12,7 @@ import numpy as np
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.featurize.files import FileBags, assemble, common_feature_names, read_each, stack_features
+from bagwise.featurize.network_input import NetworkInput
 from bagwise.featurize.pictures import CloseUp, Picture
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.when import Recorded
@@ -71,6 +72,8 @@ class Medium:
     instances : str
         What its instances are called, in the plural.
     settings : class of the settings
+    before : mapping
+        What settings that were added later stand for in a run or model that was made before, by name.
     bags : str
         What labels are given to, in the plural.
     finer : str
@@ -98,6 +101,8 @@ class Medium:
     formats : tuple of str
         Names of the formats of annotations, see `bagwise.io.annotations.FORMATS`.
     label_studio : LabelStudio or None
+    drawings : str
+        What the page calls what `draw` gives.
     draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
@@ -120,12 +125,15 @@ class Medium:
         None where files of the medium tell no time at all.
     notes : function of the facts of all files that gives sentences for people
         What was read otherwise than a person may expect, and is no problem.
+    embed : class of `NetworkInput` or None
+        How its instances are given to networks that were trained elsewhere.
     """
 
     name: str
     title: str
     instances: str
     settings: type[Settings]
+    before: Mapping[str, Any] = field(default_factory=dict)
     bags: str = "bags"
     finer: str = "label smaller bags"
     extensions: tuple[str, ...] = ()
@@ -141,6 +149,7 @@ class Medium:
     place_in_words: Callable[[Row], str] = _columns_in_words
     formats: tuple[str, ...] = ("csv", "parquet")
     label_studio: LabelStudio | None = None
+    drawings: str = "Pictures"
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
     joined: bool = False
@@ -153,6 +162,7 @@ class Medium:
     timed: bool = False
     recorded: Callable[[Path, str], Recorded | None] | None = None
     notes: Callable[[Sequence[Row]], list[str]] = _nothing_to_note
+    embed: type[NetworkInput] | None = None
 
     def __repr__(self) -> str:
         return f"Medium({self.name!r})"
@@ -167,6 +177,10 @@ class Medium:
                 "these, or a dict of names and values."
             )
         return self.settings.from_text(values or {})
+
+    def kept_settings(self, values: Mapping[str, Any]) -> Any:
+        """Settings that a run or a model kept, perhaps of an earlier version that had fewer."""
+        return self.make_settings({**self.before, **values})
 
     def featurize(self, paths: Sequence[str | Path], values: Mapping[str, Any] | Settings | None = None) -> BagDataset:
         """The bags of some files as one data set without labels."""

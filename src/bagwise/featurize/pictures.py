@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,9 @@ GREYS = 16  # levels of a background: half a byte a point
 QUALITY = 75  # of photographs
 HOURS = 360_000.0  # seconds from which on a time is that of some other clock, and stays a number
 NEAR_X, NEAR_Y = 50, 100  # within which one name does for several regions of a label
+NAME_SIZE, LEAST_NAME_SIZE = 14.0, 8.0  # of letters inside of a region, in units of the page
+LETTER = 0.62  # mean width of a letter, and of some air, in sizes
+N_LINES = 12  # across a region, on which a place for its name is looked for
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Picture:
     background : str
         A picture as a data address, "" where there is none.
     regions : list of dict
-        What `outline_region` gives; for texts label, probability and the piece of the text.
+        What `outline_region` or `filled_region` gives; for texts label, probability and the piece of the text.
     ticks, levels : list of (position, text)
         Marks along the time, and up the frequencies.
     lines : list of str
@@ -72,21 +75,62 @@ class CloseUp:
     text: str = ""
 
 
-def outline_region(row: Mapping[str, Any], points: list[tuple[float, float]], width: int) -> dict[str, Any]:
-    """The region of a row of annotations; the points of its polygon are in units of the picture."""
-    left = min(x for x, _ in points)
+Ring = Sequence[tuple[float, float]]
+
+
+def outline_region(row: Mapping[str, Any], points: Ring, width: int) -> dict[str, Any]:
+    """The region of a row of annotations, its name above it; the points of its outline are in units of the picture."""
+    left, top = min(x for x, _ in points), min(y for _, y in points)
     at_the_edge = left > 0.88 * width  # a name that starts here would be cut off
+    return {
+        **_drawn(row, [points]),
+        "left": round(left, 1),
+        "top": round(top, 1),
+        "name_at": round(max(x for x, _ in points) if at_the_edge else left + 2, 1),
+        "name_down": round(max(top - 3, 11), 1),
+        "anchor": "end" if at_the_edge else "start",
+        "size": None,
+        "named": True,
+    }
+
+
+def filled_region(row: Mapping[str, Any], rings: Sequence[Ring]) -> dict[str, Any]:
+    """The region of a row of annotations that has holes or parts, its name inside, where there is room for it."""
+    x, y, room = room_inside(rings)
+    size = min(NAME_SIZE, room / (LETTER * max(len(row["label"]), 1)))
+    return {
+        **_drawn(row, rings), "name_at": round(x, 1), "name_down": round(y + size / 3, 1), "anchor": "middle",
+        "size": round(size, 1), "named": size >= LEAST_NAME_SIZE,
+    }  # fmt: skip
+
+
+def _drawn(row: Mapping[str, Any], rings: Sequence[Ring]) -> dict[str, Any]:
     return {
         "label": row["label"],
         "probability": row["probability"],
         "key": (row["bag"], row["instance"]),
-        "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-        "left": round(left, 1),
-        "name_at": round(max(x for x, _ in points) if at_the_edge else left + 2, 1),
-        "anchor": "end" if at_the_edge else "start",
-        "top": round(min(y for _, y in points), 1),
-        "named": True,
+        "path": "".join("M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in ring) + "Z" for ring in rings),
     }
+
+
+def room_inside(rings: Sequence[Ring]) -> tuple[float, float, float]:
+    """Middle (x, y) and width of the widest stretch inside of rings, on one of some lines across them."""
+    ys = [y for ring in rings for _, y in ring]
+    top, bottom = min(ys), max(ys)
+    best, most = (*rings[0][0], 0.0), 0.0
+    for k in range(1, N_LINES):
+        y = top + (bottom - top) * (k + 0.013) / N_LINES  # hardly ever on a corner
+        crossings = sorted(
+            x1 + (y - y1) / (y2 - y1) * (x2 - x1)
+            for ring in rings
+            for (x1, y1), (x2, y2) in zip(ring, [*ring[1:], ring[0]], strict=True)
+            if (y1 > y) != (y2 > y)
+        )
+        central = 1 - 0.4 * abs(2 * k / N_LINES - 1)
+        for left, right in zip(crossings[::2], crossings[1::2], strict=True):
+            if (right - left) * central > most:
+                best, most = ((left + right) / 2, y, right - left), (right - left) * central
+    return best
 
 
 def name_once(regions: list[dict[str, Any]]) -> list[dict[str, Any]]:

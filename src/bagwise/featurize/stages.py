@@ -14,10 +14,13 @@ import numpy as np
 from bagwise.featurize.segmentation import Stages
 from bagwise.io.files import atomic_write
 
-# Twelve colours that differ in hue and lightness, for colour-blind readers too as far as twelve can.
+# Twelve colours that differ in hue and lightness, for colour-blind readers too as far as twelve can; then twelve more,
+# each of them as far from all before as there is one (CIEDE2000 at least 18), neither too light nor too dark to read.
 COLOURS = (
     "#e41a1c", "#377eb8", "#4daf4a", "#ff7f00", "#984ea3", "#00a6a6",
     "#f781bf", "#a65628", "#bcbd22", "#1b4f9c", "#66c2a5", "#7f7f7f",
+    "#005500", "#880033", "#005555", "#776600", "#aa99ff", "#554455",
+    "#5500ff", "#cc9988", "#dd2266", "#bb8800", "#aaaa88", "#554433",
 )  # fmt: skip
 
 _NUMBER = re.compile(r"\d+-")

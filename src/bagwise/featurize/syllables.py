@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy import ndimage
 
@@ -39,23 +41,29 @@ def syllable_features(picture: Spectrogram, labels: np.ndarray) -> tuple[np.ndar
     """
     boxes = ndimage.find_objects(labels)
     features = np.empty((len(boxes), len(FEATURE_NAMES)))
-    places = []
-    for i, box in enumerate(boxes):
+    places = region_places(picture, boxes)
+    for i, (box, place) in enumerate(zip(boxes, places, strict=True)):
         mask = labels[box] == i + 1
-        rows, columns = box
-        frequencies = picture.frequencies[rows]
-        place = {
-            "start": float(picture.times[columns.start] - picture.time_step / 2),
-            "end": float(picture.times[columns.stop - 1] + picture.time_step / 2),
-            "low": float(frequencies[0] - picture.frequency_step / 2),
-            "high": float(frequencies[-1] + picture.frequency_step / 2),
-        }
+        frequencies = picture.frequencies[box[0]]
         intensity = np.where(mask, picture.intensity[box], 0.0).astype(np.float64)
         features[i, :14] = _profile_features(intensity, mask, frequencies / 1000.0)
         features[i, 14:22] = _mask_features(mask, place)
-        places.append(place)
     features[:, 22:] = gradient_histograms(picture.intensity, labels, len(boxes))
     return features, places
+
+
+def region_places(picture: Spectrogram, boxes: Sequence[tuple[slice, slice]]) -> list[dict[str, float]]:
+    """Start and end in seconds, low and high in hertz of each region: the outer edges of its points."""
+    half, step = picture.time_step / 2, picture.frequency_step / 2
+    return [
+        {
+            "start": float(picture.times[columns.start] - half),
+            "end": float(picture.times[columns.stop - 1] + half),
+            "low": float(picture.frequencies[rows.start] - step),
+            "high": float(picture.frequencies[rows.stop - 1] + step),
+        }
+        for rows, columns in boxes
+    ]
 
 
 def _profile_features(intensity: np.ndarray, mask: np.ndarray, kilohertz: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.pictures import WIDTH, CloseUp, Picture
 from bagwise.featurize.settings import Settings
 from bagwise.featurize.stemming import ENGLISH, LANGUAGES, NONE, stemmer
+from bagwise.featurize.text_input import TextInput
 from bagwise.io.annotations.label_studio_facts import LabelStudio
 from bagwise.io.documents import EXTENSIONS, UTF8, document_text, read_words
 from bagwise.memory import memory_limit
@@ -273,11 +274,13 @@ TEXT = Medium(
     place_in_words=place_in_words,
     formats=("csv", "parquet", "spans", "label-studio"),
     label_studio=LabelStudio("text", "labels", "Text", "Labels", value=_mark_value, holds_text=True),
+    drawings="Passages",
     draw=draw_text,
     picture_length=_picture_length,
     close_ups=close_up_passages,
     shown_as="text",
     notes=notes_on_texts,
+    embed=TextInput,
 )
 
 

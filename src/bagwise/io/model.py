@@ -237,7 +237,7 @@ def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], An
             f"{where} is a {cls.__module__}.{cls.__name__}, which the model file does not take; it takes "
             f"{', '.join(sorted(set(targets.values())))}."
         )
-    params = estimator.get_params(deep=False)
+    params = estimator._saved_params() if isinstance(estimator, BagEstimator) else estimator.get_params(deep=False)
     state = {key: value for key, value in vars(estimator).items() if key not in params}
     problem = _problem(cls, params, state)
     if problem:  # what load would refuse

@@ -9,30 +9,40 @@ import numpy as np
 from numba import njit
 
 from bagwise.exceptions import InputError
+from bagwise.memory import check_allocation
+
+DAMAGED = "The trees of this model do not fit together; fit it again, or load an undamaged file."
 
 
 class Forest(NamedTuple):
-    """Trees one after another; node numbers count over all of them, and children come after their parent.
+    """Trees one after another; node numbers count over all of them, and a left child comes right after its parent.
+
+    A node takes ten bytes, and leaves that say the same share what they say: most are of one class.
 
     Attributes
     ----------
     roots : (t,) int64
-    feature : (n,) int64
+    feature : (n,) int16 or int32
         That a node asks for, -1 in a leaf.
-    threshold : (n,) float64
+    threshold : (n,) float32
         An instance goes left where its feature, in single precision, is not larger.
-    left, right : (n,) int64
-        Children; in a leaf `left` is the row of `values` that belongs to it.
-    values : (leaves, c) float32
-        Class shares of every leaf.
+    link : (n,) int32
+        The right child; in a leaf the number of what it says.
+    starts : (s + 1,) int32
+        Where in `columns` and `shares` each of the different things that leaves say begins.
+    columns, shares : (e,) uint16 or int32, and float32
+        Classes that are not zero there, and their shares.
+    n_columns : int
     """
 
     roots: np.ndarray
     feature: np.ndarray
     threshold: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    values: np.ndarray
+    link: np.ndarray
+    starts: np.ndarray
+    columns: np.ndarray
+    shares: np.ndarray
+    n_columns: int
 
     @classmethod
     def of(cls, trees: Sequence[Any], n_classes: int) -> Forest:
@@ -53,45 +63,65 @@ class Forest(NamedTuple):
 
     @classmethod
     def _of(cls, trees: Sequence[Any], values_of: Callable[[Any, np.ndarray], np.ndarray]) -> Forest:
-        roots, features, thresholds, lefts, rights, values = [], [], [], [], [], []
-        n_nodes = n_leaves = 0
+        roots, features, thresholds, links, leaves = [], [], [], [], _Leaves()
+        n_nodes = 0
         for tree in trees:
             inner = tree.tree_
             is_leaf = inner.children_left < 0
-            found = values_of(tree, is_leaf)
-            left = inner.children_left.astype(np.int64) + n_nodes
-            left[is_leaf] = n_leaves + np.arange(len(found))
+            number = np.arange(inner.node_count)
+            if np.any((inner.children_left != number + 1) & ~is_leaf):
+                raise RuntimeError("scikit-learn numbers the nodes of trees in another order than is expected here.")
+            link = inner.children_right.astype(np.int64) + n_nodes
+            link[is_leaf] = leaves.add(values_of(tree, is_leaf))
             roots.append(n_nodes)
             features.append(np.where(is_leaf, -1, inner.feature))
-            thresholds.append(np.where(is_leaf, 0.0, inner.threshold))
-            lefts.append(left)
-            rights.append(np.where(is_leaf, -1, inner.children_right.astype(np.int64) + n_nodes))
-            values.append(found)
-            n_nodes, n_leaves = n_nodes + inner.node_count, n_leaves + len(found)
+            thresholds.append(round_down(np.where(is_leaf, 0.0, inner.threshold)))
+            links.append(link)
+            n_nodes += inner.node_count
         return cls(
             np.array(roots, dtype=np.int64),
-            np.concatenate(features).astype(np.int64),
+            _narrow(np.concatenate(features), np.int16),
             np.concatenate(thresholds),
-            np.concatenate(lefts),
-            np.concatenate(rights),
-            np.concatenate(values),
+            np.concatenate(links).astype(np.int32),
+            *leaves.arrays(),
         )
+
+    @classmethod
+    def of_wide(cls, arrays: Sequence[np.ndarray]) -> Forest:
+        """From the arrays that earlier versions kept: roots, feature, threshold, left, right and (leaves, c) values."""
+        roots, feature, threshold, left, right, values = arrays
+        n_nodes, leaves = len(feature), _Leaves()
+        is_leaf = feature < 0
+        after = np.arange(1, n_nodes + 1)
+        if len({len(feature), len(left), len(right), len(threshold)}) > 1 or np.any((left != after) & ~is_leaf):
+            raise InputError(DAMAGED)
+        rows = left[is_leaf]
+        if values.ndim != 2 or np.any((rows < 0) | (rows >= len(values))):
+            raise InputError(DAMAGED)
+        link = right.copy()
+        link[is_leaf] = leaves.add(values[rows])
+        return cls(roots, _narrow(feature, np.int16), round_down(threshold), link.astype(np.int32), *leaves.arrays())
 
     def check(self, n_features: int) -> None:
         """Refuse arrays that would lead a walk astray: a model file may hold anything."""
         n_nodes, inner = len(self.feature), self.feature >= 0
-        number = np.arange(n_nodes)
+        number, n_said = np.arange(n_nodes), len(self.starts) - 1
         fits = (
-            len({len(self.feature), len(self.threshold), len(self.left), len(self.right)}) == 1
-            and self.values.ndim == 2
+            len({len(self.feature), len(self.threshold), len(self.link)}) == 1
+            and n_said >= 0
+            and type(self.n_columns) is int
+            and len(self.columns) == len(self.shares)
             and np.all((self.roots >= 0) & (self.roots < n_nodes))
             and np.all(self.feature < n_features)
-            and np.all((self.left[inner] > number[inner]) & (self.left[inner] < n_nodes))
-            and np.all((self.right[inner] > number[inner]) & (self.right[inner] < n_nodes))
-            and np.all((self.left[~inner] >= 0) & (self.left[~inner] < len(self.values)))
+            and not inner[-1:].any()  # its left child would be behind all nodes
+            and np.all((self.link[inner] > number[inner] + 1) & (self.link[inner] < n_nodes))
+            and np.all((self.link[~inner] >= 0) & (self.link[~inner] < n_said))
+            and np.all(np.diff(self.starts) >= 0)
+            and np.all((self.starts >= 0) & (self.starts <= len(self.shares)))
+            and np.all((self.columns >= 0) & (self.columns < self.n_columns))
         )
         if not fits:
-            raise InputError("The trees of this model do not fit together; fit it again, or load an undamaged file.")
+            raise InputError(DAMAGED)
 
     def mean_shares(self, X: np.ndarray) -> np.ndarray:
         """(m, c) class shares of the leaves that each instance falls into, averaged over the trees."""
@@ -104,23 +134,72 @@ class Forest(NamedTuple):
 
     def _sums(self, X: np.ndarray) -> np.ndarray:
         self.check(X.shape[1])
-        out = np.zeros((len(X), self.values.shape[1]))
+        check_allocation(
+            8 * len(X) * self.n_columns, f"What trees say of {len(X)} instances", "ask for fewer bags at a time"
+        )
+        out = np.zeros((len(X), self.n_columns))
         X = np.ascontiguousarray(X, dtype=np.float32)  # as scikit-learn's trees see it
-        walk(X, self.roots, self.feature, self.threshold, self.left, self.right, self.values, out)
+        walk(X, self.roots, self.feature, self.threshold, self.link, self.starts, self.columns, self.shares, out)
         return out
 
 
+def upgrade_forest(state: dict[str, Any]) -> None:
+    """Make the forest of a model file of an earlier version one of this version, in place."""
+    if len(state.get("forest_", ())) == 6:
+        state["forest_"] = tuple(Forest.of_wide(state["forest_"]))
+
+
+class _Leaves:
+    """What leaves say, each different thing once."""
+
+    def __init__(self) -> None:
+        self._number: dict[bytes, int] = {}
+        self._rows: list[np.ndarray] = []
+
+    def add(self, values: np.ndarray) -> np.ndarray:
+        """(leaves,) numbers of the rows of (leaves, c) values."""
+        values = np.ascontiguousarray(values, dtype=np.float32) + np.float32(0.0)  # no negative zeros
+        different, index = np.unique(values.view(f"V{4 * values.shape[1]}").ravel(), return_inverse=True)
+        different = different.view(np.float32).reshape(-1, values.shape[1])
+        numbers = np.empty(len(different), dtype=np.int64)
+        for i, row in enumerate(different):
+            key = row.tobytes()
+            number = self._number.setdefault(key, len(self._rows))
+            if number == len(self._rows):
+                self._rows.append(row)
+            numbers[i] = number
+        return numbers[index.ravel()]
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """`starts`, `columns`, `shares` and `n_columns` of a `Forest`."""
+        values = np.stack(self._rows)
+        rows, columns = np.nonzero(values)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(values)))]).astype(np.int32)
+        return starts, _narrow(columns, np.uint16), values[rows, columns], values.shape[1]
+
+
+def _narrow(numbers: np.ndarray, kind: type) -> np.ndarray:
+    """In few bytes where they fit, else in four."""
+    return numbers.astype(kind if numbers.max(initial=0) <= np.iinfo(kind).max else np.int32)
+
+
+def round_down(thresholds: np.ndarray) -> np.ndarray:
+    """The largest number in single precision that is not larger: no such number is on another side of it."""
+    near = thresholds.astype(np.float32)
+    return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk(X, roots, feature, threshold, left, right, values, out):
+def walk(X, roots, feature, threshold, link, starts, columns, shares, out):
     """Add to `out` the values of the leaf that every instance reaches in every tree."""
     for t in range(roots.shape[0]):
         for i in range(X.shape[0]):
             node = roots[t]
             while feature[node] >= 0:
                 if X[i, feature[node]] <= threshold[node]:
-                    node = left[node]
+                    node += 1
                 else:
-                    node = right[node]
-            leaf = left[node]
-            for c in range(out.shape[1]):
-                out[i, c] += values[leaf, c]
+                    node = np.int64(link[node])
+            leaf = link[node]
+            for e in range(starts[leaf], starts[leaf + 1]):
+                out[i, columns[e]] += shares[e]

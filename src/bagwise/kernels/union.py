@@ -105,17 +105,33 @@ class UnionProblem:
         known: np.ndarray | None = None,
         relaxed: np.ndarray | None = None,
     ) -> UnionProblem:
-        if background is not None:
-            indicator = indicator.copy()
-            indicator[:, background] = 0
-        starts = np.concatenate([[0], np.cumsum(indicator.sum(axis=1, dtype=np.int64))])
+        """From an (n, c) 0/1 array; a background may have a column of it, or one behind them."""
+        bag, labels = np.nonzero(indicator)
+        if background is not None and background < indicator.shape[1]:
+            listed = labels != background
+            bag, labels = bag[listed], labels[listed]
+        counts = np.bincount(bag, minlength=len(indicator))
         return cls(
             offsets=np.ascontiguousarray(offsets, dtype=np.int64),
-            label_starts=starts,
-            labels=np.nonzero(indicator)[1].astype(np.int64),
+            label_starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            labels=labels.astype(np.int64, copy=False),
             background=-1 if background is None else background,
             known=np.empty(0, np.int64) if known is None else np.ascontiguousarray(known, dtype=np.int64),
             relaxed=np.empty(0, bool) if relaxed is None else np.ascontiguousarray(relaxed, dtype=bool),
+        )
+
+    def part(self, first: int, last: int) -> UnionProblem:
+        """Of the bags first .. last - 1 alone; nothing is copied but offsets."""
+        if first == 0 and last == len(self.offsets) - 1:
+            return self
+        start, stop = self.label_starts[first], self.label_starts[last]
+        return UnionProblem(
+            offsets=self.offsets[first : last + 1] - self.offsets[first],
+            label_starts=self.label_starts[first : last + 1] - start,
+            labels=self.labels[start:stop],
+            background=self.background,
+            known=self.known[self.offsets[first] : self.offsets[last]] if len(self.known) else self.known,
+            relaxed=self.relaxed[first:last] if len(self.relaxed) else self.relaxed,
         )
 
     @cached_property

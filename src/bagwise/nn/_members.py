@@ -1,29 +1,61 @@
-"""Several small networks side by side, a batched product a layer, and their training under the union likelihood."""
+"""Several networks side by side: small ones as batched products, modules of anybody's one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 
-from bagwise.kernels.union import Rates, UnionProblem
-from bagwise.nn._layout import part
-from bagwise.nn.batches import balanced_batches
+from bagwise.exceptions import InputError
 from bagwise.nn.device import as_device
-from bagwise.nn.union import PreparedUnion
 
-TEMPERATURES = (1.0, 1.3, 1.7, 2.2, 2.8, 3.6)  # at which held-out bags are looked at
-RISING = 0.3  # of the epochs
-LOOKS = 30  # at the held-out bags, in all
-
+BLOCK = 1 << 12  # instances that are judged at a time
+PROBED = 2  # instances that a module is asked about before it is trained
 
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
-class Members(torch.nn.Module):
+class Ensemble(torch.nn.Module):
+    """Networks that are trained together, each from its own bags; a subclass gives `forward` and `member`."""
+
+    n_members: int
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """(e, m, c) scores of (m, d) instances."""
+        raise NotImplementedError
+
+    def member(self, e: int) -> list[torch.Tensor]:
+        """All that one network has learned, to be read and to be overwritten in place."""
+        raise NotImplementedError
+
+    def arrays(self) -> Any:
+        """What is kept of all of them in a model."""
+        raise NotImplementedError
+
+    def load_arrays(self, kept: Any) -> None:
+        """Take what `arrays` gave, where it is of the same shape."""
+        raise NotImplementedError
+
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """The same of all of them."""
+        for e in range(self.n_members):
+            yield from self.member(e)
+
+    def take(self, tensors: Sequence[Any]) -> None:
+        """Overwrite what has been learned by what `tensors` gave, here or elsewhere."""
+        with torch.no_grad():
+            for own, other in zip(self.tensors(), tensors, strict=True):
+                own.copy_(torch.as_tensor(other))
+
+    def is_finite(self) -> bool:
+        return all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors())
+
+
+class Members(Ensemble):
     """Networks of equal shape with weights of their own: GELU between the layers, dropout before all but the first.
 
     Parameters
@@ -38,7 +70,7 @@ class Members(torch.nn.Module):
 
     def __init__(self, n_members: int, widths: Sequence[int], dropout: float, generator: torch.Generator) -> None:
         super().__init__()
-        self.dropout = dropout
+        self.n_members, self.dropout = n_members, dropout
 
         def drawn(*shape: int, fan_in: int) -> torch.nn.Parameter:
             return torch.nn.Parameter((2.0 * torch.rand(shape, generator=generator) - 1.0) / fan_in**0.5)
@@ -48,8 +80,7 @@ class Members(torch.nn.Module):
         self.biases = torch.nn.ParameterList(drawn(n_members, 1, b, fan_in=a) for a, b in pairs)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """(e, m, c) scores of (m, d) instances."""
-        hidden = X.expand(len(self.biases[0]), *X.shape)
+        hidden = X.expand(self.n_members, *X.shape)
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             if i:
                 hidden = torch.nn.functional.gelu(hidden)
@@ -57,218 +88,136 @@ class Members(torch.nn.Module):
             hidden = torch.baddbmm(bias, hidden, weight)
         return hidden
 
+    def member(self, e: int) -> list[torch.Tensor]:
+        return [parameter.detach()[e] for parameter in self.parameters()]
+
+    def tensors(self) -> Iterator[torch.Tensor]:
+        return (parameter.detach() for parameter in self.parameters())  # fewer and larger ones
+
     def arrays(self) -> Layers:
         """Weights and biases of every layer."""
         pairs = zip(self.weights, self.biases, strict=True)
         return tuple((w.detach().cpu().numpy(), b.detach().cpu().numpy()) for w, b in pairs)
 
     def load_arrays(self, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Start from the weights of an earlier fit."""
+        """Start from the weights of an earlier fit, where these are of the same shape."""
+        if [w.shape for w, _ in layers] != [tuple(w.shape) for w in self.weights]:
+            return
         with torch.no_grad():
             for weight, bias, (w, b) in zip(self.weights, self.biases, layers, strict=True):
                 weight.copy_(torch.as_tensor(w))
                 bias.copy_(torch.as_tensor(b))
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is trained and how: one cycle of the learning rate, weights decayed apart from the gradient."""
+class Modules(Ensemble):
+    """Modules of anybody's, each of which gives (m, c) scores of (m, d) instances."""
 
-    widths: tuple[int, ...]
-    n_members: int
-    dropout: float
-    epochs: int
-    learning_rate: float
-    weight_decay: float
-    batch_instances: int
-    max_exact_labels: int
+    def __init__(self, modules: Sequence[torch.nn.Module]) -> None:
+        super().__init__()
+        self.n_members, self.members = len(modules), torch.nn.ModuleList(modules)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return torch.stack([module(X) for module in self.members])
+
+    def member(self, e: int) -> list[torch.Tensor]:
+        return [tensor.detach() for tensor in self.members[e].state_dict().values()]
+
+    def arrays(self) -> list[dict[str, np.ndarray]]:
+        """The state of every module by name."""
+        return [
+            {name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()}
+            for module in self.members
+        ]
+
+    def load_arrays(self, states: Sequence[dict[str, np.ndarray]]) -> None:
+        """Take the states of modules that were trained earlier; an error says how these differ."""
+        for module, state in zip(self.members, states, strict=False):
+            tensors = {name: torch.as_tensor(array) for name, array in state.items()}
+            try:
+                module.load_state_dict(tensors)
+            except RuntimeError as error:
+                raise InputError(
+                    f"The weights that were saved do not fit the module {type(module).__name__} that is given: "
+                    f"{' '.join(str(error).split())} Give the one that was trained (module)."
+                ) from error
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What came of it.
+def batched(n_members: int, widths: Sequence[int], dropout: float) -> Callable[[np.random.RandomState], Members]:
+    """What draws `Members`."""
 
-    Attributes
-    ----------
-    layers : tuple of pairs of arrays
-        Weights and biases of every layer, those of the members side by side.
-    epochs : (e,) int64
-        The epoch whose weights were kept, of every member.
-    history : list of float
-        Mean log-likelihood a bag over the members, dropout and all, of every epoch.
-    failed : int or None
-        The epoch at which the loss was no number any more.
+    def draw(rng: np.random.RandomState) -> Members:
+        return Members(n_members, widths, dropout, torch.Generator().manual_seed(int(rng.randint(2**31 - 1))))
+
+    return draw
+
+
+def of_module(
+    module: Any, n_members: int, n_features: int, n_columns: int
+) -> Callable[[np.random.RandomState], Modules]:
+    """What draws `Modules`: copies of a module as it is, or what a function of features and outputs makes.
+
+    One that gives scores of another shape is an error.
     """
 
-    layers: Layers
-    epochs: np.ndarray
-    history: list[float]
-    failed: int | None
+    def made(seed: int) -> torch.nn.Module:
+        if isinstance(module, torch.nn.Module):
+            return copy.deepcopy(module)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return module(n_features, n_columns)
+
+    def draw(rng: np.random.RandomState) -> Modules:
+        found = [made(int(rng.randint(2**31 - 1))) for _ in range(n_members)]
+        check_scores(found[0], n_features, n_columns)
+        return Modules(found)
+
+    return draw
 
 
-class _Batch:
-    """Bags that are looked at together, by all members."""
-
-    def __init__(
-        self, X: torch.Tensor, problem: UnionProblem, bags: np.ndarray, n_members: int, n_columns: int,
-        possible: Rates | None, max_exact_labels: int,
-    ) -> None:  # fmt: skip
-        alone, rows = part(problem, bags)
-        self.bags = torch.as_tensor(bags, device=X.device)
-        self.X = X if len(rows) == len(X) else X[torch.as_tensor(rows, device=X.device)]
-        self.shape, self.n_columns = (n_members, len(bags)), n_columns
-        self.union = PreparedUnion(tiled(alone, n_members), n_columns, X.device, possible, max_exact_labels)
-
-    def log_likelihood(self, scores: torch.Tensor, rates: Rates | None) -> torch.Tensor:
-        """(e, n) of the (e, m, c) scores of its instances."""
-        logs = torch.log_softmax(scores, dim=2).reshape(-1, self.n_columns)
-        return self.union.log_likelihood(logs, rates).reshape(self.shape)
-
-
-def train_members(
-    X: np.ndarray,
-    problem: UnionProblem,
-    rates: Rates | None,
-    held_out: np.ndarray | None,
-    plan: Plan,
-    *,
-    device: str,
-    rng: np.random.RandomState,
-    start: Layers | None = None,
-    callback: Callable[[int, float], None] | None = None,
-) -> Trained:
-    """Train all members at once, each without its (e, n) held-out bags; keeps the weights that explain these best.
-
-    `start` holds the weights of an earlier fit, which is taken up where the shapes are the same.
-    """
-    on = as_device(device)
-    generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
-    members = Members(plan.n_members, plan.widths, plan.dropout, generator)
-    if start is not None and [w.shape for w, _ in start] == [tuple(w.shape) for w in members.weights]:
-        members.load_arrays(start)
-    with torch.random.fork_rng(devices=[on] if on.type == "cuda" else []):
-        torch.manual_seed(int(rng.randint(2**31 - 1)))
-        epochs, history, failed = _train(members.to(on), X, problem, rates, held_out, plan, on, rng, callback)
-    return Trained(members.arrays(), epochs, history, failed)
-
-
-def _train(
-    members: Members,
-    X: np.ndarray,
-    problem: UnionProblem,
-    rates: Rates | None,
-    held_out: np.ndarray | None,
-    plan: Plan,
-    device: torch.device,
-    rng: np.random.RandomState,
-    callback: Callable[[int, float], None] | None,
-) -> tuple[np.ndarray, list[float], int | None]:
-    n_members, n_columns = plan.n_members, plan.widths[-1]
-    instances = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=device)
-    sizes = np.diff(problem.offsets)
-
-    def batches(rng: np.random.RandomState | None) -> list[_Batch]:
-        found = balanced_batches(sizes, plan.batch_instances, rng)
-        return [_Batch(instances, problem, b, n_members, n_columns, rates, plan.max_exact_labels) for b in found]
-
-    fixed = batches(None)
-    seen = torch.ones((n_members, len(sizes)), dtype=torch.bool, device=device)
-    if held_out is not None:
-        seen &= ~torch.as_tensor(held_out, device=device)
-    optimizer = torch.optim.AdamW(members.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay)
-    kept = _Kept(members)
-    history: list[float] = []
-    every = max(1, plan.epochs // LOOKS)
-    for epoch in range(1, plan.epochs + 1):
-        members.train()
-        total = 0.0
-        drawn = fixed if len(fixed) == 1 else batches(rng)
-        for i, batch in enumerate(drawn):
-            _set_rate(optimizer, plan.learning_rate, (epoch - 1 + i / len(drawn)) / plan.epochs)
-            optimizer.zero_grad(set_to_none=True)
-            mine = seen[:, batch.bags]
-            value = torch.where(mine, batch.log_likelihood(members(batch.X), rates), 0.0)
-            loss = -(value.sum(dim=1) / mine.sum(dim=1).clamp(min=1)).sum()
-            if not torch.isfinite(loss):
-                kept.restore(members)
-                return kept.epochs, history, epoch
-            loss.backward()
-            optimizer.step()
-            total += float(value.detach().sum())
-        history.append(total / float(seen.sum()))
-        if callback is not None:
-            callback(epoch, history[-1])
-        if held_out is None:
-            kept.keep_all(members, epoch)
-        elif epoch % every == 0 or epoch == plan.epochs:
-            kept.keep_better(members, _of_held_out(members, fixed, ~seen, rates), epoch)
-    kept.restore(members)
-    return kept.epochs, history, None
-
-
-def _set_rate(optimizer: torch.optim.Optimizer, most: float, progress: float) -> None:
-    """One cycle: the rate rises for three tenths of the way and falls to nothing, momentum goes the other way."""
-    up = progress < RISING
-    way = progress / RISING if up else (progress - RISING) / (1.0 - RISING)
-    ease = 0.5 * (1.0 - np.cos(np.pi * way))
-    for group in optimizer.param_groups:
-        group["lr"] = most * (0.04 + 0.96 * ease if up else 1.0 - ease)
-        group["betas"] = (0.95 - 0.1 * ease if up else 0.85 + 0.1 * ease, 0.999)
-
-
-class _Kept:
-    """The best weights so far of every member."""
-
-    def __init__(self, members: Members) -> None:
-        self.weights = [p.detach().clone() for p in members.parameters()]
-        n_members = len(members.biases[0])
-        self.value = torch.full((n_members,), -torch.inf, dtype=torch.float64, device=self.weights[0].device)
-        self.epochs = np.zeros(n_members, dtype=np.int64)
-
-    def keep_better(self, members: Members, value: torch.Tensor, epoch: int) -> None:
-        better = value > self.value
-        self.value = torch.where(better, value, self.value)
-        self.epochs[better.cpu().numpy()] = epoch
-        for kept, parameter in zip(self.weights, members.parameters(), strict=True):
-            kept[better] = parameter.detach()[better]
-
-    def keep_all(self, members: Members, epoch: int) -> None:
-        self.epochs[:] = epoch
-        for kept, parameter in zip(self.weights, members.parameters(), strict=True):
-            kept.copy_(parameter.detach())
-
-    def restore(self, members: Members) -> None:
-        members.eval()
+def check_scores(module: Any, n_features: int, n_columns: int) -> None:
+    """Refuse what is no module, has nothing to train, or gives other scores than one for each class."""
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"module made a {type(module).__name__}; expected a torch.nn.Module.")
+    name = type(module).__name__
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise InputError(f"The module {name} has no parameters that can be trained; give one that has (module).")
+    probe = torch.zeros((PROBED, n_features), device=next(module.parameters()).device)
+    module.eval()
+    try:
         with torch.no_grad():
-            for kept, parameter in zip(self.weights, members.parameters(), strict=True):
-                parameter.copy_(kept)
+            scores = module(probe)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a module of anybody's raises
+        raise InputError(
+            f"The module {name} cannot judge instances of {n_features} features: {' '.join(str(error).split())} "
+            "It is given an (m, d) tensor of float32 (module)."
+        ) from error
+    expected = (PROBED, n_columns)
+    if not isinstance(scores, torch.Tensor) or tuple(scores.shape) != expected:
+        found = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+        raise InputError(
+            f"The module {name} gives scores of shape {found} for {PROBED} instances; expected {expected}, one score "
+            "for each class, and for the background behind them where there is one (module)."
+        )
 
 
-def _of_held_out(members: Members, batches: list[_Batch], out: torch.Tensor, rates: Rates | None) -> torch.Tensor:
-    """(e,) log-likelihood of the held-out bags at the temperature that suits each member best.
-
-    Networks grow too sure long before they stop to learn; what is asked is whether they still tell labels apart better.
-    """
-    members.eval()
-    values = torch.zeros((len(TEMPERATURES), len(out)), dtype=torch.float64, device=out.device)
+def mean_probabilities(ensemble: Ensemble, X: torch.Tensor) -> np.ndarray:
+    """(m, c) mean of the members' probabilities."""
+    ensemble.eval()
+    parts = []
     with torch.no_grad():
-        for batch in batches:
-            scores = members(batch.X)
-            for i, temperature in enumerate(TEMPERATURES):
-                found = batch.log_likelihood(scores / temperature, rates).to(torch.float64)
-                values[i] += torch.where(out[:, batch.bags], found, 0.0).sum(dim=1)
-    return values.amax(dim=0)
+        for i in range(0, len(X), BLOCK):
+            scores = ensemble(X[i : i + BLOCK])
+            parts.append(torch.softmax(scores.to(torch.float64), dim=2).mean(dim=0).cpu().numpy())
+    return np.concatenate(parts)
 
 
-def tiled(problem: UnionProblem, times: int) -> UnionProblem:
-    """The problem over again, once for every member."""
-    m, total = int(problem.offsets[-1]), int(problem.label_starts[-1])
-    shift = np.arange(times)[:, None]
-    return UnionProblem(
-        offsets=np.append((problem.offsets[:-1] + shift * m).ravel(), m * times),
-        label_starts=np.append((problem.label_starts[:-1] + shift * total).ravel(), total * times),
-        labels=np.tile(problem.labels, times),
-        background=problem.background,
-        known=np.tile(problem.known, times),
-        relaxed=np.tile(problem.relaxed, times),
-    )
+def probabilities_of(
+    draw: Callable[[np.random.RandomState], Ensemble], kept: Any, X: np.ndarray, device: str
+) -> np.ndarray:
+    """The same by networks of which `kept` is what they learned, on the device of that name."""
+    on = as_device(device)
+    ensemble = draw(np.random.RandomState(0))
+    ensemble.load_arrays(kept)
+    return mean_probabilities(ensemble.to(on), torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=on))

@@ -36,6 +36,11 @@ def as_device(name: str) -> torch.device:
     return device
 
 
+def name_of_gpu() -> str | None:
+    """What the first GPU calls itself; None where torch can use none."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
 @contextmanager
 def memory_of(device: torch.device, needed: int) -> Iterator[None]:
     """Turn the device's out-of-memory error into one that says how much was needed."""

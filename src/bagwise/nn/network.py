@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import ndtr
+from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -20,18 +23,25 @@ from bagwise.annotation._background import (
     shift_to_share,
     union_problem,
 )
-from bagwise.annotation._calibration import CalibratedMixin
+from bagwise.annotation._calibration import CalibratedMixin, Training
 from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
-from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, plain_rate
-from bagwise.bags import Bags, known_labels
+from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
+from bagwise.annotation.forest import ORedForest, infer
+from bagwise.bags import KNOWN_BACKGROUND, Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings
-from bagwise.kernels.softmax import softmax_in_place
+from bagwise.kernels.forest import Forest
+from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.nn._plain import held_out_bags, mean_proba
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
-from bagwise.solvers.result import Callback
+from bagwise.solvers.result import Callback, CheckpointLike
 
 BLOCK = 1 << 14  # instances that are judged at a time
+N_BATCHES, LARGEST_BATCH = 8, 1 << 15  # an epoch, and instances
+SMALLEST = 1e-30  # of a probability: its logarithm is finite
+MODULES = {"patch": "bagwise.nn.patch:patch_network"}
+"""Networks of our own by name: functions of features and outputs."""
 
 
 class ORedNetwork(
@@ -42,7 +52,8 @@ class ORedNetwork(
     The model of `bagwise.ORedLogisticRegression` with a network in place of the linear scores: the exact likelihood of
     the label sets is what the networks are trained by (`bagwise.nn.union_log_likelihood`). All members are trained at
     once, as batched products, each without a part of the bags; of every member the weights are kept under which these
-    bags were most likely.
+    bags were most likely. Then, in rounds, networks that are drawn anew learn all instances from the posterior that the
+    last ones give together: one network believes its first guess of who carries which label, several correct it.
 
     Parameters
     ----------
@@ -50,24 +61,42 @@ class ORedNetwork(
         Units of the hidden layers.
     n_members : int, default=10
     dropout : float, default=0.5
-    epochs : int, default=300
-        Passes over the bags, on one cycle of the learning rate.
+    n_rounds : int, default=1
+        Rounds by the posterior; 0: none.
+    epochs : int, default=100
+        Passes over the bags, on one cycle of the learning rate; of later rounds at most.
     learning_rate : float, default=3e-3
         The highest of the cycle.
     weight_decay : float, default=0.05
     held_out : float, default=0.1
-        Share of the bags that a member does not learn from; 0: none, and the weights of the last epoch are kept.
-    batch_instances : int, default=32768
-        Most instances of a batch of whole bags.
+        Share of the bags that a member does not learn from in the first round; 0: none, and the weights of the last
+        epoch are kept.
+    batch_instances : int or None, default=None
+        Most instances of a batch of whole bags; None: an eighth of all, at most 32768.
+    n_estimators : int, default=0
+        Extremely randomised trees that are grown on the posterior of the networks (as `bagwise.ORedForest` grows its
+        own); the probabilities of the two are averaged. 0: networks alone.
+    module : None, torch.nn.Module, function or str, default=None
+        A network of one's own, which gives (m, outputs) scores of (m, features) instances (float32); `hidden` and
+        `dropout` are not looked at then. Every member is a copy of a module as it is; a function of the numbers of
+        features and outputs makes each anew. A name is one of our own ("patch"). A model file holds its weights alone:
+        give it again after loading (``set_params(module=...)``).
     background : bool, default=False
         Add a class that any bag may hold without listing it, as of `ORedLogisticRegression`.
     background_share : float or None, default=None
-    missed, spurious : float or (c,) array, default=0.0
-        Rates of wrong labels, as of `ORedLogisticRegression`; they are given, not learned.
+    missed, spurious : float, (c,) array or "learn", default=0.0
+        Rates of wrong labels, as of `ORedLogisticRegression`. Learned ones maximise the likelihood of the label sets of
+        held-out bags; that a rate of missed labels is worth having is asked of three folds, each fitted with and
+        without.
+    calibrate : {"bag"} or None, default=None
+        "bag": probabilities are put right by what copies that did not see a bag say of it, as of
+        `ORedLogisticRegression`; that takes up to five more fits.
     on_infeasible : {"drop", "error", "relax"}, default="drop"
     max_exact_labels : int, default=16
     warm_start : bool, default=False
         Start from the weights of the last fit, if classes and features are the same.
+    n_jobs : int or None
+        Trees in parallel (threads).
     device : {None, "cpu", "cuda"}, default=None
         None is the processor.
     random_state : int, RandomState or None
@@ -77,27 +106,31 @@ class ORedNetwork(
     classes_ : (c,) array
     layers_ : tuple of pairs of arrays
         (e, a, b) weights and (e, 1, b) biases; the model predicts, is saved and loaded without torch.
+    module_states_ : list of dicts of arrays, module_name_ : str, with a module
+        What each member has learned, by name, and the class of the module; prediction needs torch then.
+    forest_ : tuple of arrays, with n_estimators
+        See `bagwise.kernels.forest.Forest`.
     epochs_ : (e,) array
-        The epoch whose weights were kept, of every member.
+        The epoch of the first round whose weights were kept, of every member.
     objective_history_ : (n_iter_,) array
-        Mean log-likelihood a bag of every epoch, dropout and all.
+        Mean log-likelihood a bag of every epoch, dropout and all; in later rounds that of the instances
+        under the posterior.
     n_iter_ : int
+        Epochs of all rounds.
     converged_ : bool
         Whether all epochs were run.
     missed_, spurious_, background_shift_, background_label_
-        As of `ORedLogisticRegression`.
+        As of `ORedLogisticRegression`, and what `calibrate` leaves there.
 
     Examples
     --------
     >>> from bagwise.datasets import make_gaussian_bags
     >>> from bagwise.nn import ORedNetwork
     >>> data = make_gaussian_bags(n_bags=40, random_state=0)
-    >>> model = ORedNetwork(hidden=(16,), n_members=2, epochs=5, random_state=0).fit(data.bags, data.Y)
+    >>> model = ORedNetwork(hidden=(16,), n_members=2, epochs=5, n_rounds=1, random_state=0).fit(data.bags, data.Y)
     >>> model.annotate(data.bags, data.Y).shape == (data.bags.n_instances,)
     True
     """
-
-    calibrate = None  # no parameter of it: a member that did not see a bag is surer than all of them are together
 
     def __init__(
         self,
@@ -105,42 +138,59 @@ class ORedNetwork(
         n_members: int = 10,
         *,
         dropout: float = 0.5,
-        epochs: int = 300,
+        n_rounds: int = 1,
+        epochs: int = 100,
         learning_rate: float = 3e-3,
         weight_decay: float = 0.05,
         held_out: float = 0.1,
-        batch_instances: int = 1 << 15,
+        batch_instances: int | None = None,
+        n_estimators: int = 0,
+        module: Any = None,
         background: bool = False,
         background_share: float | None = None,
         missed: Any = 0.0,
         spurious: Any = 0.0,
+        calibrate: str | None = None,
         on_infeasible: str = "drop",
         max_exact_labels: int = 16,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         device: str | None = None,
         random_state: Any = None,
     ):
         self.hidden = hidden
         self.n_members = n_members
         self.dropout = dropout
+        self.n_rounds = n_rounds
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.held_out = held_out
         self.batch_instances = batch_instances
+        self.n_estimators = n_estimators
+        self.module = module
         self.background = background
         self.background_share = background_share
         self.missed = missed
         self.spurious = spurious
+        self.calibrate = calibrate
         self.on_infeasible = on_infeasible
         self.max_exact_labels = max_exact_labels
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.device = device
         self.random_state = random_state
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any, instance_labels: Bags | None = None, callback: Callback | None = None) -> ORedNetwork:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        instance_labels: Bags | None = None,
+        callback: Callback | None = None,
+        checkpoint: CheckpointLike | None = None,
+    ) -> ORedNetwork:
         """Learn from bags and their labels.
 
         Parameters
@@ -151,84 +201,195 @@ class ORedNetwork(
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere.
         callback : callable or None
             Called after every epoch with its number and the mean log-likelihood a bag.
+        checkpoint : Checkpoint or None
+            Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
         """
         from bagwise.nn import check_torch
 
         check_torch()
         self._check_parameters()
-        last = (self.classes_.tolist(), self._has_background, self.layers_) if self._goes_on() else None
+        last = self._last_fit()
         bags, indicator = self._start_fit(X, Y)
         refuse_sparse(bags)
-        rates = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
-        if rates.learned:
-            raise InputError("ORedNetwork learns no rates of wrong labels; give missed and spurious as numbers.")
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
+        rates = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
+        rates = self._borne_out(rates, bags, indicator, instance_labels)
         told = select_bags(
             LabelledBags.of(bags.offsets, indicator, known),
             background=self.background,
             on_infeasible=self.on_infeasible,
-            rates=rates.rates(),
+            rates=rates.possible,
         )
         bags = bags if len(told) == len(bags) else bags[told.index]
         indicator, known, relaxed = told.indicator, told.known, told.relaxed
+        self._forget_calibration()
         self.background_label_ = background_label(self.classes_)
         self.missed_, self.spurious_ = plain_rate(self.missed), plain_rate(self.spurious)
         self.__dict__.pop("background_shift_", None)
         if self.background:
             self.background_shift_ = 0.0
-        self._train(bags, indicator, known, relaxed, rates, last, callback)
+        problem = union_problem(bags.offsets, indicator, self.background, known, relaxed)
+        self._train(bags, problem, rates, last, callback, checkpoint)
         if self.background and self.background_share is not None:
-            self._move_background(bags, indicator, known, relaxed)
+            self._move_background(bags, problem)
+        if self._can_calibrate(indicator):
+            self._calibrate(self._held_out(bags, indicator, known, relaxed))
         return self
 
-    def _goes_on(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "layers_")
+    def _held_out(
+        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
+    ) -> Training:
+        """The training with scores of bags by copies that did not see them, since one member is surer than all."""
+        labels = None
+        if known is not None:
+            labels = Bags(np.where(known == len(self.classes_), KNOWN_BACKGROUND, known), bags.offsets)
+        settings = {"calibrate": None, "warm_start": False, "missed": self.missed_, "spurious": self.spurious_}
+
+        def fit(rest: np.ndarray) -> ORedNetwork:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
+                copy = clone(self).set_params(**settings)
+                return copy.fit(bags[rest], indicator[rest], None if labels is None else labels[rest])
+
+        nothing = np.empty(0, dtype=np.int64)
+        return self._cross_fitted(Training(bags, indicator, known, relaxed, nothing, np.empty((0, 0))), fit)
+
+    def _last_fit(self) -> tuple[Any, Any] | None:
+        """What makes the weights of the last fit of use for another one, and these, where a fit is to go on from it."""
+        if not (self.warm_start and self._is_fitted):
+            return None
+        weights = self.layers_ if hasattr(self, "layers_") else self.module_states_
+        return self._use_of_weights(self._has_background, hasattr(self, "layers_")), weights
+
+    def _use_of_weights(self, background: bool, plain: bool) -> Any:
+        return self.classes_.tolist(), self.n_features_in_, bool(background), plain
+
+    @property
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "epochs_")
 
     def _train(
         self,
         bags: Bags,
-        indicator: np.ndarray,
-        known: np.ndarray | None,
-        relaxed: np.ndarray | None,
+        problem: UnionProblem,
         rates: RateParameters,
-        last: tuple[list[Any], bool, Any] | None,
+        last: tuple[Any, Any] | None,
         callback: Callback | None,
+        checkpoint: CheckpointLike | None,
     ) -> None:
-        from bagwise.nn._members import Plan, train_members
+        from bagwise.nn._training import Lesson, Plan, train
 
         rng = check_random_state(self.random_state)
-        same = last is not None and last[:2] == (self.classes_.tolist(), bool(self.background))
-        trained = train_members(
-            bags.instances,
-            union_problem(bags.offsets, indicator, self.background, known, relaxed),
-            rates.rates(),
-            held_out_bags(len(bags), self.n_members, self.held_out, rng),
+        n_columns = len(self.classes_) + bool(self.background)
+        same = last is not None and last[0] == self._use_of_weights(self.background, self.module is None)
+        out = held_out_bags(len(bags), self.n_members, self.held_out, rng)
+        if rates.learned and out is None:
+            raise InputError(
+                f"missed and spurious are learned from bags that are held out, and of {len(bags)} none are "
+                f"(held_out={self.held_out}); hold some out of 4 bags or more, or give the rates."
+            )
+        trained = train(
+            self._draw(n_columns),
+            Lesson(
+                bags.instances, problem, n_columns, rates.possible, _learner_of(rates) if rates.learned else None, out
+            ),
             Plan(
-                (bags.n_features, *self.hidden, len(self.classes_) + bool(self.background)), self.n_members,
-                self.dropout, self.epochs, self.learning_rate, self.weight_decay, self.batch_instances,
-                self.max_exact_labels,
+                self.epochs, self.learning_rate, self.weight_decay, self._batch_instances(bags.n_instances),
+                self.max_exact_labels, self.n_rounds,
             ),
             device=self.device or "cpu",
             rng=rng,
-            start=last[2] if last is not None and same else None,
+            start=last[1] if last is not None and same else None,
             callback=callback,
+            checkpoint=checkpoint,
         )  # fmt: skip
-        self.layers_ = trained.layers
+        self._set_members(trained.ensemble)
+        self._grow_trees(bags, problem, trained.rates, rng)
         self.epochs_, self.objective_history_ = trained.epochs, np.asarray(trained.history)
         self.n_iter_, self.converged_ = max(len(trained.history), 1), trained.failed is None
+        learned = {name: float(getattr(trained.rates, name)[0]) for name in rates.learned}
+        for name, value in learned.items():
+            setattr(self, f"{name}_", value)
+        rates.warn_of_bounds(learned)
         if trained.failed is not None:
+            epoch, step = trained.failed
             warnings.warn(
-                f"The loss was no number any more at epoch {trained.failed} of {self.epochs}; the weights of before "
-                "are kept. Scale the features (PerInstance(StandardScaler())) or lower learning_rate.",
+                f"The loss was no number any more at step {step}, in epoch {epoch}; the last good weights are kept. "
+                "Scale the features (PerInstance(StandardScaler())) or lower learning_rate.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
-    def _move_background(
-        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
-    ) -> None:
+    def _batch_instances(self, n_instances: int) -> int:
+        if self.batch_instances is not None:
+            return self.batch_instances
+        return min(max(1, -(-n_instances // N_BATCHES)), LARGEST_BATCH)
+
+    # -- networks -----------------------------------------------------------------------------------------------------
+
+    def _draw(self, n_columns: int) -> Callable[[np.random.RandomState], Any]:
+        """What draws the members."""
+        from bagwise.nn._members import batched, of_module
+
+        if self.module is None:
+            return batched(self.n_members, (self.n_features_in_, *self.hidden, n_columns), self.dropout)
+        module = self.module
+        if isinstance(module, str):
+            place, _, name = MODULES[module].partition(":")
+            module = getattr(importlib.import_module(place), name)
+        return of_module(module, self.n_members, self.n_features_in_, n_columns)
+
+    def _set_members(self, ensemble: Any) -> None:
+        for name in ("layers_", "module_states_", "module_name_"):
+            self.__dict__.pop(name, None)
+        if self.module is None:
+            self.layers_ = ensemble.arrays()
+        else:
+            self.module_states_ = ensemble.arrays()
+            self.module_name_ = type(ensemble.members[0]).__name__
+
+    def _grow_trees(self, bags: Bags, problem: UnionProblem, rates: Rates | None, rng: np.random.RandomState) -> None:
+        """Trees on all pairs of instance and label, weighted by the posterior of the networks."""
+        self.__dict__.pop("forest_", None)
+        if not self.n_estimators:
+            return
+        _, posterior = infer(problem, self._network_proba(bags.instances), rates)
+        instances, whole = np.ascontiguousarray(bags.instances, dtype=np.float32), np.ones(bags.n_instances)
+        seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
+        grow = ORedForest()._grow
+        trees = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(grow)(instances, posterior, whole, int(seed)) for seed in seeds
+        )
+        self.forest_ = tuple(Forest.of(trees, posterior.shape[1]))
+
+    def _mean_proba(self, X: np.ndarray) -> np.ndarray:
+        """(m, c) mean of the members' probabilities, and where there are trees of these and theirs."""
+        proba = self._network_proba(X)
+        return proba if not hasattr(self, "forest_") else 0.5 * (proba + Forest(*self.forest_).mean_shares(X))
+
+    def _network_proba(self, X: np.ndarray) -> np.ndarray:
+        if hasattr(self, "layers_"):
+            return np.concatenate([mean_proba(self.layers_, X[i : i + BLOCK]) for i in range(0, len(X), BLOCK)])
+        if self.module is None:
+            raise InputError(
+                f"This model holds the weights of a module {self.module_name_} and not the module itself, which a file "
+                "cannot keep; give it again: model.set_params(module=...), in a pipeline orednetwork__module=..."
+            )
+        from bagwise.nn import check_torch
+
+        check_torch()
+        from bagwise.nn._members import probabilities_of
+
+        n_columns = len(self.classes_) + self._has_background
+        return probabilities_of(self._draw(n_columns), self.module_states_, X, self.device or "cpu")
+
+    def _saved_params(self) -> dict[str, Any]:
+        """Without a module of anybody's, of which a file holds the weights."""
+        params = super()._saved_params()
+        return params if isinstance(self.module, str) else {**params, "module": None}
+
+    def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
         """Shift the background's scores until its mean posterior over the training instances is the share asked."""
-        problem = union_problem(bags.offsets, indicator, True, known, relaxed)
         unmoved = self._probabilities(bags)
 
         def background_at(shift: float) -> np.ndarray:
@@ -247,7 +408,14 @@ class ORedNetwork(
             self, "hidden", lambda value: isinstance(value, (tuple, list)) and all(map(is_count, value)),
             "a tuple of whole numbers, 1 or more",
         )  # fmt: skip
-        check_count(self, "n_members", "epochs", "batch_instances")
+        check_count(self, "n_members", "epochs", *(() if self.batch_instances is None else ("batch_instances",)))
+        for name in ("n_rounds", "n_estimators"):
+            check_that(self, name, lambda value: value == 0 or is_count(value), "a whole number, 0 or more")
+        check_that(
+            self, "module", lambda value: value is None or callable(value) or value in MODULES,
+            f"None, a torch.nn.Module, a function of features and outputs, or one of {', '.join(MODULES)}",
+        )  # fmt: skip
+        self._check_calibrate()
         check_positive(self, "learning_rate")
         check_not_negative(self, "weight_decay")
         check_that(self, "dropout", lambda value: 0 <= value < 1, "in [0, 1)")
@@ -259,17 +427,17 @@ class ORedNetwork(
     def _plain_scores(self, bags: Bags) -> np.ndarray:
         """(m, c) or, with background, (m, c + 1) logarithms of the mean of the members' probabilities."""
         refuse_sparse(bags)
-        X = np.asarray(bags.instances)
-        proba = np.concatenate([_mean_proba(self.layers_, X[i : i + BLOCK]) for i in range(0, len(X), BLOCK)])
+        proba = self._mean_proba(np.asarray(bags.instances))
         if self._has_background:
             move_last_column(proba, self.background_shift_)
-        return np.log(proba)
+        return np.log(np.maximum(proba, SMALLEST))
 
     def _probabilities(self, bags: Bags) -> np.ndarray:
         return self._as_probabilities(self._plain_scores(bags), bags)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._probabilities(bags)[:, : len(self.classes_)]
+        """What is calibrated keeps its order."""
+        return np.exp(self._plain_scores(bags))[:, : len(self.classes_)]
 
     def _find_alone(self, bags: Bags) -> Findings:
         proba = self._probabilities(bags)
@@ -279,7 +447,7 @@ class ORedNetwork(
         """The posterior given the labels of the bags; the most probable of them is the label."""
         relaxed = relaxed_bags(bags.offsets, indicator, known, self._has_background, self._rates())
         problem = union_problem(bags.offsets, indicator, self._has_background, known, relaxed)
-        posterior = self._probabilities(bags)
+        posterior = self._told_probabilities(bags)
         problem.infer_in_place(
             posterior, softmax=False, residual=False, rates=self._rates(), max_exact_labels=self.max_exact_labels
         )
@@ -304,19 +472,10 @@ class ORedNetwork(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         own = tags.bag_tags
-        own.probabilities = own.instance_labels = own.callback = own.warm_start = True
-        own.background = self._has_background if hasattr(self, "layers_") else bool(self.background)
+        own.probabilities = own.instance_labels = own.callback = own.warm_start = own.checkpoint = True
+        own.background = self._has_background if self._is_fitted else bool(self.background)
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-def held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.RandomState) -> np.ndarray | None:
-    """(e, n) bags that each member does not learn from, another part for each as far as they go; None for none."""
-    if share == 0.0 or n_bags < 4:
-        return None
-    n_parts = max(2, round(1.0 / share))
-    part = rng.permutation(n_bags) % n_parts
-    return np.stack([part == e % n_parts for e in range(n_members)])
 
 
 def refuse_sparse(bags: Bags) -> None:
@@ -327,14 +486,12 @@ def refuse_sparse(bags: Bags) -> None:
         )
 
 
-def _mean_proba(layers: Any, X: np.ndarray) -> np.ndarray:
-    """(m, c) mean of the members' probabilities, as `bagwise.nn._members.Members` computes their scores."""
-    hidden = np.asarray(X, dtype=np.float32)
-    for i, (weight, bias) in enumerate(layers):
-        if i:
-            hidden = hidden * ndtr(hidden)  # GELU
-        hidden = hidden @ weight + bias
-    scores = hidden.astype(np.float64)
-    flat = scores.reshape(-1, scores.shape[2])
-    softmax_in_place(flat)
-    return flat.reshape(scores.shape).mean(axis=0)
+def _learner_of(parameters: RateParameters) -> Callable[[UnionProblem, np.ndarray, Rates], Rates | None]:
+    """What learns rates from probabilities of bags that were not learned from, starting with the last ones."""
+
+    def learn(problem: UnionProblem, proba: np.ndarray, last: Rates) -> Rates | None:
+        start = parameters.start({name: float(getattr(last, name)[0]) for name in parameters.learned})
+        logits, _ = learn_rates(parameters, problem, np.maximum(proba, SMALLEST), start)
+        return parameters.rates(logits)
+
+    return learn

@@ -1,4 +1,4 @@
-"""Which instances are shown one by one: of each label the surest and the most doubtful, and the least sure of all."""
+"""Which instances are shown one by one: of each label the most typical and the most doubtful, and the least sure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from bagwise.exceptions import InputError
 from bagwise.featurize.medium import Medium
 from bagwise.featurize.pictures import CloseUp
 from bagwise.io.annotations import Annotations
+from bagwise.report.typical import CANDIDATES, Features, choose_typical, draw_features
 
 MOST = 320  # instances in all galleries together
-MOST_OF_A_KIND = 6  # the surest of a label, and the most doubtful
+MOST_OF_A_KIND = 6  # the most typical of a label, and the most doubtful
 MOST_SOUND = 8_000_000  # bytes of all sounds of a page together
 
 Row = dict[str, Any]
@@ -26,11 +27,14 @@ def key_of(row: Row) -> Key:
     return row["bag"], row["instance"]
 
 
-def choose_gallery(rows: Sequence[Row], classes: Sequence[str]) -> list[dict[str, Any]]:
-    """For each label that any row carries its name, number, surest rows and most doubtful rows.
+def choose_gallery(
+    rows: Sequence[Row], classes: Sequence[str], features: Features | None = None
+) -> list[dict[str, Any]]:
+    """For each label that any row carries its name, number, most typical rows and most doubtful rows.
 
-    Of equally sure ones those of different files come first. Where the labels are too many, each shows fewer, and the
-    last ones none. Without probabilities the rows are examples, and none is doubtful.
+    Typical is what `choose_typical` says; the surest, where the features are not known. Of equally sure ones those of
+    different files come first. Where the labels are too many, each shows fewer, and the last ones none. Without
+    probabilities none is doubtful.
     """
     by_label: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -41,11 +45,12 @@ def choose_gallery(rows: Sequence[Row], classes: Sequence[str]) -> list[dict[str
     for name in names:
         ranked = _ranked(by_label[name])
         sure = [row for row in ranked if row["probability"] is not None]
-        surest = ranked[: min(n, left)]
-        shown = {key_of(row) for row in surest}
-        doubtful = [row for row in reversed(sure) if key_of(row) not in shown][: min(n, left - len(surest))]
-        left -= len(surest) + len(doubtful)
-        found.append({"label": name, "instances": len(ranked), "surest": surest, "doubtful": doubtful})
+        most = min(n, left)
+        typical = ranked[:most] if features is None or not most else choose_typical(ranked, features, most)
+        shown = {key_of(row) for row in typical}
+        doubtful = [row for row in reversed(sure) if key_of(row) not in shown][: min(n, left - len(typical))]
+        left -= len(typical) + len(doubtful)
+        found.append({"label": name, "instances": len(ranked), "typical": typical, "doubtful": doubtful})
     return found
 
 
@@ -98,12 +103,16 @@ class Shown:
 
 
 def close_ups(
-    annotations: Annotations[Medium], rows: Sequence[Row], sounds: Sounds, step: Callable[[int, int], None]
-) -> dict[Key, Shown]:
-    """What is seen and heard of each row; rows of files that are gone or cannot be read any more are left out."""
+    annotations: Annotations[Medium], rows: Sequence[Row], sounds: Sounds, step: Callable[[int, int], None],
+    features: Features | None = None,
+) -> dict[Key, Shown]:  # fmt: skip
+    """What is seen and heard of each row; rows of files that are gone or cannot be read any more are left out.
+
+    Where a medium has nothing to see, it is the features.
+    """
     medium = annotations.medium
     if medium.close_ups is None:
-        return {}
+        return {} if features is None else _profiles(annotations, rows, features)
     settings = medium.make_settings(annotations.about["settings"])
     seconds = {file["file"]: file.get("seconds", 0.0) for file in annotations.files}
     groups: dict[str, dict[Key, Row]] = defaultdict(dict)
@@ -126,6 +135,16 @@ def close_ups(
     return {
         key: Shown(pictures[key], sounds.add(clips[key]) if key in clips else "") for key in ordered if key in pictures
     }
+
+
+def _profiles(annotations: Annotations[Medium], rows: Sequence[Row], features: Features) -> dict[Key, Shown]:
+    """The features of each row beside those of its label."""
+    by_label: dict[str, list[Row]] = defaultdict(list)
+    for row in annotations.shown():
+        by_label[row["label"]].append(row)
+    wanted = {row["label"] for row in rows}
+    mean = {label: features.of(by_label[label][:CANDIDATES]).mean(axis=0) for label in wanted}
+    return {key_of(row): Shown(draw_features(features.of([row])[0], mean[row["label"]])) for row in rows}
 
 
 def write_sounds(sounds: Sounds, page: Path) -> list[Path]:

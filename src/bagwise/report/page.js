@@ -124,7 +124,7 @@
 
   const centre = () => {
     const target = document.getElementById(location.hash.slice(1));
-    if (target?.tagName === "polygon") target.closest("figure").scrollIntoView({ block: "center" });
+    if (target?.classList.contains("region")) target.closest("figure").scrollIntoView({ block: "center" });
   };
   addEventListener("hashchange", centre);
   centre();

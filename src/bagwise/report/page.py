@@ -23,9 +23,11 @@ from bagwise.featurize.medium import Medium
 from bagwise.featurize.pictures import Picture, time_in_words
 from bagwise.io.annotations import Annotations
 from bagwise.io.files import atomic_write
+from bagwise.report.colours import class_colours
 from bagwise.report.gallery import Row, Sounds, choose_gallery, close_ups, key_of, write_sounds
 from bagwise.report.result import AnnotateResult
-from bagwise.report.summary import class_colours, summarize_run
+from bagwise.report.summary import summarize_run
+from bagwise.report.typical import Features
 
 N_PICTURES = 16
 N_DOUBTFUL_PICTURES = 10  # of them those that hold the least sure instances
@@ -53,10 +55,11 @@ def write_page(
     check_page_can_be_made()
     annotations = result.annotations
     summary = summarize_run(result)
-    gallery = choose_gallery(annotations.shown(), annotations.classes)
-    alone = [*summary["least_sure"], *(row for part in gallery for row in (*part["surest"], *part["doubtful"]))]
+    features = None if result.dataset is None else Features(result.dataset)
+    gallery = choose_gallery(annotations.shown(), annotations.classes, features)
+    alone = [*summary["least_sure"], *(row for part in gallery for row in (*part["typical"], *part["doubtful"]))]
     sounds = Sounds(f"{path.stem}-sounds")
-    shown = close_ups(annotations, alone, sounds, lambda done, total: progress("drawing", done, total))
+    shown = close_ups(annotations, alone, sounds, lambda done, total: progress("drawing", done, total), features)
     pictures = _pictures(annotations, sounds, progress)
     # a row leads to its region in the picture that holds it, where there is one; texts to the picture
     regions = {key for picture in pictures for key in picture["keys"]}
@@ -69,11 +72,15 @@ def write_page(
     first_of: dict[str, str] = {}
     for picture in pictures:
         first_of.setdefault(picture["piece"][0], picture["id"])
+    colours = class_colours(annotations.classes)
     page = _environment(annotations).get_template("page.html.j2").render(
         title=annotations.medium.title, summary=summary, folder=annotations.folder.name, gallery=gallery, shown=shown,
+        examples="surest" if features is None else "most typical", drawn_features=annotations.medium.close_ups is None,
         pictures=pictures, links=links, numbers=numbers, picture_of=first_of, sounds=sounds, most_lines=MOST_LINES,
-        colours=class_colours(annotations.classes), dated=any("recorded" in file for file in annotations.files),
-        instances=annotations.medium.instances, script=_read("page.js"), style=_read("page.css"),
+        colours=colours, dated=any("recorded" in file for file in annotations.files),
+        instances=annotations.about["settings"].get("segment", annotations.medium.instances),
+        drawings=annotations.medium.drawings,
+        drawn_patterns=any(look.pattern for look in colours.values()), script=_read("page.js"), style=_read("page.css"),
         script_hash=base64.b64encode(hashlib.sha256(_read("page.js").encode()).digest()).decode(),
     )  # fmt: skip
     written = write_sounds(sounds, path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bagwise.dataset import BagDataset
 from bagwise.featurize.medium import Medium
 from bagwise.io.annotations.annotations import Annotations
 from bagwise.report.trust import Trust
@@ -40,6 +41,8 @@ class AnnotateResult:
         What is worth knowing and no problem: labels that cannot be told apart.
     choice : dict
         How the model was chosen, see `bagwise.workflow.choose`; empty where it was named.
+    dataset : BagDataset or None
+        The features that the model saw, from which it follows what is typical of a label.
     """
 
     annotations: Annotations[Medium]
@@ -53,3 +56,4 @@ class AnnotateResult:
     trust: Trust | None = None
     remarks: list[str] = field(default_factory=list)
     choice: dict[str, Any] = field(default_factory=dict)
+    dataset: BagDataset | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from bagwise.featurize.stages import COLOURS
+from bagwise.report.colours import class_colours
 from bagwise.report.field import summarize_field
 from bagwise.report.file_rows import file_rows
 from bagwise.report.result import AnnotateResult
@@ -80,7 +80,8 @@ def _classes(names: list[str], shown: list[dict[str, Any]], labelled: list[set[s
     return [
         {
             "name": name,
-            "colour": colours[name],
+            "colour": colours[name].colour,
+            "pattern": colours[name].pattern,
             "bags": listed[name],
             "instances": instances[name],
             "mean_probability": sum(sureness[name]) / len(sureness[name]) if sureness[name] else None,
@@ -88,11 +89,6 @@ def _classes(names: list[str], shown: list[dict[str, Any]], labelled: list[set[s
         }
         for name in names
     ]
-
-
-def class_colours(names: list[str]) -> dict[str, str]:
-    """A colour for each class; after twelve they come again."""
-    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
 
 
 def _histogram(values: list[float]) -> list[int]:

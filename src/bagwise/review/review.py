@@ -15,7 +15,7 @@ from bagwise.exceptions import InputError
 from bagwise.io import load
 from bagwise.io.annotations import formats_of
 from bagwise.io.files import atomic_write
-from bagwise.report.summary import class_colours
+from bagwise.report.colours import class_colours
 from bagwise.review.errors import ConflictError, MissingError, RequestError
 from bagwise.review.export import FOLDER, with_reviewers, write_export
 from bagwise.review.media import MediaStore
@@ -106,7 +106,13 @@ class Review:
             "title": medium.title,
             "instances": medium.instances,
             "labels": [
-                {"name": name, "colour": colours[name], "instances": given[i], "checked": looked[i]}
+                {
+                    "name": name,
+                    "colour": colours[name].colour,
+                    "pattern": colours[name].pattern,
+                    "instances": given[i],
+                    "checked": looked[i],
+                }
                 for i, name in enumerate(now.labels)
             ],
             "counts": {

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from bagwise.exceptions import InputError
 from bagwise.featurize.series_file import RECORDING
+from bagwise.io.annotations.rle import rings_of
 from bagwise.review.errors import RequestError
 from bagwise.review.media import LONGEST_CLIP, LONGEST_PICTURE, MediaStore
 from bagwise.review.snapshot import Snapshot, plain
@@ -90,7 +91,7 @@ def _image(
         "kind": "image", "file": file, "picture": f"/media/picture?{urlencode({'file': file})}",
         "width": info["width"], "height": info["height"],
         "regions": [
-            now.mark(i) | {"polygon": plain(places.columns["polygon"][i])}
+            now.mark(i) | {"rings": rings_of(places.place(i))}
             for i in places.in_file(int(places.file_of[row])).tolist()
         ],
     }  # fmt: skip

@@ -16,7 +16,7 @@ from bagwise.workflow.find import INDUCTIVE, TRANSDUCTIVE, Found
 
 ORDERS = ("useful", "least-sure", "file", "label", "time")
 DRAWN = "drawn"  # the order of a sample
-UNSHOWN = ("polygon", "area", "file")  # places that are no part of a row, or stand in it already
+UNSHOWN = ("polygon", "rings", "area", "file")  # places that are no part of a row, or stand in it already
 
 
 class Places:

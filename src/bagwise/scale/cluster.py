@@ -91,6 +91,30 @@ def check_workers(client: Any) -> None:
             raise ClusterError(f"The worker {worker} has {has}, here it is {__version__}; install the same everywhere.")
 
 
+def check_sees(client: Any, folder: str) -> None:
+    """All workers find a folder, under the same path, on storage that they share."""
+    for worker, there in client.run(os.path.isdir, folder).items():
+        if not there:
+            raise ClusterError(
+                f"The worker {worker} does not see {folder}; put it on storage that all workers share, under one path."
+            )
+
+
+def each_done(client: Any, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Each item and what the function gave for it on some worker, as soon as it is there.
+
+    What a worker that was lost was working on is done by another one.
+    """
+    distributed = import_distributed()
+    with cluster_errors("The same command goes on from what is finished."):
+        keys = {f"bagwise-each-{uuid4()}": item for item in items}
+        futures = client.map(function, items, key=list(keys), pure=False)
+        waiting = distributed.as_completed(futures)
+        del futures  # what was fetched is forgotten by the cluster
+        for future in waiting:
+            yield keys[future.key], future.result()
+
+
 class OnCluster:
     """Workers read the pieces themselves, from storage that they share, and keep them as the learner sees them.
 
@@ -152,15 +176,16 @@ def _add(task: Task, sums: Sequence[Sums]) -> Sums | None:
 
 
 @contextmanager
-def cluster_errors() -> Iterator[None]:
+def cluster_errors(
+    cure: str = "A fit with a checkpoint (--checkpoint) goes on from there.",
+) -> Iterator[None]:
     """What is wrong with the cluster, as one error."""
     distributed = import_distributed()
     try:
         yield
     except (distributed.CancelledError, CancelledError, distributed.comm.CommClosedError, TimeoutError) as error:
         raise ClusterError(
-            f"The scheduler of the cluster is gone ({type(error).__name__}); start it again. A fit with a checkpoint "
-            "(--checkpoint) goes on from there."
+            f"The scheduler of the cluster is gone ({type(error).__name__}); start it again. {cure}"
         ) from error
     except distributed.scheduler.KilledWorker as error:
         raise ClusterError(

@@ -11,18 +11,20 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from bagwise.annotation import CLPL, ORedForest, ORedLogisticRegression
+from bagwise.annotation import CLPL, ORedForest, ORedLogisticRegression, SupportInstanceMachine
 from bagwise.annotation._feasibility import LabelledBags
 from bagwise.annotation.clpl import labelled_bags
 from bagwise.bags import Bags, offsets_of
 from bagwise.base import sort_classes
 from bagwise.exceptions import InputError, warn_caller
 from bagwise.io.checkpoint import Checkpoint, identity_of
+from bagwise.losses import LOSSES
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.scale.ahead import read_ahead
 from bagwise.scale.cluster import OnCluster
 from bagwise.scale.engine import Engine, Here, Training
 from bagwise.scale.learner import SummedAmbiguousLoss, SummedLikelihood
+from bagwise.scale.machine import SummedHinges
 from bagwise.scale.pieces import read_pieces
 from bagwise.scale.scaling import Passes, fit_step, width_behind
 from bagwise.scale.source import BagSource
@@ -39,6 +41,7 @@ def fit_source(
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | CheckpointLike | None = None,
     use_known: bool = False,
+    all_classes: bool = False,
 ) -> Any:
     """Fit a model on the labelled bags of a source, piece by piece; its classes are the labels that occur.
 
@@ -47,7 +50,8 @@ def fit_source(
     Parameters
     ----------
     model : estimator or pipeline
-        `ORedLogisticRegression` or `CLPL`, behind steps that learn by pieces (`bagwise.scale.scaling`).
+        `ORedLogisticRegression`, `CLPL` or `SupportInstanceMachine`, whose every step is a pass, behind steps that
+        learn by pieces (`bagwise.scale.scaling`).
         `ORedForest` learns from as many bags, drawn at random, as fit into the source's memory, and says how many.
     source : BagSource
     client : distributed.Client or None
@@ -58,6 +62,8 @@ def fit_source(
         Keeps the state of the fit; the same call goes on after an interruption. A folder is cleared at the end.
     use_known : bool
         Learn from the known instance labels too.
+    all_classes : bool
+        Learn all classes of the source, those that no labelled bag carries too. `ORedForest` cannot.
 
     Returns
     -------
@@ -75,7 +81,7 @@ def fit_source(
     check_learner(model, checkpoint is not None)
     source = source.finer(widest(model, source))
     final = final_step(model)
-    labels = _labels_of(source, final, use_known)
+    labels = _labels_of(source, final, use_known, all_classes)
     own = isinstance(checkpoint, (str, os.PathLike))
     if own:
         checkpoint = Checkpoint(checkpoint, source_identity(model, source, use_known))  # type: ignore[arg-type]
@@ -113,14 +119,14 @@ class _Labels:
     told: LabelledBags
 
 
-def _labels_of(source: BagSource, final: Any, use_known: bool) -> _Labels:
+def _labels_of(source: BagSource, final: Any, use_known: bool, all_classes: bool) -> _Labels:
     if source.Y is None or not source.Y.any():
         raise InputError(
             f"{source.name} carries no bag labels, so nothing can be learned from it; add a column of labels."
         )
     training = Training.of(source)
     Y = source.Y if training.used.all() else source.Y[training.used]
-    occur = np.flatnonzero(Y.any(axis=0))
+    occur = np.arange(Y.shape[1]) if all_classes else np.flatnonzero(Y.any(axis=0))
     classes = sort_classes([source.class_names[c] for c in occur])
     column = {name: c for c, name in enumerate(source.class_names)}
     order = np.array([column[name] for name in classes.tolist()])
@@ -221,6 +227,25 @@ def _fit_clpl(
     final._learn(loss, loss.n_instances, loss.size, callback, checkpoint)
 
 
+def _fit_machine(
+    model: Any,
+    source: BagSource,
+    labels: _Labels,
+    client: Any,
+    callback: Callback | None,
+    checkpoint: CheckpointLike | None,
+) -> None:
+    final: SupportInstanceMachine = final_step(model)
+    final._check_parameters()
+    engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
+    _set_classes(final, labels, n_features)
+    keep = final._defined_bags(labels.told.indicator)
+    told = labels.told if keep.all() else labels.told[keep]
+    problem = SummedHinges(engine, labels.training, told, LOSSES[final.loss], float(final.alpha), n_features)
+    largest, longest = problem.sizes()
+    final._learn(problem, largest, lambda: longest, callback, checkpoint)
+
+
 def _set_classes(final: Any, labels: _Labels, n_features: int) -> None:
     final.n_features_in_, final.classes_, final.single_label_ = n_features, labels.classes, False
 
@@ -277,5 +302,6 @@ def _gather(training: Training, index: np.ndarray) -> Bags:
 LEARNERS: dict[type, Callable[..., None]] = {
     ORedLogisticRegression: _fit_ored,
     CLPL: _fit_clpl,
+    SupportInstanceMachine: _fit_machine,
     ORedForest: _fit_sample,
 }

@@ -89,7 +89,7 @@ class _MakeObjective:
         return ORedObjective(bags.instances, problem, **self.options)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Evaluate(Task):
     """Log-likelihood, gradient and what the gradient in the rates is made of."""
 
@@ -102,7 +102,7 @@ class _Evaluate(Task):
         return value, gradient, np.zeros(3) if self.rates is None else item.statistics.sum(axis=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Bend(Task):
     weights: np.ndarray
     direction: np.ndarray
@@ -113,7 +113,7 @@ class _Bend(Task):
         return (np.array([bend(step) for step in self.steps]),)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _BackgroundMass(Task):
     weights: np.ndarray
     shift: float
@@ -124,7 +124,7 @@ class _BackgroundMass(Task):
         return item.background_mass(self.weights)(self.shift)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Errors(Task):
     """Of the bags, one after another."""
 
@@ -171,7 +171,7 @@ class _MakeLoss:
         return SummedLoss(bags.instances / self.size, np.repeat(told.indicator, bags.sizes, axis=0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Loss(Task):
     weights: np.ndarray
 

@@ -141,7 +141,7 @@ def _with_rows(bags: Bags, detail: tuple[int, np.ndarray]) -> tuple[np.ndarray, 
     return X, X[rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + len(X))] - start]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Moments(Task):
     """Number, means and summed squared deviations of the columns, joined as Chan, Golub and LeVeque do."""
 

@@ -293,6 +293,13 @@ class BagSource:
         other.bag_starts = np.array(starts)
         return other
 
+    def labelled_only(self, index: np.ndarray) -> BagSource:
+        """The same source, of which only the bags with these numbers count as labelled: what is learned from."""
+        other = copy(self)
+        other.labelled = np.zeros(self.n_bags, dtype=bool)
+        other.labelled[index] = True
+        return other
+
     def instance_labels(self) -> np.ndarray:
         """(m,) class index of every instance, -1 where unknown."""
         if self._known is None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from bagwise.aggregation import Aggregation, Support
+from bagwise.aggregation import Aggregation
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
-from bagwise.solvers.subgradient import BagProblem, descend
+from bagwise.solvers.subgradient import HingeProblem
 
 
 def cccp(
-    problem: BagProblem,
+    problem: HingeProblem,
     aggregation: Aggregation,
     *,
     n_phases: int,
@@ -32,7 +34,7 @@ def cccp(
 
     Parameters
     ----------
-    problem : BagProblem
+    problem : HingeProblem
     aggregation : Aggregation
         Convex in the weights, with one row for support: `bagwise.aggregation.aggregate_max`.
     n_phases, n_steps, max_steps : int
@@ -48,10 +50,7 @@ def cccp(
         The history is the true objective (equation 11) after every phase; `converged` says that the last phase could
         not lower it.
     """
-    weights, history = problem.start, list[float]()
-    sizes, n_classes = np.diff(problem.offsets), problem.Y.shape[1]
-    shares = np.repeat(1.0 / sizes, sizes)[:, None].repeat(n_classes, axis=1)
-    support = Support(rows=np.full(problem.Y.shape, -1), weights=shares)
+    weights, history, support = problem.start, list[float](), problem.mean_support()
     converged = False
     kept = None if checkpoint is None else checkpoint.load()
     if kept is not None:
@@ -73,13 +72,13 @@ def cccp(
 
 
 def _lower_bound(
-    problem: BagProblem, support: Support, start: np.ndarray, n_steps: int, max_steps: int
+    problem: HingeProblem, support: Any, start: np.ndarray, n_steps: int, max_steps: int
 ) -> np.ndarray | None:
     """Weights at which the phase's upper bound is lower than at `start`, or None when none are found."""
     last, taken, at_start = start, 0, np.inf
     while taken < max_steps:
         round_steps = min(n_steps, max_steps - taken)
-        descent = descend(problem, support, last, n_steps=round_steps, first_step=taken + 1, upper_bound=True)
+        descent = problem.descend(support, last, n_steps=round_steps, first_step=taken + 1, upper_bound=True)
         if taken == 0:
             at_start = descent.values[0]
         if descent.best_value < at_start:
@@ -88,9 +87,9 @@ def _lower_bound(
     return None
 
 
-def _lower_mean(problem: BagProblem, aggregation: Aggregation, n_steps: int) -> np.ndarray | None:
+def _lower_mean(problem: HingeProblem, aggregation: Aggregation, n_steps: int) -> np.ndarray | None:
     """Weights from a descent with the bags' means for support, if the objective is lower there than at zero."""
-    means = Support(weights=np.ones(problem.Y.shape))
-    weights = descend(problem.means(), means, problem.start, n_steps=n_steps).best
+    means, support = problem.first_phase()
+    weights = means.descend(support, problem.start, n_steps=n_steps).best
     at_weights, at_zero = (problem.aggregate(aggregation, W)[0] for W in (weights, problem.start))
     return weights if at_weights < at_zero else None

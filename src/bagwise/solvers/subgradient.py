@@ -11,7 +11,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -76,6 +76,31 @@ class BagProblem:
         bag_scores, support = aggregation(np.asarray(self.instances @ weights.T), self.offsets)
         value, _ = self.loss(bag_scores, self.Y)
         return value + 0.5 * self.alpha * float(np.vdot(weights, weights)), support
+
+    def mean_support(self) -> Support:
+        """The bags' means for all support instances, as weights of their rows."""
+        sizes = np.diff(self.offsets)
+        shares = np.repeat(1.0 / sizes, sizes)[:, None].repeat(self.Y.shape[1], axis=1)
+        return Support(rows=np.full(self.Y.shape, -1), weights=shares)
+
+    def first_phase(self) -> tuple[BagProblem, Support]:
+        """The problem with the bags' means for all support instances, which needs no other instances."""
+        return self.means(), Support(weights=np.ones(self.Y.shape))
+
+    def descend(self, support: Support, start: np.ndarray, **options: Any) -> Descent:
+        """As the function `descend`."""
+        return descend(self, support, start, **options)
+
+
+class HingeProblem(Protocol):
+    """What `heuristic` and `bagwise.solvers.cccp.cccp` ask of a problem; a support is nothing to them but its own."""
+
+    @property
+    def start(self) -> np.ndarray: ...
+    def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, Any]: ...
+    def mean_support(self) -> Any: ...
+    def first_phase(self) -> tuple[HingeProblem, Any]: ...
+    def descend(self, support: Any, start: np.ndarray, **options: Any) -> Descent: ...
 
 
 @dataclass(frozen=True)
@@ -147,7 +172,7 @@ def descend(
 
 
 def heuristic(
-    problem: BagProblem,
+    problem: HingeProblem,
     aggregation: Aggregation,
     *,
     n_phases: int,
@@ -160,7 +185,7 @@ def heuristic(
 
     Parameters
     ----------
-    problem : BagProblem
+    problem : HingeProblem
     aggregation : Aggregation
     n_phases, n_steps : int
         T and K of the paper. The first phase uses the bags' means for support; its best weights are never the zero
@@ -178,14 +203,13 @@ def heuristic(
         The history is the true objective (equation 11) after every phase; it may rise.
     """
     weights, history = problem.start, list[float]()
-    phase_problem = problem.means()
-    support = Support(weights=np.ones(problem.Y.shape))
+    phase_problem, support = problem.first_phase()
     kept = None if checkpoint is None else checkpoint.load()
     if kept is not None:
         weights, history, phase_problem = kept["weights"], kept["history"].tolist(), problem
         support = problem.aggregate(aggregation, weights)[1]
     for phase in range(len(history) + 1, n_phases + 1):
-        descent = descend(phase_problem, support, weights, n_steps=n_steps, skip_start=phase == 1)
+        descent = phase_problem.descend(support, weights, n_steps=n_steps, skip_start=phase == 1)
         weights = descent.best if restart == "best" else descent.last
         phase_problem = problem
         value, support = problem.aggregate(aggregation, weights)

@@ -20,6 +20,7 @@ from bagwise.report.page import check_page_can_be_made
 from bagwise.report.result import Problem
 from bagwise.workflow.choose import AUTO, choose_learner, refuse_settings
 from bagwise.workflow.corrections import FILE, OUTDATED, Correction, CorrectionLog
+from bagwise.workflow.embed import Asked, in_windows, with_vectors
 from bagwise.workflow.featurize import Progress
 from bagwise.workflow.find import find_labels
 from bagwise.workflow.fit import fit_told, select_setting
@@ -91,7 +92,7 @@ class Job:
             "columns": list(options.columns) if options.columns else None, "learner": dict(options.learner) or None,
             "select": [options.select, list(options.grid)] if options.select else None,
             "options": source.options or None, "use_known": options.use_known or None, "seed": options.seed,
-            "known": None if options.known is None else str(options.known.resolve()),
+            "known": None if options.known is None else str(options.known.resolve()), "embedded": source.embedded,
             "file": source.names[0] if source.single else None,
         }  # fmt: skip
         return {
@@ -151,6 +152,10 @@ def create_run(
     medium: str | None = None,
     settings: Any = None,
     reading: Mapping[str, Any] | None = None,
+    embed: str | Path | None = None,
+    embed_settings: Mapping[str, Any] | None = None,
+    embeddings: str | Path | None = None,
+    join: bool = False,
     use_known: bool = False,
     known: str | Path | None = None,
     formats: Sequence[str] | None = None,
@@ -159,6 +164,7 @@ def create_run(
     precision: float | None = None,
     seed: int | None = None,
     jobs: int = -1,
+    cluster: str | None = None,
     page: bool = True,
     names: str | Path | None = None,
     label_studio_root: str | Path | None = None,
@@ -205,6 +211,15 @@ def create_run(
         Settings of the medium that differ from the default; a trained model brings its own.
     reading : dict or None
         Options of the reader of a file of bags: format, bag, features.
+    embed : path or None
+        The ONNX file of a network that was trained elsewhere: instances are described by what it makes of them. With a
+        trained model the file that it was trained with, if that does not lie beside it.
+    embed_settings : dict or None
+        How the network is given its input, where neither its file nor the TOML beside it says so.
+    embeddings : path or None
+        A table (parquet, npz) of such vectors: file, start, end and vector of windows of recordings.
+    join : bool
+        Whether these vectors stand beside the features of the medium, in place of standing alone.
     use_known : bool
         Learn from the instance labels that a file of bags holds.
     known : path or None
@@ -222,6 +237,8 @@ def create_run(
         Of all that is random in the learner; None leaves it as the catalogue has it.
     jobs : int
         Processes that read files; -1 for all cores.
+    cluster : str or None
+        Address of a Dask cluster whose workers, which share the storage of the media, read them in place of these.
     page : bool
         Whether to write ``report.html``.
     names : path or None
@@ -262,13 +279,26 @@ def create_run(
     _check_places(source, out, None if trained is None else Path(model))
     if trained is None and labels is None and not source.is_file():
         raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
-    told = [path for path in (labels, known, sites) if path is not None and not _holds(Path(path), source)]
+    asked = Asked(
+        None if embed is None else Path(embed), None if embeddings is None else Path(embeddings), embed_settings or {},
+        join, "segment" in settings if isinstance(settings, Mapping) else settings is not None,
+    )  # fmt: skip
+    others = (labels, known, sites, *asked.paths)
+    told = [path for path in others if path is not None and not _holds(Path(path), source)]
     exclude = [Path(path) for path in (out, *told)]
     found = find_source(
         source, medium=medium, settings=settings, trained=recipe, exclude=exclude, options=reading or {}, labels=table
     )  # fmt: skip
+    found = with_vectors(found, asked, recipe, None if trained is None else Path(model))
+    if cluster is not None and found.medium.name == TABLE:
+        raise InputError(f"--cluster reads media, and {source} is a file of bags; leave it out.")
     if page:
         check_page_can_be_made()
+    if trained is None and say is not None and noise_share <= NOISE_SHARE and in_windows(found):
+        say(
+            f"Windows without a call are noise, and a share of {noise_share:g} of all windows is expected to be that; "
+            "in most recordings it is more: say how much (--noise-share 0.6)."
+        )
     options = Options(
         labels=labels, columns=columns, model=str(model), learner=dict(learner or {}), select=select, grid=list(grid),
         folds=folds, use_known=use_known, known=None if known is None else Path(known),
@@ -283,7 +313,7 @@ def create_run(
     try:
         job = Job(make, out, found, options, trained, lock, jobs, step, say or (lambda text: None))
         old = start_run(out, job.identity, overwrite)
-        material = _with_raven_remark(read_material(found, out, table, jobs, step), options.formats)
+        material = _with_raven_remark(read_material(found, out, table, jobs, step, cluster), options.formats)
         if found.medium.name == TABLE and not use_known:
             material = replace(material, known=[])
         if options.known is not None:
@@ -455,6 +485,7 @@ def _first_fit(job: Job, manifest: dict[str, Any], material: Material) -> Any:
         recipe = {
             "medium": job.source.medium.name, "settings": job.identity["settings"],
             "feature_names": material.dataset.feature_names, "model": name,
+            **({} if job.source.embedded is None else {"embedded": job.source.embedded}),
         }  # fmt: skip
         setattr(model, RECIPE, recipe)
     job.step("learning", 1, 1)

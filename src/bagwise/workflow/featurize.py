@@ -5,19 +5,24 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import joblib
 
 from bagwise.exceptions import BagwiseError, in_words
+from bagwise.featurize.embedding import Embedding
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
+from bagwise.featurize.vector_table import VectorTable
 from bagwise.io.files import sync_all
-from bagwise.workflow.store import entry_path, forget_others, part_path, read_entry, write_entry
+from bagwise.workflow.store import entry_facts, entry_path, forget_others, part_path, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
+Vectors = Embedding | VectorTable
+"""Where vectors of instances come from that are not the medium's own features."""
 FILES, SOUND = "reading files", "time of sound read"  # what progress is counted in; the second in seconds
 
 
@@ -38,11 +43,13 @@ class _Piece:
     entry: Path
     part: tuple[float, float] | None
     weight: float
+    vectors: Vectors | None = None
 
 
 def featurize_folder(
-    folder: Path, names: Sequence[str], medium: Medium, settings: Any, run: Path, jobs: int, progress: Progress
-) -> Featurized:
+    folder: Path, names: Sequence[str], medium: Medium, settings: Any, run: Path, jobs: int, progress: Progress,
+    vectors: Vectors | None = None, cluster: str | None = None,
+) -> Featurized:  # fmt: skip
     """Read all files; what is finished, of long files each part, is kept in the folder of the run at once.
 
     Parameters
@@ -52,6 +59,8 @@ def featurize_folder(
     run : folder of the run
     jobs : number of processes, -1 for all cores
     progress : called with what is done, how much and of how much: files, or seconds of sound
+    vectors : where vectors of the instances come from beside their features, None where there are none
+    cluster : address of a Dask cluster whose workers read the files, in place of processes here
     """
     errors = {
         _printable(name): f"{_printable(name)}: its name is not UTF-8; rename it."
@@ -59,7 +68,8 @@ def featurize_folder(
         if not _is_text(name)
     }
     names = [name for name in names if _is_text(name)]
-    entries = {name: entry_path(run, medium.name, settings.to_dict(), folder, name) for name in names}
+    facts = entry_facts(settings.to_dict(), None if vectors is None else vectors.about)
+    entries = {name: entry_path(run, medium.name, facts, folder, name) for name in names}
     kept = {name: read_entry(path) for name, path in entries.items()}
     bags = {name: file for name, file in kept.items() if file is not None}
     n_reused = len(bags)
@@ -67,8 +77,16 @@ def featurize_folder(
     for name in names:
         if name not in bags:
             with _noting(errors, folder, name):
-                pieces[name] = _cut(folder, name, medium, settings, entries[name])
-    _read_pieces(folder, pieces, medium, settings, jobs, errors, _Meter(medium, bags, pieces, progress))
+                pieces[name] = _cut(folder, name, medium, settings, entries[name], brings_windows(vectors))
+    meter = _Meter(medium, bags, pieces, progress)
+    todo = _not_kept(pieces, meter, vectors)
+    if todo:
+        read = partial(_read_and_keep, folder, medium, settings)
+        done = _on_cores(read, todo, jobs) if cluster is None else _on_cluster(folder, medium, settings, todo, cluster)
+        for piece, error in done:
+            if error:
+                errors.setdefault(piece.name, error)
+            meter.add(piece.weight)
     for name, own in pieces.items():
         if name not in errors:
             with _noting(errors, folder, name):
@@ -94,21 +112,23 @@ class _Meter:
         self.progress(self.what, round(self.done), round(self.total))
 
 
-def _cut(folder: Path, name: str, medium: Medium, settings: Any, entry: Path) -> list[_Piece]:
+def brings_windows(vectors: Vectors | None) -> bool:
+    """Whether instances are not looked for, but come with their vectors."""
+    return isinstance(vectors, VectorTable) and vectors.are_instances
+
+
+def _cut(folder: Path, name: str, medium: Medium, settings: Any, entry: Path, at_once: bool) -> list[_Piece]:
     """What of a file is to be read by itself."""
     if medium.parts is None:
         return [_Piece(name, entry, None, 1.0)]
     parts = medium.parts.cut(folder / name, settings)
-    if len(parts) == 1:
-        return [_Piece(name, entry, None, parts[0][1] - parts[0][0])]
+    if at_once or len(parts) == 1:
+        return [_Piece(name, entry, None, parts[-1][1] - parts[0][0])]
     return [_Piece(name, part_path(entry, i, len(parts)), part, part[1] - part[0]) for i, part in enumerate(parts, 1)]
 
 
-def _read_pieces(
-    folder: Path, pieces: Mapping[str, list[_Piece]], medium: Medium, settings: Any, jobs: int,
-    errors: dict[str, str], meter: _Meter,
-) -> None:  # fmt: skip
-    """Read what is not kept yet, on several cores."""
+def _not_kept(pieces: Mapping[str, list[_Piece]], meter: _Meter, vectors: Vectors | None) -> list[_Piece]:
+    """What is still to be read, each with what describes its instances."""
     meter.add(0.0)
     todo = []
     for piece in (piece for own in pieces.values() for piece in own):
@@ -116,16 +136,34 @@ def _read_pieces(
             meter.add(piece.weight)
         else:
             todo.append(piece)
-    if not todo:
-        return
-    tasks = (joblib.delayed(_read_and_keep)(folder, piece, medium, settings) for piece in todo)
+    return todo if vectors is None else [replace(piece, vectors=vectors.of_file(piece.name)) for piece in todo]
+
+
+def _on_cores(
+    read: Callable[[_Piece], tuple[_Piece, str | None]], todo: list[_Piece], jobs: int
+) -> Iterator[tuple[_Piece, str | None]]:
+    """Each piece and its error, if any, as soon as one of several processes has read it."""
+    tasks = (joblib.delayed(read)(piece) for piece in todo)
     with joblib.Parallel(n_jobs=min(_count(jobs), len(todo)), return_as="generator_unordered") as parallel:
         with _interrupts_held():
             results = parallel(tasks)  # starts the processes
-        for piece, error in results:
-            if error:
-                errors.setdefault(piece.name, error)
-            meter.add(piece.weight)
+        yield from results
+
+
+def _on_cluster(
+    folder: Path, medium: Medium, settings: Any, todo: list[_Piece], cluster: str
+) -> Iterator[tuple[_Piece, str | None]]:
+    """The same on the workers of a cluster, which share the storage of the media; what they read is kept from here."""
+    from bagwise.scale.cluster import check_sees, check_workers, each_done, open_cluster
+
+    folder = folder.resolve()
+    with open_cluster(cluster) as client:
+        check_workers(client)
+        check_sees(client, str(folder))
+        for piece, (bags, error) in each_done(client, partial(_read, folder, medium, settings), todo):
+            if bags is not None:
+                write_entry(piece.entry, bags)
+            yield piece, error
 
 
 def _joined(folder: Path, name: str, pieces: list[_Piece], medium: Medium, settings: Any, entry: Path) -> FileBags:
@@ -162,20 +200,42 @@ def refuse_files(done: Featurized, medium: Medium, expected: Sequence[str] | Non
     return Featurized(bags, {**done.errors, **errors}, done.n_reused)
 
 
-def _read_and_keep(folder: Path, piece: _Piece, medium: Medium, settings: Any) -> tuple[_Piece, str | None]:
+def _read_and_keep(folder: Path, medium: Medium, settings: Any, piece: _Piece) -> tuple[_Piece, str | None]:
     """Read a file or a part of one in a process of its own; gives the error, if any.
 
     The bags go to the disk and not through a pipe, so that finished work outlives whoever waits for it.
     """
-    path, errors = folder / piece.name, dict[str, str]()
+    bags, error = _read(folder, medium, settings, piece)
+    piece = replace(piece, vectors=None)  # they are large, and are not to go back
+    if bags is None:
+        return piece, error
+    errors = dict[str, str]()
     with _noting(errors, folder, piece.name):
-        if piece.part is None:
-            assert medium.read is not None, f"{medium.name} has no files"
-            write_entry(piece.entry, medium.read(path, piece.name, settings))
-        else:
-            assert medium.parts is not None
-            write_entry(piece.entry, medium.parts.read(path, piece.part, settings))
+        write_entry(piece.entry, bags)
     return piece, errors.get(piece.name)
+
+
+def _read(folder: Path, medium: Medium, settings: Any, piece: _Piece) -> tuple[FileBags | None, str | None]:
+    """The bags of a file or of a part of one, or what is wrong with it."""
+    errors = dict[str, str]()
+    with _noting(errors, folder, piece.name):
+        return _found(folder / piece.name, piece, medium, settings), None
+    return None, errors[piece.name]
+
+
+def _found(path: Path, piece: _Piece, medium: Medium, settings: Any) -> FileBags:
+    """What is found in a file or a part of one, with vectors where there are any."""
+    vectors = piece.vectors
+    if isinstance(vectors, VectorTable) and vectors.are_instances:
+        assert medium.parts is not None
+        return medium.parts.join(path, piece.name, [vectors.instances(path, piece.name)], settings)
+    if piece.part is None:
+        assert medium.read is not None, f"{medium.name} has no files"
+        found = medium.read(path, piece.name, settings)
+    else:
+        assert medium.parts is not None
+        found = medium.parts.read(path, piece.part, settings)
+    return found if vectors is None else vectors.describe(path, piece.name, found)
 
 
 @contextmanager

@@ -68,8 +68,8 @@ def fit_dataset(
         )
     if checkpoint is not None and not tags.checkpoint:
         raise InputError(
-            f"{type(final).__name__} keeps no checkpoints; ORedLogisticRegression, SupportInstanceMachine and CLPL "
-            "do. Train it without."
+            f"{type(final).__name__} keeps no checkpoints; ORedLogisticRegression, ORedNetwork, "
+            "SupportInstanceMachine and CLPL do. Train it without."
         )
     training = labelled_bags(dataset, wanted)
     state = None

@@ -42,8 +42,7 @@ def find_source(
     they are converted in a temporary folder. None where a fit in memory will do.
     """
     path, bound = Path(data), memory_limit() if memory is None else parse_memory(memory)
-    several = path.is_dir() or (not path.exists() and glob.has_magic(str(data)))
-    if several:
+    if is_several(path):
         why = f"{data}: parquet files, so it is read by pieces"
     else:
         path = check_readable(path)
@@ -63,6 +62,19 @@ def find_source(
     if labels_from is not None:
         raise InputError(f"{why}; a table of labels (--labels) is matched in memory, so put the labels into the file.")
     return BagSource.from_parquet(data, memory=bound, **options), why
+
+
+def is_several(path: Path) -> bool:
+    """Whether parquet files of a folder or of a pattern are meant."""
+    return path.is_dir() or (not path.exists() and glob.has_magic(str(path)))
+
+
+def iter_several(path: Path, *, labels_from: Any = None, with_labels: bool = True, **options: Any) -> tuple[Any, str]:
+    """As `bagwise.io.data.pieces.iter_dataset`, for parquet files of a folder or of a pattern, one data set."""
+    if labels_from is not None:
+        raise InputError(f"{path}: --labels goes with one file; parquet files of a folder hold their labels.")
+    source = BagSource.from_parquet(path, **options)
+    return source.pieces(), f"parquet files, {source.n_pieces} piece(s)"
 
 
 def _size_of(path: Path, options: dict[str, Any]) -> int:

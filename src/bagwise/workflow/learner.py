@@ -133,6 +133,7 @@ def about_model(model: Any) -> dict[str, Any]:
     return {
         "model": recipe["model"], "medium": recipe["medium"], "settings": recipe["settings"], "version": __version__,
         "parameters": settings_of(model)["settings"],
+        **({"embedded": recipe["embedded"]} if recipe.get("embedded") else {}),
     }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import BagwiseError, FormatError, InputError
+from bagwise.featurize.embedding import join_vectors, split_names
 from bagwise.featurize.files import FileBags, assemble
 from bagwise.featurize.media import MEDIA, check_medium, find_files, guess_medium, list_files
 from bagwise.featurize.medium import Medium
@@ -22,8 +23,9 @@ from bagwise.io.data.long import unique_names
 from bagwise.io.data.pieces import select_features
 from bagwise.io.files import atomic_write, sync_all
 from bagwise.io.labels import LabelTable, read_labels
+from bagwise.preprocessing import filled
 from bagwise.report.result import Problem
-from bagwise.workflow.featurize import Progress, featurize_folder, refuse_files
+from bagwise.workflow.featurize import Progress, Vectors, featurize_folder, refuse_files
 from bagwise.workflow.labels import FileNames, match_labels
 from bagwise.workflow.manifest import FEATURES, STATE
 from bagwise.workflow.selections import (
@@ -34,7 +36,7 @@ from bagwise.workflow.selections import (
     known_by_selections,
     read_selections,
 )
-from bagwise.workflow.store import entry_path, fingerprint, forget_others, read_entry, write_entry
+from bagwise.workflow.store import entry_facts, entry_path, fingerprint, forget_others, read_entry, write_entry
 
 TABLE = "table"
 TOLD = "told.json"
@@ -60,6 +62,10 @@ class Source:
         Those of the model where it is trained already.
     single : bool
         Whether one file of the folder was asked for by name.
+    vectors : Embedding, VectorTable or None
+        Where vectors of instances come from, beside their features or instead of them.
+    embedded : dict or None
+        What is to be known of these vectors (`Embedding.about`), also where they are there already.
     """
 
     path: Path
@@ -69,6 +75,8 @@ class Source:
     options: dict[str, Any] = field(default_factory=dict)
     feature_names: list[str] | None = None
     single: bool = False
+    vectors: Vectors | None = None
+    embedded: dict[str, Any] | None = None
 
     @property
     def folder(self) -> Path:
@@ -77,8 +85,8 @@ class Source:
 
     def entry(self, run: Path, name: str) -> Path:
         """Where the bags of a file are kept; another place as soon as the file changes."""
-        settings = self.settings.to_dict() | self.options
-        return entry_path(run, self.medium.name, settings, self.folder, name)
+        facts = entry_facts(self.settings.to_dict() | self.options, self.embedded)
+        return entry_path(run, self.medium.name, facts, self.folder, name)
 
 
 @dataclass(frozen=True)
@@ -193,7 +201,7 @@ def find_source(
         kind = check_medium(trained["medium"])
         if kind.name == TABLE:
             raise InputError(f"The model was trained on a file of bags, and {path} is no file; give one.")
-        reading = kind.make_settings(trained["settings"])
+        reading = kind.kept_settings(trained["settings"])
     if single:
         return Source(path.parent, kind, reading, [path.name], {}, expected, single)
     return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
@@ -221,8 +229,9 @@ def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | Se
 
 
 def read_material(
-    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress
-) -> Material:
+    source: Source, run: Path, labels: LabelTable | Selections | None, jobs: int, progress: Progress,
+    cluster: str | None = None,
+) -> Material:  # fmt: skip
     """Read all files, those that were read before from what was kept, and match the labels that were told."""
     if isinstance(labels, Selections) and source.medium.name != MEDIUM:
         raise InputError(
@@ -231,9 +240,12 @@ def read_material(
     if source.medium.name == TABLE:
         assert not isinstance(labels, Selections)
         return _read_table(source, run, labels)
-    done = featurize_folder(source.folder, source.names, source.medium, source.settings, run, jobs, progress)
-    done = refuse_files(done, source.medium, source.feature_names)
-    problems = list(done.errors.items())
+    done = featurize_folder(
+        source.folder, source.names, source.medium, source.settings, run, jobs, progress, source.vectors, cluster
+    )
+    if source.embedded is None or source.embedded["join"]:
+        done = refuse_files(done, source.medium, split_names(source.feature_names, source.embedded))
+    problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
     problems += [
         (name, f"{name}: {why}.")
         for name in list_files(source.folder)
@@ -256,7 +268,7 @@ def read_material(
         whole = sorted(matched.whole)
         problems += labels.problems + matched.problems
     material = Material(
-        dataset=_assemble(source.medium, source.settings, done.bags, whole, source.feature_names),
+        dataset=_assemble(source.medium, source.settings, done.bags, whole, source.feature_names, source.embedded),
         sets=sets,
         known=[],
         whole=whole,
@@ -291,14 +303,24 @@ def _recorded(source: Source, name: str) -> dict[str, str]:
 
 
 def _assemble(
-    medium: Medium, settings: Any, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None
-) -> BagDataset:
-    """All bags that hold instances; sparse features stay sparse."""
+    medium: Medium, settings: Any, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None,
+    embedded: Mapping[str, Any] | None,
+) -> BagDataset:  # fmt: skip
+    """All bags that hold instances; sparse features stay sparse, unless vectors stand beside them."""
     merged = set(whole)
     files = {name: file.as_one_bag(name) if name in merged else file for name, file in bags.items()}
     found = list(files.values())
-    names = medium.feature_names(found, settings) if feature_names is None else feature_names
-    return assemble(files, medium.features(found, names), list(names), medium.name)
+    if embedded is not None and not embedded["join"]:
+        features, names = join_vectors(None, [], found, embedded["size"])
+        return assemble(files, features, names, medium.name)
+    own = split_names(feature_names, embedded)
+    names = list(medium.feature_names(found, settings) if own is None else own)
+    features = medium.features(found, names)
+    if embedded is not None:
+        if sp.issparse(features):
+            features = filled(features, "--embed beside the terms")
+        features, names = join_vectors(features, names, found, embedded["size"])
+    return assemble(files, features, names, medium.name)
 
 
 def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Material:
@@ -359,8 +381,10 @@ def _table_dataset(file: FileBags, name: str) -> BagDataset:
     return assemble({name: file}, file.features, file.feature_names, TABLE)
 
 
-def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str, Any]) -> Material:
-    """The material of a run that was made before, from what was kept in its folder."""
+def reopen_material(
+    run: Path, medium: Medium, settings: Any, kept: Mapping[str, Any], embedded: Mapping[str, Any] | None = None
+) -> Material:
+    """The material of a run that was made before, from what was kept in its folder; see `Source.embedded`."""
     bags = {}
     for name, entry in kept["entries"].items():
         file = read_entry(run / FEATURES / entry)
@@ -374,7 +398,7 @@ def reopen_material(run: Path, medium: Medium, settings: Any, kept: Mapping[str,
         ((name, file),) = bags.items()
         dataset = _table_dataset(file, name)
     else:
-        dataset = _assemble(medium, settings, bags, kept["whole"], kept["feature_names"])
+        dataset = _assemble(medium, settings, bags, kept["whole"], kept["feature_names"], embedded)
     return Material(
         dataset=dataset,
         sets=kept["sets"],

@@ -159,8 +159,9 @@ class Run:
         try:
             manifest = open_manifest(path)  # as it is now that nobody else writes
             medium = check_medium(manifest["identity"]["medium"])
-            settings = medium.make_settings(manifest["identity"]["settings"])
-            run = cls(path, manifest, reopen_material(path, medium, settings, read_told(path)), lock)
+            settings = medium.kept_settings(manifest["identity"]["settings"])
+            embedded = manifest["identity"].get("embedded")
+            run = cls(path, manifest, reopen_material(path, medium, settings, read_told(path), embedded), lock)
             if media is not None:
                 run.manifest["media"] = str(Path(media).resolve())
             if manifest["status"] == WRITING and not lent:
@@ -327,6 +328,7 @@ class Run:
             label_sets=dict(zip(map(str, told.dataset.bag_names), told.dataset.label_sets, strict=True)),
             remarks=label_remarks(told, self.medium) if learned else [],
             choice=self.manifest.get("choice", {}),
+            dataset=self.material.dataset,
         )
 
     def _trust(self, model: Any) -> Trust:
@@ -473,8 +475,10 @@ class Run:
 
     def _source(self, name: str) -> Source:
         identity = self.manifest["identity"]
-        settings = self.medium.make_settings(identity["settings"])
-        return Source(self.media, self.medium, settings, [name], identity.get("options", {}))
+        settings = self.medium.kept_settings(identity["settings"])
+        return Source(
+            self.media, self.medium, settings, [name], identity.get("options", {}), embedded=identity.get("embedded")
+        )
 
     # -- fitting again ------------------------------------------------------------------------------------------------
 

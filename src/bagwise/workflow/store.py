@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from bagwise.featurize.files import FileBags
 from bagwise.io.files import atomic_write, is_storable, read_archive, write_archive
 from bagwise.workflow.manifest import FEATURES
 
-LAYOUT = 3  # of an entry; entries of another layout are not taken
+LAYOUT = 4  # of an entry; entries of another layout are not taken
 
 
 def fingerprint(value: Any) -> str:
@@ -43,6 +43,13 @@ def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, n
     status = (folder / name).stat()
     key = fingerprint([__version__, LAYOUT, medium, settings, name, status.st_size, status.st_mtime_ns])
     return run / FEATURES / f"{key}.zip"
+
+
+def entry_facts(settings: Mapping[str, Any], embedded: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the bags of a file depend on: settings of the medium, and where vectors come from; not how they are used."""
+    if embedded is None:
+        return dict(settings)
+    return {**settings, "vectors": {name: value for name, value in embedded.items() if name != "join"}}
 
 
 def part_path(entry: Path, number: int, n_parts: int) -> Path:
@@ -68,8 +75,9 @@ def write_entry(path: Path, bags: FileBags) -> None:
         "problems": bags.problems,
         "feature_names": bags.feature_names,
     }
+    arrays = [*arrays, *(columns[name] for name in plain), *([] if bags.vectors is None else [bags.vectors])]
     with atomic_write(path, durable=False) as file:
-        write_archive(file, document, [*arrays, *(columns[name] for name in plain)])
+        write_archive(file, document, arrays)
 
 
 def forget_others(run: Path, kept: Iterable[Path]) -> None:
@@ -88,11 +96,13 @@ def read_entry(path: Path) -> FileBags | None:
         parts = [arrays[i] for i in range(len(arrays))]
         shape, n = tuple(document.pop("shape")), 3 if document.pop("is_sparse") else 1
         features = sp.csr_matrix(tuple(parts[:n]), shape=shape) if n == 3 else parts[0]
-        columns = dict(zip(document.pop("plain"), parts[n:], strict=True))
+        plain = document.pop("plain")
+        columns = dict(zip(plain, parts[n : n + len(plain)], strict=True))
+        vectors = parts[n + len(plain)] if len(parts) > n + len(plain) else None
         columns |= {name: as_column(column) for name, column in document.pop("lists").items()}
         locations = {name: columns[name] for name in document.pop("columns")}
         if document["feature_names"] is not None:  # thousands of texts share their terms
             document["feature_names"] = [sys.intern(name) for name in document["feature_names"]]
-        return FileBags(features=features, locations=locations, **document)
+        return FileBags(features=features, locations=locations, vectors=vectors, **document)
     except (OSError, FormatError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError):
         return None

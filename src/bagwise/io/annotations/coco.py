@@ -8,13 +8,16 @@ from typing import Any
 from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
 from bagwise.io.annotations.marks import FileNames, Marks, Spelling, read_json, read_number
+from bagwise.io.annotations.rle import compress_counts, ring_area, ring_counts, rings_of
 
 
 def write_coco(annotations: Annotations, folder: Path) -> list[Path]:
     """``coco.json``, a data set with annotations, and ``coco-results.json``, the same with scores, for `loadRes`."""
     images = {file["file"]: i + 1 for i, file in enumerate(annotations.files)}
     categories = {name: i + 1 for i, name in enumerate(annotations.classes)}
+    sizes = {file["file"]: (file["height"], file["width"]) for file in annotations.files}
     rows = annotations.shown()
+    segments = [_segment(row, *sizes[row["file"]]) for row in rows]
     document = {
         "info": {"description": "annotated by bagwise", **annotations.about},
         "images": [
@@ -23,13 +26,17 @@ def write_coco(annotations: Annotations, folder: Path) -> list[Path]:
         ],
         "categories": [{"id": i, "name": name} for name, i in categories.items()],
         "annotations": [
-            {"id": i + 1, **_region(row, images, categories), "area": row["area"], "iscrowd": 0}
-            for i, row in enumerate(rows)
+            {"id": i + 1, **_region(row, images, categories), **segment, "iscrowd": 0}
+            for i, (row, segment) in enumerate(zip(rows, segments, strict=True))
         ],
     }
-    results = [
-        {**_region(row, images, categories), "score": 1.0 if row["probability"] is None else row["probability"]}
-        for row in rows
+    results: list[dict[str, Any]] = [
+        {
+            **_region(row, images, categories),
+            "segmentation": segment["segmentation"],
+            "score": 1.0 if row["probability"] is None else row["probability"],
+        }
+        for row, segment in zip(rows, segments, strict=True)
     ]
     paths = [open_folder(folder, "coco.json"), open_folder(folder, "coco-results.json")]
     write_json(document, paths[0])
@@ -42,8 +49,17 @@ def _region(row: dict[str, Any], images: dict[str, int], categories: dict[str, i
         "image_id": images[row["file"]],
         "category_id": categories[row["label"]],
         "bbox": [row["left"], row["top"], row["width"], row["height"]],
-        "segmentation": [[coordinate for point in row["polygon"] for coordinate in point]],
     }
+
+
+def _segment(row: dict[str, Any], height: int, width: int) -> dict[str, Any]:
+    """Segmentation and area: a polygon where one is all, else run lengths, since polygons of COCO have no holes."""
+    rings = rings_of(row)
+    area = ring_area(rings, height, width)
+    if len(rings) == 1:
+        return {"segmentation": [[coordinate for point in rings[0] for coordinate in point]], "area": area}
+    counts = compress_counts(ring_counts(rings, height, width))
+    return {"segmentation": {"size": [height, width], "counts": counts}, "area": area}
 
 
 def read_coco(path: Path, annotations: Annotations) -> Marks:

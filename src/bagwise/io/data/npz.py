@@ -7,6 +7,7 @@ import os
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def load_npz(path: str | os.PathLike[str]) -> BagDataset:
     >>> data = load_npz("birds.npz")  # doctest: +SKIP
     """
     path = Path(path)
-    arrays = _read_arrays(path)
+    arrays = read_arrays(path, lambda stored: _layout(path, stored))
     try:
         return _build(arrays, path.stem)
     except FormatError:
@@ -91,8 +92,17 @@ def load_npz(path: str | os.PathLike[str]) -> BagDataset:
         raise FormatError(f"{path}: {error}") from error
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays that belong to the layout, by name."""
+def _layout(path: Path, stored: Collection[str]) -> list[str]:
+    """Those of the arrays of a file that belong to a data set."""
+    for key in _REQUIRED:
+        if key not in stored:
+            found = ", ".join(sorted(stored)) or "none"
+            raise FormatError(f"{path} has no array {key!r} (arrays found: {found}); {_HOW_TO_WRITE}.")
+    return [key for key in (*_REQUIRED, *_OPTIONAL) if key in stored]
+
+
+def read_arrays(path: Path, choose: Callable[[Collection[str]], Sequence[str]]) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file that `choose` picks from their names, each checked before it is read."""
     if path.is_dir():
         raise FormatError(f"{path} is a folder; pass the path of one .npz file.")
     try:
@@ -105,11 +115,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise FormatError(f"{path} cannot be read ({error}); check that it is a readable .npz file.") from error
     with archive:
         stored = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
-        for key in _REQUIRED:
-            if key not in stored:
-                found = ", ".join(sorted(stored)) or "none"
-                raise FormatError(f"{path} has no array {key!r} (arrays found: {found}); {_HOW_TO_WRITE}.")
-        return {key: _read_array(path, archive, key) for key in (*_REQUIRED, *_OPTIONAL) if key in stored}
+        return {key: _read_array(path, archive, key) for key in choose(stored)}
 
 
 def _why_no_zip(path: Path) -> str:

@@ -1,13 +1,13 @@
 // A label as it looks everywhere: a square of its colour and its name.
 import { h, icon } from "./dom.js";
-import { colourOf, nameOf } from "./store.js";
+import { colourOf, nameOf, patternOf } from "./store.js";
 import { percent, T } from "./texts.js";
 
 export const square = (label) =>
   h("span", {
-    class: label ? "square" : "square none",
+    class: label ? `square ${patternOf(label)}` : "square none",
     "aria-hidden": "true",
-    style: label ? { background: colourOf(label) } : {},
+    style: label ? { "background-color": colourOf(label) } : {},
   });
 
 export const chip = (label, kind = "") =>

@@ -20,6 +20,29 @@ function fill(element, properties, children) {
 export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
 export const s = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 
+// Patterns over colours that more than one label bears, as large as `scale` points of the screen make them.
+export function patterns(scale) {
+  const tile = (id, size, child, turn = 0) =>
+    s(
+      "pattern",
+      {
+        id,
+        width: size,
+        height: size,
+        patternUnits: "userSpaceOnUse",
+        patternTransform: `scale(${1 / scale}) rotate(${turn})`,
+      },
+      child,
+    );
+  return s(
+    "defs",
+    {},
+    tile("stripes", 7, s("path", { d: "M0 0H3V7H0Z" }), 45),
+    tile("dots", 8, s("circle", { cx: 4, cy: 4, r: 2 })),
+    tile("checks", 9, s("path", { d: "M0 0H9V2H2V9H0Z" })),
+  );
+}
+
 const PATHS = {
   undo: "M5 3 2 6l3 3M2 6h6.5a4 4 0 0 1 0 8H6",
   play: "M4 2.5v11l9-5.5z",

@@ -1,20 +1,22 @@
 // A picture with its regions; zoom and pan move the part of it that is seen.
-import { h, iconButton, replace, s } from "./dom.js";
-import { colourOf, goTo, keyOf, nameOf, rowOf } from "./store.js";
+import { h, iconButton, patterns, replace, s } from "./dom.js";
+import { colourOf, goTo, keyOf, nameOf, patternOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
 
-// The middle of the widest stretch inside of a polygon, on one of some lines across it.
-function roomIn(polygon) {
-  const ys = polygon.map(([, y]) => y);
-  const [top, below] = [Math.min(...ys), Math.max(...ys)];
-  let best = { x: polygon[0][0], y: polygon[0][1], wide: 0 };
+// The middle of the widest stretch inside of the rings of a region, on one of some lines across it.
+function roomIn(rings) {
+  const ys = rings.flatMap((ring) => ring.map(([, y]) => y));
+  const [top, below] = [ys.reduce((a, b) => Math.min(a, b)), ys.reduce((a, b) => Math.max(a, b))];
+  let best = { x: rings[0][0][0], y: rings[0][0][1], wide: 0 };
   for (let k = 1; k < 12; k++) {
     const y = top + ((below - top) * (k + 0.013)) / 12; // hardly ever on a corner
     const crossings = [];
-    polygon.forEach(([x1, y1], i) => {
-      const [x2, y2] = polygon[(i + 1) % polygon.length];
-      if (y1 > y !== y2 > y) crossings.push(x1 + ((y - y1) / (y2 - y1)) * (x2 - x1));
-    });
+    for (const ring of rings) {
+      ring.forEach(([x1, y1], i) => {
+        const [x2, y2] = ring[(i + 1) % ring.length];
+        if (y1 > y !== y2 > y) crossings.push(x1 + ((y - y1) / (y2 - y1)) * (x2 - x1));
+      });
+    }
     crossings.sort((a, b) => a - b);
     for (let i = 0; i + 1 < crossings.length; i += 2) {
       const wide = crossings[i + 1] - crossings[i];
@@ -50,6 +52,7 @@ export function pictureStage() {
     const regions = [...shown.regions].sort((a, b) => (keyOf(a) === mine) - (keyOf(b) === mine));
     replace(
       drawing,
+      patterns(scale),
       shown.picture &&
         s("image", { href: shown.picture, width: shown.width, height: shown.height, preserveAspectRatio: "none" }),
       regions.map((region) => regionElement(region, keyOf(region) === mine, scale)),
@@ -57,31 +60,33 @@ export function pictureStage() {
     );
   }
 
-  function outline(polygon) {
-    return polygon.map(([x, y]) => `${x},${y}`).join(" ");
+  function outline(rings) {
+    return rings.map((ring) => `M${ring.map(([x, y]) => `${x},${y}`).join("L")}Z`).join("");
   }
 
   function regionElement(region, isMine, scale) {
     const now = rowOf(keyOf(region)) ?? region;
     const colour = now.label ? colourOf(now.label) : "var(--noise)";
-    const points = outline(region.polygon);
+    const d = outline(region.rings);
+    const over = now.label ? patternOf(now.label) : "";
     return s(
       "g",
       { class: `region${isMine ? " mine" : ""}`, on: { click: () => goTo(keyOf(region)) } },
       s("title", {}, nameOf(now.label)),
-      isMine && s("polygon", { class: "halo", points, "stroke-width": 6 / scale }),
-      s("polygon", {
+      isMine && s("path", { class: "halo", d, "stroke-width": 6 / scale }),
+      s("path", {
         class: "edge",
-        points,
+        d,
         "stroke-width": (isMine ? 3 : 1.5) / scale,
         style: { stroke: colour, fill: colour },
       }),
+      over && s("path", { class: "over", d, fill: `url(#${over})` }),
     );
   }
 
   function nameElement(region, isMine, scale) {
     const now = rowOf(keyOf(region)) ?? region;
-    const { x, y, wide } = roomIn(region.polygon);
+    const { x, y, wide } = roomIn(region.rings);
     const name = `${nameOf(now.label)}${now.checked ? " ✓" : ""}`;
     const size = 13 / scale;
     if (!isMine && wide < 0.5 * size * name.length) return null;

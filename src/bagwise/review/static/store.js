@@ -42,6 +42,10 @@ export const current = () => (store.at === null ? undefined : known.get(store.at
 export const place = () => store.places.get(store.at) ?? -1;
 export const nameOf = (label) => label || T.noise;
 
+export function patternOf(label) {
+  return store.run?.labels.find((entry) => entry.name === label)?.pattern ?? "";
+}
+
 export function colourOf(label) {
   return store.run?.labels.find((entry) => entry.name === label)?.colour ?? "var(--noise)";
 }

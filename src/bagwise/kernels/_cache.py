@@ -1,0 +1,69 @@
+"""Where compiled kernels are kept: a place that can be written, also when the package's own folder cannot."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from numba import config, get_num_threads
+
+__all__ = ["cache_folder", "get_num_threads", "is_compiled", "use_writable_cache"]
+
+PACKAGE = Path(__file__).parent
+
+
+def use_writable_cache() -> None:
+    """Give numba a folder of ours where it has none: neither beside the code nor in the user's own folder of caches.
+
+    numba looks there by itself, in that order, and without a place refuses to import what is to be cached.
+    """
+    if not config.CACHE_DIR and not any(_can_write(folder) for folder in (PACKAGE / "__pycache__", _users_folder())):
+        config.CACHE_DIR = str(_own_folder())
+
+
+def _users_folder() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home())
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether a file can be made in the folder, or in the folder that it would be made in."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _own_folder() -> Path:
+    """A folder of temporary files that is nobody else's: what lies in it is run."""
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir()) / f"bagwise-kernels-{owner}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077 and found.st_uid == owner
+    except OSError:
+        private = False
+    return folder if private else Path(tempfile.mkdtemp(prefix="bagwise-kernels-"))
+
+
+def cache_folder(kernel: Any) -> Path:
+    """The folder that a compiled function is kept in."""
+    return Path(kernel.stats.cache_path)
+
+
+def is_compiled(kernel: Any) -> bool:
+    """Whether this Python has compiled the function before, as far as its folder shows."""
+    function, version = kernel.py_func, f"py{sys.version_info[0]}{sys.version_info[1]}"
+    name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}-*.{version}*.nbi"
+    return any(cache_folder(kernel).glob(name))

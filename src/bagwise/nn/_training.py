@@ -1,0 +1,439 @@
+"""Training of networks under the union likelihood, and by the posteriors that they find together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.nn._layout import part
+from bagwise.nn._members import BLOCK, Ensemble, mean_probabilities
+from bagwise.nn._resume import (
+    Arrays,
+    generator_arrays,
+    load_generators,
+    load_optimizer,
+    optimizer_arrays,
+    pack,
+    unpack,
+)
+from bagwise.nn.batches import balanced_batches
+from bagwise.nn.device import as_device
+from bagwise.nn.union import PreparedUnion
+from bagwise.solvers.result import Callback, CheckpointLike
+
+TEMPERATURES = (1.0, 1.3, 1.7, 2.2, 2.8, 3.6)  # at which held-out bags are looked at
+RISING = 0.3  # of the epochs
+LOOKS = 30  # at the held-out bags, in all
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How networks are trained: one cycle of the learning rate, weights decayed apart from the gradient."""
+
+    epochs: int
+    learning_rate: float
+    weight_decay: float
+    batch_instances: int
+    max_exact_labels: int
+    n_rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What is learned from.
+
+    Attributes
+    ----------
+    X : (m, d) array
+    problem : UnionProblem
+    n_columns : int
+        Classes, and the background where there is one.
+    rates : Rates or None
+        Of wrong labels; where they are learned, those to start with.
+    learn_rates : function or None
+        Of a problem, the probabilities of its instances by networks that did not see them, and the rates so far.
+    held_out : (e, n) array or None
+        Bags that each network does not learn from.
+    """
+
+    X: np.ndarray
+    problem: UnionProblem
+    n_columns: int
+    rates: Rates | None = None
+    learn_rates: Callable[[UnionProblem, np.ndarray, Any], Rates | None] | None = None
+    held_out: np.ndarray | None = None
+
+
+@dataclass
+class Trained:
+    """What came of it.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+    epochs : (e,) int64
+        The epoch of the first round whose weights were kept, of every member.
+    history : list of float
+        Mean log-likelihood a bag over the members, dropout and all, of every epoch; in later rounds that of the
+        instances under the posterior.
+    rates : Rates or None
+    failed : tuple of int or None
+        Epoch and step, both counted from the first, at which the loss was no number any more.
+    """
+
+    ensemble: Ensemble
+    epochs: np.ndarray
+    history: list[float] = field(default_factory=list)
+    rates: Rates | None = None
+    failed: tuple[int, int] | None = None
+
+
+class _Batch:
+    """Bags that are looked at together, by all members."""
+
+    def __init__(self, at: Classroom, bags: np.ndarray, posterior: torch.Tensor | None) -> None:
+        alone, rows = part(at.lesson.problem, bags)
+        index = torch.as_tensor(rows, device=at.device)
+        self.bags = torch.as_tensor(bags, device=at.device)
+        self.X = at.X if len(rows) == len(at.X) else at.X[index]
+        self.shape, self.n_columns = (at.n_members, len(bags)), at.lesson.n_columns
+        self.posterior = None if posterior is None else posterior[index]
+        if posterior is None:
+            self.union = PreparedUnion(
+                tiled(alone, at.n_members), self.n_columns, at.device, at.rates, at.plan.max_exact_labels
+            )
+        else:
+            self.bag = torch.as_tensor(np.repeat(np.arange(len(bags)), np.diff(alone.offsets)), device=at.device)
+
+    def log_likelihood(self, scores: torch.Tensor, rates: Rates | None) -> torch.Tensor:
+        """(e, n) of the (e, m, c) scores of its instances: of the label sets, or of instances under the posterior."""
+        logs = torch.log_softmax(scores, dim=2)
+        if self.posterior is None:
+            return self.union.log_likelihood(logs.reshape(-1, self.n_columns), rates).reshape(self.shape)
+        expected = (self.posterior * logs).sum(dim=2)
+        return torch.zeros(self.shape, dtype=logs.dtype, device=logs.device).index_add_(1, self.bag, expected)
+
+
+class Classroom:
+    """A lesson on a device, the networks that learn it, and how far they are."""
+
+    def __init__(
+        self,
+        draw: Callable[[np.random.RandomState], Ensemble],
+        lesson: Lesson,
+        plan: Plan,
+        device: torch.device,
+        rng: np.random.RandomState,
+        start: Any,
+    ) -> None:
+        self.draw, self.lesson, self.plan, self.device, self.rng, self.start = draw, lesson, plan, device, rng, start
+        self.X = torch.as_tensor(np.ascontiguousarray(lesson.X, dtype=np.float32), device=device)
+        self.sizes, self.rates = np.diff(lesson.problem.offsets), lesson.rates
+        self.ensemble = self.drawn()
+        self.n_members = self.ensemble.n_members
+        self.history: list[float] = []
+        self.steps = 0
+
+    def drawn(self) -> Ensemble:
+        """Networks with first weights, or those of an earlier fit."""
+        ensemble = self.draw(self.rng)
+        if self.start is not None:
+            ensemble.load_arrays(self.start)
+        return ensemble.to(self.device)
+
+    def batches(self, rng: np.random.RandomState | None, posterior: torch.Tensor | None) -> list[_Batch]:
+        return [_Batch(self, bags, posterior) for bags in balanced_batches(self.sizes, self.plan.batch_instances, rng)]
+
+    def posterior(self) -> np.ndarray:
+        """(m, c) of every instance, by what the members say together and by the labels of its bag."""
+        proba = mean_probabilities(self.ensemble, self.X)
+        self.lesson.problem.infer_in_place(
+            proba, softmax=False, residual=False, rates=self.rates, max_exact_labels=self.plan.max_exact_labels
+        )
+        return proba
+
+    def unseen(self) -> tuple[UnionProblem, np.ndarray]:
+        """Bags that some member holds out, and the probabilities of their instances by the first that does."""
+        out = self.lesson.held_out
+        assert out is not None
+        bags = np.flatnonzero(out.any(axis=0))
+        alone, rows = part(self.lesson.problem, bags)
+        judge = torch.as_tensor(np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets)), device=self.device)
+        index = torch.as_tensor(rows, device=self.device)
+        self.ensemble.eval()
+        parts = []
+        with torch.no_grad():
+            for i in range(0, len(rows), BLOCK):
+                scores = self.ensemble(self.X[index[i : i + BLOCK]])
+                own = scores[judge[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)]
+                parts.append(torch.softmax(own.to(torch.float64), dim=1).cpu().numpy())
+        return alone, np.concatenate(parts)
+
+    def learn_rates(self) -> None:
+        if self.lesson.learn_rates is not None:
+            self.rates = self.lesson.learn_rates(*self.unseen(), self.rates)
+
+
+def train(
+    draw: Callable[[np.random.RandomState], Ensemble],
+    lesson: Lesson,
+    plan: Plan,
+    *,
+    device: str,
+    rng: np.random.RandomState,
+    start: Any = None,
+    callback: Callback | None = None,
+    checkpoint: CheckpointLike | None = None,
+) -> Trained:
+    """Train all members at once.
+
+    First by the likelihood of the label sets, each without its held-out bags; the weights are kept under which these
+    are most likely. Then, in every round, networks that are drawn anew learn all bags from the posterior that the
+    last ones give together. `start` holds the weights of an earlier fit, which are then gone on from.
+    """
+    on = as_device(device)
+    kept = None if checkpoint is None else checkpoint.load()
+    room = Classroom(draw, lesson, plan, on, rng, start)
+    with torch.random.fork_rng(devices=[on] if on.type == "cuda" else []):
+        torch.manual_seed(int(rng.randint(2**31 - 1)))
+        begun = 0 if kept is None else int(kept["place"][0])
+        if kept is None or begun == 0:
+            trained = _first_round(room, Keeper(room, checkpoint, kept), callback)
+        else:
+            room.ensemble.take(unpack("last", kept))
+            trained = Trained(room.ensemble, np.array(kept["first_epochs"]))
+        for number in range(max(begun, 1), plan.n_rounds + 1):
+            if trained.failed is not None:
+                break
+            keeper = Keeper(room, checkpoint, kept if number == begun else None, number, trained.epochs)
+            _later_round(room, keeper, trained, callback)
+    trained.rates, trained.history = room.rates, room.history
+    return trained
+
+
+def _first_round(room: Classroom, keeper: Keeper, callback: Callback | None) -> Trained:
+    """By the likelihood of the label sets."""
+    out = room.lesson.held_out
+    seen = np.ones((room.n_members, len(room.sizes)), dtype=bool) if out is None else ~out
+    looked_at = None if out is None else room.batches(None, None)
+
+    def look(epoch: int) -> None:
+        if looked_at is None:
+            keeper.best.keep_all(room.ensemble, epoch)
+            return
+        room.learn_rates()
+        keeper.best.keep_better(room.ensemble, of_held_out(room, looked_at, ~seen), epoch)
+
+    failed = _run(room, keeper, seen, room.plan.epochs, look, callback)
+    keeper.best.restore(room.ensemble)
+    if failed is None:
+        room.learn_rates()
+    return Trained(room.ensemble, keeper.best.epochs, failed=failed)
+
+
+def _later_round(room: Classroom, keeper: Keeper, trained: Trained, callback: Callback | None) -> None:
+    """By the posterior of the networks of the round before, whose place the new ones take unless they fail."""
+    last, best = trained.ensemble, keeper.best
+    seen = np.ones((room.n_members, len(room.sizes)), dtype=bool)
+    epochs = max(1, int(np.median(trained.epochs)))
+    trained.failed = _run(room, keeper, seen, epochs, lambda epoch: best.keep_all(room.ensemble, epoch), callback)
+    if trained.failed is not None:
+        room.ensemble = last
+    trained.ensemble = room.ensemble.eval()
+
+
+def _run(
+    room: Classroom,
+    keeper: Keeper,
+    seen: np.ndarray,
+    epochs: int,
+    look: Callable[[int], None],
+    callback: Callback | None,
+) -> tuple[int, int] | None:
+    """The epochs of a round; gives epoch and step at which the loss was no number, where it was."""
+    plan, ensemble, posterior = room.plan, room.ensemble, keeper.target
+    mine_of = torch.as_tensor(seen, device=room.device)
+    optimizer = torch.optim.AdamW(
+        [p for p in ensemble.parameters() if p.requires_grad], lr=plan.learning_rate, weight_decay=plan.weight_decay
+    )
+    first = keeper.resume(optimizer)
+    fixed = room.batches(None, posterior)
+    every = max(1, epochs // LOOKS)
+    for epoch in range(first + 1, epochs + 1):
+        ensemble.train()
+        total = 0.0
+        drawn = fixed if len(fixed) == 1 else room.batches(room.rng, posterior)
+        for i, batch in enumerate(drawn):
+            _set_rate(optimizer, plan.learning_rate, (epoch - 1 + i / len(drawn)) / epochs)
+            optimizer.zero_grad(set_to_none=True)
+            mine = mine_of[:, batch.bags]
+            value = torch.where(mine, batch.log_likelihood(ensemble(batch.X), room.rates), 0.0)
+            loss = -(value.sum(dim=1) / mine.sum(dim=1).clamp(min=1)).sum()
+            room.steps += 1
+            if not torch.isfinite(loss):
+                return len(room.history) + 1, room.steps
+            keeper.best.note_good(ensemble)
+            loss.backward()
+            optimizer.step()
+            total += float(value.detach().sum())
+        if not ensemble.is_finite():
+            return len(room.history) + 1, room.steps
+        room.history.append(total / float(seen.sum()))
+        if callback is not None:
+            callback(len(room.history), room.history[-1])
+        if epoch % every == 0 or epoch == epochs:
+            look(epoch)
+        keeper.save(epoch, optimizer)
+    return None
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, most: float, progress: float) -> None:
+    """One cycle: the rate rises for three tenths of the way and falls to nothing, momentum goes the other way."""
+    up = progress < RISING
+    way = progress / RISING if up else (progress - RISING) / (1.0 - RISING)
+    ease = 0.5 * (1.0 - np.cos(np.pi * way))
+    for group in optimizer.param_groups:
+        group["lr"] = most * (0.04 + 0.96 * ease if up else 1.0 - ease)
+        group["betas"] = (0.95 - 0.1 * ease if up else 0.85 + 0.1 * ease, 0.999)
+
+
+class Best:
+    """The best weights so far of every member, and the last ones whose loss was a number."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.weights = [[tensor.clone() for tensor in ensemble.member(e)] for e in range(ensemble.n_members)]
+        self.good = [tensor.clone() for tensor in ensemble.tensors()]
+        self.value = np.full(ensemble.n_members, -np.inf)
+        self.epochs = np.zeros(ensemble.n_members, dtype=np.int64)
+
+    def note_good(self, ensemble: Ensemble) -> None:
+        for kept, tensor in zip(self.good, ensemble.tensors(), strict=True):
+            kept.copy_(tensor)
+
+    def keep_better(self, ensemble: Ensemble, value: np.ndarray, epoch: int) -> None:
+        for e in np.flatnonzero(value > self.value):
+            self.value[e], self.epochs[e] = value[e], epoch
+            for kept, tensor in zip(self.weights[e], ensemble.member(int(e)), strict=True):
+                kept.copy_(tensor)
+
+    def keep_all(self, ensemble: Ensemble, epoch: int) -> None:
+        self.keep_better(ensemble, np.full(len(self.value), float(epoch)), epoch)
+
+    def restore(self, ensemble: Ensemble) -> None:
+        """The best weights; of a member that nobody has looked at yet, the last good ones."""
+        ensemble.take(self.good)
+        with torch.no_grad():
+            for e in np.flatnonzero(self.epochs > 0):
+                for kept, tensor in zip(self.weights[e], ensemble.member(int(e)), strict=True):
+                    tensor.copy_(kept)
+        ensemble.eval()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        weights = (tensor for member in self.weights for tensor in member)
+        return {**pack("best", weights), **pack("good", self.good), "value": self.value, "epochs": self.epochs}
+
+    def load(self, arrays: Arrays) -> None:
+        weights = [tensor for member in self.weights for tensor in member]
+        for name, tensors in (("best", weights), ("good", self.good)):
+            for tensor, array in zip(tensors, unpack(name, arrays), strict=True):
+                tensor.copy_(torch.as_tensor(array))
+        self.value, self.epochs = np.array(arrays["value"]), np.array(arrays["epochs"])
+
+
+class Keeper:
+    """What a round has beside its networks, and the checkpoint that keeps all of it.
+
+    Parameters
+    ----------
+    room : Classroom
+        In a later round, networks are drawn anew for it.
+    checkpoint : CheckpointLike or None
+    kept : arrays or None
+        Of a checkpoint of this round, which is gone on from.
+    number : int
+        Of the round, the first is 0.
+    first_epochs : (e,) array or None
+        The epochs that were kept in the first round.
+    """
+
+    def __init__(
+        self,
+        room: Classroom,
+        checkpoint: CheckpointLike | None,
+        kept: Arrays | None,
+        number: int = 0,
+        first_epochs: np.ndarray | None = None,
+    ) -> None:
+        self.room, self.checkpoint, self.kept, self.number = room, checkpoint, kept, number
+        self.fixed: dict[str, np.ndarray] = {}
+        self.target = None
+        if number:
+            posterior = room.posterior() if kept is None else kept["posterior"]
+            self.fixed = {
+                "posterior": posterior, "first_epochs": np.asarray(first_epochs),
+                **pack("last", [tensor.clone() for tensor in room.ensemble.tensors()]),
+            }  # fmt: skip
+            self.target = torch.as_tensor(np.array(posterior), dtype=torch.float32, device=room.device)
+            room.ensemble = room.drawn()
+        self.best = Best(room.ensemble)
+
+    def resume(self, optimizer: torch.optim.Optimizer) -> int:
+        """Epochs of the round that are done already, all else being as it was after them."""
+        if self.kept is None:
+            return 0
+        room, kept = self.room, self.kept
+        room.ensemble.take(unpack("member", kept))
+        self.best.load(kept)
+        load_optimizer(optimizer, kept)
+        load_generators(room.rng, room.device, kept)
+        room.history, room.steps = kept["history"].tolist(), int(kept["place"][2])
+        if "missed" in kept:
+            room.rates = Rates(np.array(kept["missed"]), np.array(kept["spurious"]))
+        return int(kept["place"][1])
+
+    def save(self, epoch: int, optimizer: torch.optim.Optimizer) -> None:
+        if self.checkpoint is None:
+            return
+        room = self.room
+        rates = {} if room.rates is None else {"missed": room.rates.missed, "spurious": room.rates.spurious}
+        self.checkpoint.save(
+            place=np.array([self.number, epoch, room.steps]), history=np.array(room.history), **rates, **self.fixed,
+            **pack("member", room.ensemble.tensors()), **self.best.arrays(), **optimizer_arrays(optimizer),
+            **generator_arrays(room.rng, room.device),
+        )  # fmt: skip
+
+
+def of_held_out(room: Classroom, batches: list[_Batch], out: np.ndarray) -> np.ndarray:
+    """(e,) log-likelihood of the held-out bags at the temperature that suits each member best.
+
+    Networks grow too sure long before they stop to learn; what is asked is whether they still tell labels apart better.
+    """
+    room.ensemble.eval()
+    values = np.zeros((len(TEMPERATURES), len(out)))
+    with torch.no_grad():
+        for batch in batches:
+            scores = room.ensemble(batch.X)
+            mine = torch.as_tensor(out, device=scores.device)[:, batch.bags]
+            for i, temperature in enumerate(TEMPERATURES):
+                found = batch.log_likelihood(scores / temperature, room.rates).to(torch.float64)
+                values[i] += torch.where(mine, found, 0.0).sum(dim=1).cpu().numpy()
+    return values.max(axis=0)
+
+
+def tiled(problem: UnionProblem, times: int) -> UnionProblem:
+    """The problem over again, once for every member."""
+    m, total = int(problem.offsets[-1]), int(problem.label_starts[-1])
+    shift = np.arange(times)[:, None]
+    return UnionProblem(
+        offsets=np.append((problem.offsets[:-1] + shift * m).ravel(), m * times),
+        label_starts=np.append((problem.label_starts[:-1] + shift * total).ravel(), total * times),
+        labels=np.tile(problem.labels, times),
+        background=problem.background,
+        known=np.tile(problem.known, times),
+        relaxed=np.tile(problem.relaxed, times),
+    )

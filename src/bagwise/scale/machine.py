@@ -1,0 +1,163 @@
+"""The problem of support instance machines over bags that are in pieces: every step of a descent is a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
+
+from bagwise.aggregation import Aggregation, Support, aggregate_max, aggregate_mean
+from bagwise.annotation._feasibility import LabelledBags
+from bagwise.bags import Bags
+from bagwise.losses import Loss
+from bagwise.scale.engine import Engine, Items, Sums, Task, Training
+from bagwise.scale.learner import _selected, pieces_of
+from bagwise.solvers.subgradient import Descent
+
+
+@dataclass(frozen=True)
+class SupportAt:
+    """Support instances by how they are found: an aggregation, and the weights at which it is asked."""
+
+    aggregation: Aggregation
+    weights: np.ndarray
+
+
+class SummedHinges:
+    """What `bagwise.solvers.subgradient.BagProblem` is to bags in memory: values and sub-gradients are sums of pieces.
+
+    Support instances are not kept, which would take a number for every instance and class: each pass finds them again
+    from the weights that they belong to.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        training: Training,
+        told: LabelledBags,
+        loss: Loss,
+        alpha: float,
+        n_features: int,
+        means: bool = False,
+    ):
+        self._made = (engine, training, told, loss, alpha, n_features)
+        self.alpha, self._loss = alpha, loss
+        self._n_bags, self._shape = len(told), (told.indicator.shape[1], n_features)
+        self._items: Items = engine.items(_MakeBags(means), pieces_of(training, told))
+
+    @property
+    def start(self) -> np.ndarray:
+        return np.zeros(self._shape)
+
+    def sizes(self) -> tuple[float, float]:
+        """The largest feature, and the longest squared norm of an instance."""
+        largest, longest = self._items.total(_Sizes())
+        return float(largest), float(longest)
+
+    def mean_support(self) -> SupportAt:
+        return SupportAt(aggregate_mean, self.start)
+
+    def first_phase(self) -> tuple[SummedHinges, SupportAt]:
+        return SummedHinges(*self._made, means=True), self.mean_support()
+
+    def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, SupportAt]:
+        support = SupportAt(aggregation, weights.copy())
+        value, _ = self._value_and_pull(support, weights, False)
+        return value, support
+
+    def descend(
+        self,
+        support: SupportAt,
+        start: np.ndarray,
+        *,
+        n_steps: int,
+        first_step: int = 1,
+        skip_start: bool = False,
+        upper_bound: bool = False,
+    ) -> Descent:
+        """As `bagwise.solvers.subgradient.descend`."""
+        weights, best, values = start.copy(), start.copy(), np.empty(n_steps + 1)
+        lowest, radius = np.inf, np.sqrt(2.0 / self.alpha)
+        for step in range(n_steps + 1):
+            values[step], pull = self._value_and_pull(support, weights, upper_bound)
+            if values[step] < lowest and not (skip_start and step == 0):
+                lowest, best = values[step], weights.copy()
+            if step < n_steps:
+                t = first_step + step
+                weights = (1.0 - 1.0 / t) * weights - pull / (self.alpha * t)
+                norm = np.sqrt(np.vdot(weights, weights))
+                weights *= radius / norm if norm > radius else 1.0
+        return Descent(best, weights, values)
+
+    def _value_and_pull(
+        self, support: SupportAt, weights: np.ndarray, upper_bound: bool
+    ) -> tuple[float, np.ndarray]:  # fmt: skip
+        """The objective with these support instances, and the sub-gradient of its loss."""
+        value, pull = self._items.total(_Hinges(self._loss, support, weights, upper_bound))
+        penalty = 0.5 * self.alpha * float(np.vdot(weights, weights))
+        return float(value) / self._n_bags + penalty, pull / self._n_bags
+
+
+@dataclass(frozen=True)
+class _MakeBags:
+    """Bags and labels of a piece; with `means`, each bag's mean for its only instance."""
+
+    means: bool
+
+    def __call__(self, bags: Bags, told: LabelledBags) -> tuple[Any, np.ndarray, np.ndarray]:
+        bags = _selected(bags, told)
+        X = bags.instances.astype(np.float64, copy=False)
+        if not self.means:
+            return X, bags.offsets, told.indicator
+        shares = np.repeat(1.0 / bags.sizes, bags.sizes)
+        averaging = sp.csr_matrix((shares, np.arange(len(shares)), bags.offsets), shape=(len(bags), len(shares)))
+        return averaging @ X, np.arange(len(bags) + 1), told.indicator
+
+
+class _Sizes(Task):
+    def __call__(self, item: tuple[Any, np.ndarray, np.ndarray]) -> Sums:
+        return float(abs(item[0]).max()), float(row_norms(item[0], squared=True).max())
+
+    def add(self, one: Sums, other: Sums) -> Sums:
+        return tuple(max(a, b) for a, b in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True, repr=False)
+class _Hinges(Task):
+    """Loss of the bags of a piece, times their number, and its sub-gradient."""
+
+    loss: Loss
+    support: SupportAt
+    weights: np.ndarray
+    upper_bound: bool
+
+    def __call__(self, item: tuple[Any, np.ndarray, np.ndarray]) -> Sums:
+        X, offsets, Y = item
+        scores = scores_of(X, self.weights)
+        _, support = self.support.aggregation(scores_of(X, self.support.weights), offsets)
+        shares = shares_of(support, scores.shape)
+        if self.upper_bound:  # classes that a bag does not list have the largest score under the weights as they are
+            largest = shares_of(aggregate_max(scores, offsets)[1], scores.shape)
+            shares = np.where(np.repeat(Y, np.diff(offsets), axis=0) == 1, shares, largest)
+        bag_scores = np.add.reduceat(shares * scores, offsets[:-1], axis=0)
+        value, slopes = self.loss(bag_scores, Y)
+        shares *= np.repeat(slopes, np.diff(offsets), axis=0)
+        pull = np.asarray((X.T @ shares).T)
+        return len(Y) * value, len(Y) * pull
+
+
+def scores_of(X: Any, weights: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(X @ weights.T)
+
+
+def shares_of(support: Support, shape: tuple[int, ...]) -> np.ndarray:
+    """(m, c) part that every instance has in the support instance of its bag and class."""
+    if support.rows is None:
+        assert support.weights is not None  # a support is one or the other
+        return support.weights
+    shares = np.zeros(shape)
+    shares[support.rows, np.arange(shape[1])] = 1.0
+    return shares

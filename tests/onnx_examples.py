@@ -1,0 +1,220 @@
+"""Small networks for each medium, written as ONNX files, and hostile ones."""
+
+import json
+
+import numpy as np
+
+RATE, N_SAMPLES = 16_000, 8000  # of the network for sounds
+BANDS = 12
+SIDE = 16  # of the network for pictures
+WORDS = ["[PAD]", "[UNK]", "cow", "grass", "milk", "barn", "ship", "sea", "sail", "wave", "and", "the"]
+TEXT_SIZE = 6
+
+
+def _save(path, nodes, inputs, outputs, arrays, notes=None, **options):
+    import onnx
+    from onnx import helper, numpy_helper
+
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info(*port) for port in inputs],
+        [helper.make_tensor_value_info(*port) for port in outputs],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    helper.set_model_props(model, notes or {})
+    onnx.save_model(model, path, **options)
+    return path
+
+
+def _nodes(*given):
+    from onnx import helper
+
+    return [helper.make_node(kind, inputs, outputs, **options) for kind, inputs, outputs, options in given]
+
+
+def sound_network(path, axes=("n", 8000), notes=None):
+    """Loudness of some bands of frequencies; the axes are those of its input."""
+    from onnx import TensorProto
+
+    t = np.arange(64)
+    bank = [np.hanning(64) * np.cos(2 * np.pi * f * t / RATE) for f in np.linspace(500, 7500, BANDS)]
+    arrays = {
+        "bank": np.array(bank, dtype=np.float32)[:, None], "flat": np.array([-1, 1, N_SAMPLES]),
+        "time": np.array([2]), "least": np.array(1e-4, dtype=np.float32),
+    }  # fmt: skip
+    nodes = _nodes(
+        ("Reshape", ["sound", "flat"], ["line"], {}), ("Conv", ["line", "bank"], ["bands"], {"strides": [16]}),
+        ("Abs", ["bands"], ["size"], {}), ("ReduceMean", ["size", "time"], ["mean"], {"keepdims": 0}),
+        ("Add", ["mean", "least"], ["above"], {}), ("Log", ["above"], ["embedding"], {}),
+    )  # fmt: skip
+    batch = axes[0] if len(axes) > 1 else None
+    outputs = [("embedding", TensorProto.FLOAT, [batch, BANDS])]
+    return _save(path, nodes, [("sound", TensorProto.FLOAT, list(axes))], outputs, arrays, notes)
+
+
+def picture_network(path, layout="nchw", batch="n", notes=None):
+    """Mean colours of the four quarters; beside them an output that nobody asked for."""
+    from onnx import TensorProto
+
+    shape = [batch, 3, SIDE, SIDE] if layout == "nchw" else [batch, SIDE, SIDE, 3]
+    order = [0, 1, 2, 3] if layout == "nchw" else [0, 3, 1, 2]
+    nodes = _nodes(
+        ("Transpose", ["picture"], ["channels"], {"perm": order}),
+        ("AveragePool", ["channels"], ["quarters"], {"kernel_shape": [8, 8], "strides": [8, 8]}),
+        ("Flatten", ["quarters"], ["embedding"], {"axis": 1}), ("Identity", ["quarters"], ["patches"], {}),
+    )  # fmt: skip
+    outputs = [("patches", TensorProto.FLOAT, [batch, 3, 2, 2]), ("embedding", TensorProto.FLOAT, [batch, 12])]
+    return _save(path, nodes, [("picture", TensorProto.FLOAT, shape)], outputs, {}, notes)
+
+
+def text_network(path):
+    """A vector for each token; and its tokenizer beside it."""
+    from onnx import TensorProto
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    table = np.random.default_rng(3).standard_normal((len(WORDS), TEXT_SIZE)).astype(np.float32)
+    nodes = _nodes(
+        ("Gather", ["table", "input_ids"], ["tokens"], {}), ("Cast", ["attention_mask"], ["kept"], {"to": 1}),
+        ("Unsqueeze", ["kept", "last"], ["weights"], {}), ("Mul", ["tokens", "weights"], ["last_hidden_state"], {}),
+    )  # fmt: skip
+    inputs = [(name, TensorProto.INT64, ["n", "t"]) for name in ("input_ids", "attention_mask")]
+    outputs = [("last_hidden_state", TensorProto.FLOAT, ["n", "t", TEXT_SIZE])]
+    _save(path, nodes, inputs, outputs, {"table": table, "last": np.array([-1])})
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.enable_padding(length=64)  # as many published ones have it
+    tokenizer.save(str(path.parent / "tokenizer.json"))
+    return path, table
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Networks that are refused
+
+
+def _plain(nodes, path, arrays=None, size=8, **options):
+    from onnx import TensorProto
+
+    ports = [("sound", TensorProto.FLOAT, ["n", size])], [("embedding", TensorProto.FLOAT, None)]
+    return _save(path, nodes, *ports, arrays or {}, **options)
+
+
+def with_data_elsewhere(path, where):
+    import onnx
+
+    weights = {"w": np.ones((8, 4), dtype=np.float32)}
+    _plain(_nodes(("MatMul", ["sound", "w"], ["embedding"], {})), path, weights)
+    model = onnx.load(path)
+    array = model.graph.initializer[0]
+    array.ClearField("raw_data")
+    array.data_location = onnx.TensorProto.EXTERNAL
+    array.external_data.add(key="location", value=where)
+    path.write_bytes(model.SerializeToString())
+
+
+def with_own_operator(path):
+    _plain(_nodes(("RunAnything", ["sound"], ["embedding"], {"domain": "evil.example"})), path)
+
+
+def with_function(path):
+    import onnx
+    from onnx import helper
+
+    _plain(_nodes(("Abs", ["sound"], ["embedding"], {})), path)
+    model = onnx.load(path)
+    body = [helper.make_node("Abs", ["a"], ["b"])]
+    model.functions.append(
+        helper.make_function("evil.example", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
+    )
+    path.write_bytes(model.SerializeToString())
+
+
+def with_circle(path):
+    nodes = _nodes(("Add", ["sound", "later"], ["embedding"], {}), ("Abs", ["embedding"], ["later"], {}))
+    _plain(nodes, path)
+
+
+def with_missing_input(path):
+    _plain(_nodes(("Add", ["sound", "nowhere"], ["embedding"], {})), path)
+
+
+def with_huge_array(path):
+    """Asks for 2^45 numbers on the way, in a file of a few hundred bytes."""
+    nodes = _nodes(
+        ("ConstantOfShape", ["shape"], ["huge"], {}), ("ReduceSum", ["huge"], ["total"], {"keepdims": 0}),
+        ("Add", ["sound", "total"], ["embedding"], {}),
+    )  # fmt: skip
+    _plain(nodes, path, {"shape": np.array([2**15, 2**15, 2**15])})
+
+
+def with_huge_claim(path):
+    """An array that says it is far larger than the file."""
+    import onnx
+
+    _plain(_nodes(("MatMul", ["sound", "w"], ["embedding"], {})), path, {"w": np.ones((8, 4), dtype=np.float32)})
+    model = onnx.load(path)
+    model.graph.initializer[0].dims[:] = [2**20, 2**20]
+    path.write_bytes(model.SerializeToString())
+
+
+def with_huge_input(path):
+    _plain(_nodes(("Abs", ["sound"], ["embedding"], {})), path, size=2**40)
+
+
+def without_network(path):
+    import onnx
+
+    path.write_bytes(onnx.ModelProto(ir_version=9).SerializeToString())
+
+
+def cut_off(path):
+    sound_network(path)
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def no_onnx(path):
+    path.write_text(json.dumps({"this": "is no network"}))
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+HOSTILE = {
+    "elsewhere": (lambda path: with_data_elsewhere(path, "../../etc/passwd"), "lies in another file"),
+    "beside": (lambda path: with_data_elsewhere(path, "weights.bin"), "lies in another file"),
+    "operator": (with_own_operator, "operators of others are not run"),
+    "function": (with_function, "operators of its own"),
+    "circle": (with_circle, "goes in a circle"),
+    "missing": (with_missing_input, "is not whole"),
+    "huge array": (with_huge_array, "use another network"),
+    "huge claim": (with_huge_claim, "bytes of it are there"),
+    "huge input": (with_huge_input, "use another network"),
+    "nothing": (without_network, "holds no network"),
+    "cut off": (cut_off, "damaged, cut off or no ONNX file"),
+    "other": (no_onnx, "damaged, cut off or no ONNX file"),
+    "empty": (empty, "the file is empty"),
+}
+
+
+def without_end(path):
+    """Counts to 2^60 before it gives a vector."""
+    from onnx import TensorProto, helper
+
+    body = helper.make_graph(
+        _nodes(("Identity", ["go"], ["goes on"], {}), ("Add", ["now", "now"], ["then"], {})),
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("now", TensorProto.FLOAT, ["n", 8]),
+        ],
+        [
+            helper.make_tensor_value_info("goes on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("then", TensorProto.FLOAT, ["n", 8]),
+        ],
+    )
+    nodes = _nodes(("Loop", ["most", "", "sound"], ["embedding"], {"body": body}))
+    _plain(nodes, path, {"most": np.array(2**60)})
+    return path
