@@ -419,13 +419,9 @@ class SparseReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
 
-def filled(X: Any, who: str) -> np.ndarray:
+def filled(X: Any, who: str, cure: str = "use a learner that takes sparse ones") -> np.ndarray:
     """Sparse features as an array, where there is memory for it; `who` needs it."""
-    check_allocation(
-        X.dtype.itemsize * X.shape[0] * X.shape[1],
-        f"{who} needs an array, which",
-        "use a learner that takes sparse ones",
-    )
+    check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], f"{who} needs an array, which", cure)
     return X.toarray()
 
 

@@ -318,7 +318,7 @@ def _assemble(
     features = medium.features(found, names)
     if embedded is not None:
         if sp.issparse(features):
-            features = filled(features, "--embed beside the terms")
+            features = filled(features, "--embed beside terms", "count fewer terms (--medium-set keep=0.02)")
         features, names = join_vectors(features, names, found, embedded["size"])
     return assemble(files, features, names, medium.name)
 
