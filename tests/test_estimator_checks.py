@@ -29,7 +29,14 @@ from bagwise.datasets import make_gaussian_bags
 from bagwise.io.model import REGISTRY, _resolve
 from bagwise.nn import ORedNetwork
 from bagwise.pipeline import bag_tags
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
+from bagwise.preprocessing import (
+    CLPLScaler,
+    PerInstance,
+    RandomFourierFeatures,
+    RBFDictionary,
+    SparseReducer,
+    TermScaler,
+)
 from bagwise.stacking import BagStack
 from expected_failures import weights_differ
 
@@ -87,6 +94,7 @@ ESTIMATORS = [
     RandomFourierFeatures(random_state=0),
     RBFDictionary(),
     SparseReducer(random_state=0),
+    TermScaler(),
     RBFDictionary(size=5, whiten=True, random_state=0),
 ]
 

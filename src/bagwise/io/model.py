@@ -87,6 +87,7 @@ REGISTRY = {
     "BagPipeline": "bagwise.pipeline:BagPipeline",
     "PerInstance": "bagwise.preprocessing:PerInstance",
     "CLPLScaler": "bagwise.preprocessing:CLPLScaler",
+    "TermScaler": "bagwise.preprocessing:TermScaler",
     "RandomFourierFeatures": "bagwise.preprocessing:RandomFourierFeatures",
     "RBFDictionary": "bagwise.preprocessing:RBFDictionary",
     "SparseReducer": "bagwise.preprocessing:SparseReducer",
