@@ -501,6 +501,7 @@ class TestBagwise:
         estimator = make_model(name)
         if name in ("ored-network", "ored-mix"):
             pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
+            estimator.set_params(orednetwork__epochs=3)
         labels = Bags(INSTANCE_CLASS, BAGS.offsets)
         supervised = bag_tags(estimator).needs_instance_labels
         with warnings.catch_warnings():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from bagwise.base import BagEstimator, validate_bags
 from bagwise.exceptions import InputError
 from bagwise.fitted import Attribute, Choice, ListOf
 from bagwise.memory import check_allocation
+from bagwise.typing import BagsLike
 
 DENSE: dict[str, Callable[[Bags], np.ndarray]] = {
     "mean": lambda bags: _mean(bags),
@@ -49,10 +50,10 @@ class BagStatistics(TransformerMixin, BagEstimator):
 
     _fitted: ClassVar[dict[str, Attribute]] = {"statistics_": ListOf(Choice(*STATISTICS))}
 
-    def __init__(self, statistics: Any = STATISTICS):
+    def __init__(self, statistics: str | Sequence[str] = STATISTICS):
         self.statistics = statistics
 
-    def fit(self, X: Any, y: Any = None) -> BagStatistics:
+    def fit(self, X: BagsLike, y: object = None) -> BagStatistics:
         """Look at the number of features; `y` is ignored."""
         statistics = (self.statistics,) if isinstance(self.statistics, str) else tuple(self.statistics)
         unknown = [name for name in statistics if name not in STATISTICS]
@@ -65,7 +66,7 @@ class BagStatistics(TransformerMixin, BagEstimator):
         self.statistics_ = statistics
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: BagsLike) -> Any:
         """(n, k d) array, or CSR matrix where the instances are one."""
         bags = self._start_predict(X)
         if sp.issparse(bags.instances):

@@ -346,6 +346,10 @@ ITERATED: dict[str, Attribute] = {
 """Of every procedure with iterations; prediction does not read them, and files of earlier versions lack some."""
 INPUTS: dict[str, Attribute] = {"n_features_in_": Size("features"), "feature_names_in_": Maybe(Names())}
 """Of everything that was fitted to features."""
+OUTPUT: dict[str, Attribute] = {
+    "_sklearn_output_config": Maybe(Record({"transform": Choice(None, "default", "pandas", "polars")}))
+}
+"""Of transformers: what `set_output` was told."""
 COUNT_OF_JOBS = Maybe(Either(None, Number(-4096, -1, whole=True), Number(1, 4096, whole=True)))
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace
 from bagwise.exceptions import InputError
 from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers
 from bagwise.parameters import check_choice, check_count, check_not_negative, check_positive
+from bagwise.typing import BagsLike
 
 KERNELS = ("linear", "rbf")
 BLOCK_BYTES = 2**26  # of kernel values at once in `predict`
@@ -162,7 +163,7 @@ class M3IC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> M3IC:
+    def fit(self, X: BagsLike, y: Any = None) -> M3IC:
         """Find clusters of bags.
 
         Parameters
@@ -236,12 +237,12 @@ class M3IC(ClusterMixin, BagEstimator):
                 stacklevel=3,
             )
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag, by its instance of the largest margin."""
         bags = self._start_predict(X)
         return decide(self._scores(bags), bags.offsets).clusters
 
-    def assign(self, X: Any, *, threshold: float = 1.0) -> Claims:
+    def assign(self, X: BagsLike, *, threshold: float = 1.0) -> Claims:
         """Every cluster that some instance of a bag claims with a margin of at least `threshold`.
 
         A bag may hold several concepts (section 5.1 of the paper). Each instance claims the cluster that scores highest

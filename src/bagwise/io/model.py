@@ -53,6 +53,8 @@ from bagwise.io.sklearn_fitted import check_together
 from bagwise.io.values import Decoder, Encoder, Node, member
 from bagwise.likeness import ATTRIBUTE as LIKENESS
 from bagwise.likeness import FITTED as LIKENESS_PARTS
+from bagwise.pipeline import unwrap
+from bagwise.typing import Learner, Transformer
 
 FORMAT = "bagwise-model"
 VERSION = 1
@@ -79,10 +81,13 @@ REGISTRY = {
     "BAMIC": "bagwise.clustering:BAMIC",
     "CPM3C": "bagwise.clustering:CPM3C",
     "MajorityKMeans": "bagwise.clustering:MajorityKMeans",
+    "MeanKMeans": "bagwise.clustering:MeanKMeans",
+    "BagMixture": "bagwise.clustering:BagMixture",
     "WithinBagWhitener": "bagwise.clustering:WithinBagWhitener",
     "BagPipeline": "bagwise.pipeline:BagPipeline",
     "PerInstance": "bagwise.preprocessing:PerInstance",
     "CLPLScaler": "bagwise.preprocessing:CLPLScaler",
+    "TermScaler": "bagwise.preprocessing:TermScaler",
     "RandomFourierFeatures": "bagwise.preprocessing:RandomFourierFeatures",
     "RBFDictionary": "bagwise.preprocessing:RBFDictionary",
     "SparseReducer": "bagwise.preprocessing:SparseReducer",
@@ -91,6 +96,8 @@ REGISTRY = {
     "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
     "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",
     "sklearn.RobustScaler": "sklearn.preprocessing:RobustScaler",
+    "sklearn.QuantileTransformer": "sklearn.preprocessing:QuantileTransformer",
+    "sklearn.PowerTransformer": "sklearn.preprocessing:PowerTransformer",
     "sklearn.Normalizer": "sklearn.preprocessing:Normalizer",
     "sklearn.PCA": "sklearn.decomposition:PCA",
     "sklearn.TruncatedSVD": "sklearn.decomposition:TruncatedSVD",
@@ -114,13 +121,14 @@ CARRIED = {LIKENESS: Maybe(LIKENESS_PARTS), "featurizer_": Maybe(RECIPE_PARTS)}
 """What any trained model may carry beside what its class learned."""
 
 
-def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
     """Write an estimator, its parameters and what it learned, to a model file.
 
     Parameters
     ----------
     estimator : estimator
-        Of bagwise, or one of the scikit-learn classes in `REGISTRY`, as are the estimators inside it.
+        Of bagwise, or one of the scikit-learn classes in `REGISTRY`, as are the estimators inside it. Of a fitted
+        search the estimator that it found is saved (``best_estimator_``), not the search.
     path : str or path
         The file appears complete or not at all; an old one is replaced.
     about : dict or None
@@ -142,6 +150,9 @@ def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | N
     """
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise InputError(f"Only an estimator can be saved, not {estimator!r}; pass a fitted one.")
+    if unwrap(estimator) is not estimator and not hasattr(estimator, "best_estimator_"):
+        raise InputError(f"{type(estimator).__name__} has found nothing to save; fit it, with refit=True.")
+    estimator = unwrap(estimator)
     encoder = Encoder(_encode_estimator)
     document = {
         "format": FORMAT,
@@ -278,7 +289,8 @@ def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], An
             f"{', '.join(sorted(set(targets.values())))}."
         )
     params = estimator._saved_params() if isinstance(estimator, BagEstimator) else estimator.get_params(deep=False)
-    state = {key: value for key, value in vars(estimator).items() if key not in params}
+    aside = {*params, "_metadata_request"}  # who gets what in a fit is nothing that was learned
+    state = {key: value for key, value in vars(estimator).items() if key not in aside}
     problem = _problem(cls, params, state)
     if problem:  # what load would refuse
         raise InputError(f"{where} cannot be saved: {problem}.")

@@ -9,6 +9,7 @@ import numpy as np
 from bagwise.exceptions import InputError
 from bagwise.fitted import (
     INPUTS,
+    OUTPUT,
     Anything,
     Attribute,
     Choice,
@@ -18,14 +19,12 @@ from bagwise.fitted import (
     Maybe,
     Number,
     Numbers,
-    Record,
     Size,
     Text,
     TupleOf,
     part_problem,
 )
 
-OUTPUT = {"_sklearn_output_config": Maybe(Record({"transform": Choice(None, "default", "pandas", "polars")}))}
 SEEN = Either(Number(0), Numbers("features"), Numbers("features", whole=True))
 PER_FEATURE = Numbers("features")
 OR_NOTHING = Either(None, PER_FEATURE)
@@ -52,6 +51,11 @@ FITTED: dict[str, dict[str, Attribute]] = {
     },
     "MaxAbsScaler": {**INPUTS, **OUTPUT, "n_samples_seen_": SEEN, "scale_": SCALE, "max_abs_": PER_FEATURE},
     "RobustScaler": {**INPUTS, **OUTPUT, "center_": OR_NOTHING, "scale_": SCALE},
+    "QuantileTransformer": {
+        **INPUTS, **OUTPUT, "n_quantiles_": Size("quantiles"), "references_": Numbers("quantiles"),
+        "quantiles_": Numbers("quantiles", "features"),
+    },
+    "PowerTransformer": {**INPUTS, **OUTPUT, "lambdas_": PER_FEATURE, "_scaler": Maybe(Anything())},
     "Normalizer": {**INPUTS, **OUTPUT},
     "PCA": {
         **DECOMPOSED, "mean_": PER_FEATURE, "noise_variance_": Number(), "n_samples_": Number(0),
@@ -84,6 +88,12 @@ def check_together(estimator: Any) -> None:
             raise InputError(f"{name}._label_binarizer {problem}")
         if len(estimator.classes_) != len(estimator._label_binarizer.classes_):
             raise InputError(f"{name} and its _label_binarizer know different classes; fit it again")
+    if name == "PowerTransformer" and estimator.standardize:
+        problem = part_problem(getattr(estimator, "_scaler", None), "transform")
+        if problem is None and estimator._scaler.n_features_in_ != len(estimator.lambdas_):
+            problem = "scales another number of features; fit it again"
+        if problem is not None:
+            raise InputError(f"{name}._scaler {problem}")
     if hasattr(estimator, "coef_"):
         n_classes = len(estimator.classes_)
         n_scores = 1 if estimator.coef_.ndim == 1 else estimator.coef_.shape[0]

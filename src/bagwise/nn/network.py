@@ -38,6 +38,7 @@ from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.nn._plain import held_out_bags, mean_proba
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.solvers.result import Callback, CheckpointLike
+from bagwise.typing import BagsLike, LabelsLike
 
 BLOCK = 1 << 14  # instances that are judged at a time
 N_BATCHES, LARGEST_BATCH = 8, 1 << 15  # an epoch, and instances
@@ -101,6 +102,8 @@ class ORedNetwork(
         Trees in parallel (threads).
     device : {None, "cpu", "cuda"}, default=None
         None is the processor.
+    verbose : int, default=0
+        Print the likelihood after every so many epochs: 1 for all of them, 10 for every tenth, 0 for none.
     random_state : int, RandomState or None
 
     Attributes
@@ -134,6 +137,7 @@ class ORedNetwork(
     True
     """
 
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
     _fitted: ClassVar[dict[str, Attribute]] = {
         "layers_": Maybe(ListOf(TupleOf(Numbers("members", "_in", "_out"), Numbers("members", 1, "_out")))),
         "module_states_": Maybe(ListOf(ByName(Either(Numbers(...), Numbers(..., whole=True))))),
@@ -184,6 +188,7 @@ class ORedNetwork(
         warm_start: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,
+        verbose: int = 0,
         random_state: Any = None,
     ):
         self.hidden = hidden
@@ -207,14 +212,15 @@ class ORedNetwork(
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.device = device
+        self.verbose = verbose
         self.random_state = random_state
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
     def fit(
         self,
-        X: Any,
-        Y: Any,
+        X: BagsLike,
+        y: LabelsLike | None = None,
         instance_labels: Bags | None = None,
         callback: Callback | None = None,
         checkpoint: CheckpointLike | None = None,
@@ -223,8 +229,9 @@ class ORedNetwork(
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere.
         callback : callable or None
@@ -237,7 +244,7 @@ class ORedNetwork(
         check_torch()
         self._check_parameters()
         last = self._last_fit()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator = self._start_fit(X, y)
         refuse_sparse(bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         rates = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
@@ -257,7 +264,7 @@ class ORedNetwork(
         if self.background:
             self.background_shift_ = 0.0
         problem = union_problem(bags.offsets, indicator, self.background, known, relaxed)
-        self._train(bags, problem, rates, last, callback, checkpoint)
+        self._train(bags, problem, rates, last, self._progress(callback), checkpoint)
         if self.background and self.background_share is not None:
             self._move_background(bags, problem)
         if self._can_calibrate(indicator):
@@ -271,7 +278,13 @@ class ORedNetwork(
         labels = None
         if known is not None:
             labels = Bags(np.where(known == len(self.classes_), KNOWN_BACKGROUND, known), bags.offsets)
-        settings = {"calibrate": None, "warm_start": False, "missed": self.missed_, "spurious": self.spurious_}
+        settings = {
+            "calibrate": None,
+            "verbose": 0,
+            "warm_start": False,
+            "missed": self.missed_,
+            "spurious": self.spurious_,
+        }
 
         def fit(rest: np.ndarray) -> ORedNetwork:
             with warnings.catch_warnings():
@@ -388,7 +401,7 @@ class ORedNetwork(
         trees = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(grow)(instances, posterior, whole, int(seed)) for seed in seeds
         )
-        self.forest_ = tuple(Forest.of(trees, posterior.shape[1]))
+        self.forest_: tuple[Any, ...] = tuple(Forest.of(trees, posterior.shape[1]))
 
     def _mean_proba(self, X: np.ndarray) -> np.ndarray:
         """(m, c) mean of the members' probabilities, and where there are trees of these and theirs."""
