@@ -75,7 +75,13 @@ def test_learners_of_our_own_loops_are_the_same_bits_whatever_threads_blas_has(n
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("ored", {"max_iter": 15}), ("ored-rbf", {"size": 100, "max_iter": 8}), ("sim-max-rff", {}), ("clpl", {}), ("mimlnn", {})],
+    [
+        ("ored", {"max_iter": 15}),
+        ("ored-rbf", {"size": 100, "max_iter": 8}),
+        ("sim-max-rff", {}),
+        ("clpl", {}),
+        ("mimlnn", {}),
+    ],
 )
 def test_sums_of_blas_stay_within_the_tolerance(name, settings):
     """Products of large matrices are cut among threads, and their last bits depend on where."""
