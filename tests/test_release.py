@@ -60,7 +60,7 @@ def test_it_works_from_there(installed, tmp_path):
     assert bagwise.__version__ in where
     rng = np.random.default_rng(0)
     np.savez(
-        tmp_path / "a.npz", X=rng.normal(size=(40, 3)), bag=np.arange(40) // 4, Y=rng.integers(0, 2, (10, 3)).clip(1, 1),
+        tmp_path / "a.npz", X=rng.normal(size=(40, 3)), bag=np.arange(40) // 4, Y=np.ones((10, 3), dtype=int),
         class_names=np.array(["a", "b", "c"]),
     )  # fmt: skip
     cli = ("-m", "bagwise.cli")
