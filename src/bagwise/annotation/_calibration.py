@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -39,7 +39,8 @@ from bagwise.annotation._calibration_fit import (
     untold_shares,
 )
 from bagwise.bags import Bags
-from bagwise.exceptions import CalibrationWarning, warn_caller
+from bagwise.exceptions import CalibrationWarning, InputError, warn_caller
+from bagwise.fitted import Attribute, Maybe, Number, Numbers, Plain
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import UnionProblem
 from bagwise.metrics import reliability_table
@@ -50,11 +51,15 @@ N_FOLDS = 5
 ENOUGH_HELD_OUT = 1_000  # bags that a few numbers can be found from; with more bags fewer folds are fitted
 FEWEST_BAGS = 10
 FEWEST_FOR_SHARE = 3  # bags from which the share of background in new bags alone can be put right
-FITTED = (
-    "temperature_", "doubt_", "class_scale_", "background_scale_", "told_class_scale_", "told_background_scale_",
-    "seen_temperature_", "seen_class_scale_", "seen_background_scale_", "seen_bags_", "bag_slope_", "bag_offset_",
-    "bag_reliability_",
-)  # fmt: skip
+FITTED: dict[str, Attribute] = {
+    "temperature_": Number(positive=True), "seen_temperature_": Number(positive=True), "doubt_": Number(0, 1),
+    "class_scale_": Numbers("classes", positive=True), "background_scale_": Number(positive=True),
+    "told_class_scale_": Numbers("classes", positive=True), "told_background_scale_": Number(positive=True),
+    "seen_class_scale_": Numbers("classes", positive=True), "seen_background_scale_": Number(positive=True),
+    "seen_bags_": Numbers("seen", whole=True), "bag_slope_": Number(), "bag_offset_": Number(),
+    "bag_reliability_": Plain(),
+}  # fmt: skip
+"""All of them are there in a calibrated model, those of the background where it has one."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Training:
         Numbers of the bags that `scores` speak of, in order.
     scores : (m, c) array
         Of their instances; softmax makes probabilities of them.
+    weights : (n,) array or None
+        How much each bag counts.
     """
 
     bags: Bags
@@ -77,6 +84,7 @@ class Training:
     relaxed: np.ndarray | None
     held_out: np.ndarray
     scores: np.ndarray
+    weights: np.ndarray | None = None
 
 
 class CalibratedMixin:
@@ -86,6 +94,8 @@ class CalibratedMixin:
     `_forget_calibration` when a fit begins and `_calibrate` at its end, and may give `_problem_of`,
     `_inference_options`, `_has_background` and `background_share`.
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {name: Maybe(attribute) for name, attribute in FITTED.items()}
 
     calibrate: str | None
     classes_: np.ndarray
@@ -103,6 +113,15 @@ class CalibratedMixin:
 
     def _check_calibrate(self) -> None:
         check_that(self, "calibrate", lambda value: value is None or value == BAG, f"None or {BAG!r}")
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()  # type: ignore[misc]
+        found = [name for name in FITTED if name in vars(self)]
+        needed = [name for name in FITTED if self._has_background or "background" not in name]
+        if found == ["background_scale_"] and self._has_background:  # all that a few bags can tell
+            return
+        if found and (lacks := [name for name in needed if name not in found]):
+            raise InputError(f"{type(self).__name__} is calibrated but lacks its attribute {lacks[0]!r}; fit it again")
 
     def _forget_calibration(self) -> None:
         for name in FITTED:
@@ -185,7 +204,8 @@ class CalibratedMixin:
             seen = moved if everything.meets_shares(moved) else seen
         self._set_recalibrations(new, told, seen)
         self.seen_bags_ = np.unique(fingerprints(training.bags))
-        self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], new)
+        weights = np.ones(len(held)) if training.weights is None else training.weights[held]
+        self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], weights, new)
 
     def _calibrate_share(self, training: Training) -> None:
         """The factor on the odds of the background at which its mean in bags that were not seen is the share.
@@ -209,11 +229,12 @@ class CalibratedMixin:
         problem = self._problem_of(
             training.bags[index], training.indicator[index], known, None if relaxed is None else relaxed[index]
         )
-        return HeldOut(problem, scores, self._rates(), self._inference_options(scores.size), shares)
+        weights = None if training.weights is None else training.weights[index]
+        return HeldOut(problem, scores, self._rates(), self._inference_options(scores.size), shares, weights)
 
     def _given_shares(self, training: Training) -> Shares:
         """Shares that label sets do not tell: of the background where it is given, of labels that are everywhere."""
-        shares = untold_shares(training.indicator, training.bags.sizes)
+        shares = untold_shares(training.indicator, training.bags.sizes, training.weights)
         if self._has_background and self.background_share is not None:
             rest = 1.0 - self.background_share
             shares = {column: rest * share for column, share in shares.items()}
@@ -229,16 +250,18 @@ class CalibratedMixin:
             if self._has_background:
                 setattr(self, f"{prefix}background_scale_", float(scale[-1]))
 
-    def _calibrate_bags(self, scores: np.ndarray, bags: Bags, Y: np.ndarray, new: Recalibration) -> None:
+    def _calibrate_bags(
+        self, scores: np.ndarray, bags: Bags, Y: np.ndarray, weights: np.ndarray, new: Recalibration
+    ) -> None:
         plain = softmax_of(scores)[:, : len(self.classes_)]
         if self.single_label_:
             log_joint = np.add.reduceat(np.log(np.maximum(plain, SMALLEST)), bags.offsets[:-1], axis=0)
-            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y), 0.0
+            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y, weights), 0.0
             before, after = (softmax_of(power * log_joint) for power in (1.0, self.bag_slope_))
         else:
             proba = new.probabilities(scores)[:, : len(self.classes_)]
             log_odds = union_log_odds(proba, bags.offsets)
-            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y)
+            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y, weights)
             before = expit(union_log_odds(plain, bags.offsets))
             after = expit(self.bag_slope_ * log_odds + self.bag_offset_)
         self.bag_reliability_ = {

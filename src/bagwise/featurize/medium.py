@@ -33,6 +33,10 @@ def _no_errors(files: Mapping[str, FileBags], expected: Sequence[str] | None) ->
     return {}
 
 
+def _nothing_to_note(files: Sequence[Row]) -> list[str]:
+    return []
+
+
 def _without_pieces(settings: Any) -> float:
     return np.inf
 
@@ -108,6 +112,11 @@ class Medium:
     draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
+    joined : bool
+        Whether neighbouring instances of one label are one interval to people: `draw` is then given all instances of a
+        file, those that are not shown without a label.
+    pieces_have_names : bool
+        Whether the bags of one file have names (behind an @) by which people know them.
     close_ups : function of path, rows and settings that gives a `CloseUp` of each row of a file, or None
     cut_sound : function of path, start, end and settings that gives a short sound to play (FLAC), or None
     close_up_span : function of a row and the seconds of its file
@@ -120,6 +129,8 @@ class Medium:
         Whether the info of a file tells its seconds.
     recorded : function of path and name that gives when a file was recorded, or None where nothing tells it
         None where files of the medium tell no time at all.
+    notes : function of the facts of all files that gives sentences for people
+        What was read otherwise than a person may expect, and is no problem.
     embed : class of `NetworkInput` or None
         How its instances are given to networks that were trained elsewhere.
     """
@@ -148,6 +159,8 @@ class Medium:
     drawings: str = "Pictures"
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
+    joined: bool = False
+    pieces_have_names: bool = False
     close_ups: Callable[[Path, Sequence[Row], Any], Iterator[CloseUp]] | None = None
     cut_sound: Callable[[Path, float, float, Any], bytes] | None = None
     close_up_span: Callable[[Row, float], tuple[float, float]] | None = None
@@ -155,6 +168,7 @@ class Medium:
     shown_as: str = ""
     timed: bool = False
     recorded: Callable[[Path, str], Recorded | None] | None = None
+    notes: Callable[[Sequence[Row]], list[str]] = _nothing_to_note
     embed: type[NetworkInput] | None = None
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from bagwise.featurize.embedding import Embedding
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
 from bagwise.featurize.vector_table import VectorTable
+from bagwise.io.files import sync_all
 from bagwise.workflow.store import entry_facts, entry_path, forget_others, part_path, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
@@ -93,6 +94,7 @@ def featurize_folder(
         if name not in errors:
             with _noting(errors, folder, name):
                 bags[name] = _joined(folder, name, own, medium, settings, entries[name])
+    sync_all(entries[name] for name in pieces if name not in errors)
     forget_others(run, entries.values())
     return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused)
 

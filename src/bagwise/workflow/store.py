@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -59,7 +60,7 @@ def part_path(entry: Path, number: int, n_parts: int) -> Path:
 
 
 def write_entry(path: Path, bags: FileBags) -> None:
-    """Keep the bags of a file."""
+    """Keep the bags of a file; whoever names it in what must last has it on the disk first (`sync_all`)."""
     features = bags.features
     arrays = [features.data, features.indices, features.indptr] if sp.issparse(features) else [features]
     columns = {name: as_column(column) for name, column in bags.locations.items()}
@@ -77,7 +78,7 @@ def write_entry(path: Path, bags: FileBags) -> None:
         "feature_names": bags.feature_names,
     }
     arrays = [*arrays, *(columns[name] for name in plain), *([] if bags.vectors is None else [bags.vectors])]
-    with atomic_write(path) as file:
+    with atomic_write(path, durable=False) as file:
         write_archive(file, document, arrays)
 
 
@@ -102,6 +103,8 @@ def read_entry(path: Path) -> FileBags | None:
         vectors = parts[n + len(plain)] if len(parts) > n + len(plain) else None
         columns |= {name: as_column(column) for name, column in document.pop("lists").items()}
         locations = {name: columns[name] for name in document.pop("columns")}
+        if document["feature_names"] is not None:  # thousands of texts share their terms
+            document["feature_names"] = [sys.intern(name) for name in document["feature_names"]]
         return FileBags(features=features, locations=locations, vectors=vectors, **document)
     except (OSError, FormatError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError):
         return None
