@@ -24,6 +24,7 @@ from benchmarks.scale_model import Costs, Plan, Trouble, seconds_of_iteration, s
 
 FAR = ((1e9, (10, 100, 1_000)), (1e11, (1_000, 10_000, 100_000)))
 PIECE = 200_000  # instances of a piece of 64 MB
+INSTANCES_OF_BAG, BYTES_OF_BAG = 5, 100  # what the process that asks remembers of all bags
 TROUBLES = {
     "none": Trouble(),
     "lag": Trouble(spread=0.2),
@@ -96,6 +97,8 @@ def far_away(costs: Costs) -> list[Record]:
             "kept s": seconds_of_iteration(costs, Plan(instances, PIECE, workers)),
             "read s": seconds_of_iteration(costs, Plan(instances, PIECE, workers, kept=False)),
             "scheduler s": Plan(instances, PIECE, workers).pieces * costs.dispatch,
+            "kept s, one piece a worker": seconds_of_iteration(costs, Plan(instances, instances / workers, workers)),
+            "asking process GB": instances / INSTANCES_OF_BAG * BYTES_OF_BAG / 2**30,
         }
         for instances, crowd in FAR
         for workers in crowd

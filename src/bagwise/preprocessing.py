@@ -31,6 +31,7 @@ from bagwise.parameters import check_count, check_positive, check_that, is_posit
 from bagwise.typing import BagsLike, InstancesLike, LabelsLike, Seed, Transformer, WeightsLike
 
 FLOATS = [np.float64, np.float32]
+TERM_SIZE = 4.0  # by the likelihood of held-out bags
 
 
 class PerInstance(BagTransformerMixin, BagEstimator):
@@ -42,7 +43,8 @@ class PerInstance(BagTransformerMixin, BagEstimator):
     Parameters
     ----------
     transformer : transformer
-        Any scikit-learn transformer that gives one row for each row; also a `FeatureUnion` or a pipeline of some.
+        Any scikit-learn transformer that gives one row for each row; also a `FeatureUnion` or a pipeline of some. Where
+        its tags say that it takes no sparse features, it is given dense ones.
 
     Attributes
     ----------
@@ -90,12 +92,19 @@ class PerInstance(BagTransformerMixin, BagEstimator):
             if not has_fit_parameter(transformer, "sample_weight"):
                 raise InputError(f"{type(transformer).__name__} takes no sample_weight; fit it without weights.")
             parameters["sample_weight"] = np.repeat(weights, bags.sizes)[rows]
-        instances = bags.instances if target is None else bags.instances[rows]
+        taken = self._as_taken(bags.instances)
+        instances = taken if target is None else taken[rows]
         self.transformer_ = transformer.fit(instances, target, **parameters)
         return self
 
+    def _as_taken(self, instances: Any) -> Any:
+        """The instances in a form that the transformer takes."""
+        if not sp.issparse(instances) or get_tags(self.transformer).input_tags.sparse:
+            return instances
+        return filled(instances, f"{type(self.transformer).__name__}, which takes no sparse features,")
+
     def _transform(self, bags: Bags) -> Any:
-        instances = self.transformer_.transform(bags.instances)
+        instances = self.transformer_.transform(self._as_taken(bags.instances))
         if hasattr(instances, "to_numpy"):  # a frame, which scikit-learn was told to give
             instances = instances.to_numpy()
         if instances.shape[0] != bags.n_instances:
@@ -191,6 +200,56 @@ class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class TermScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Counts of terms to tf-idf: each term times its rarity, every instance of one length; sparse ones stay sparse.
+
+    The rarity of a term is 1 + ln((1 + m) / (1 + n)), where n of the m training instances hold it. The length of all
+    instances is `TERM_SIZE` times the root of the mean number of terms in one: so large is a term then on average. It
+    makes the penalties that suit standardized features suit terms (docs/texts.md).
+
+    Attributes
+    ----------
+    rarity_ : (d,) array
+    length_ : float
+        An instance without any term stays zero.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from bagwise.preprocessing import TermScaler
+    >>> TermScaler().fit_transform(sp.csr_matrix([[3.0, 0.0], [1.0, 1.0]])).toarray().round(2).tolist()
+    [[4.9, 0.0], [2.84, 3.99]]
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, **OUTPUT, "rarity_": Numbers("features", positive=True), "length_": Number(positive=True),
+    }  # fmt: skip
+
+    def fit(self, X: InstancesLike, y: object = None) -> TermScaler:
+        """Count in how many instances each term is; `y` is ignored."""
+        rows = sp.csr_matrix(validate_data(self, X, accept_sparse="csr", dtype=FLOATS))
+        found = np.bincount(rows.indices[rows.data != 0], minlength=rows.shape[1])
+        self.rarity_ = (1.0 + np.log((1.0 + rows.shape[0]) / (1.0 + found))).astype(rows.dtype)
+        self.length_ = TERM_SIZE * float(np.sqrt(found.sum() / rows.shape[0])) or 1.0
+        return self
+
+    def transform(self, X: InstancesLike) -> Any:
+        """(m, d) weighted terms, sparse where `X` is."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        rows = sp.csr_matrix(X, copy=True)
+        rows.data *= self.rarity_[rows.indices]
+        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel())
+        rows.data *= np.repeat(self.length_ / np.where(norms > 0, norms, 1.0), np.diff(rows.indptr))
+        return rows if sp.issparse(X) else rows.toarray()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -430,17 +489,19 @@ class SparseReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
         if self.components_ is not None:
             return rows @ self.components_.T.astype(rows.dtype, copy=False)
-        if sp.issparse(rows):
-            n_bytes = rows.dtype.itemsize * rows.shape[0] * rows.shape[1]
-            check_allocation(n_bytes, "A dense copy", "fit on sparse features")
-            return rows.toarray()
-        return rows
+        return filled(rows, "SparseReducer that was fitted on dense features") if sp.issparse(rows) else rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def filled(X: Any, who: str, cure: str = "use a learner that takes sparse ones") -> np.ndarray:
+    """Sparse features as an array, where there is memory for it; `who` needs it."""
+    check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], f"{who} needs an array, which", cure)
+    return X.toarray()
 
 
 def _column_moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -92,7 +92,7 @@ class ORedForest(
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Features tried at every split, as in scikit-learn's trees.
     min_samples_leaf : int, default=1
-        More where a tree would else have more than 50,000 leaves: it then takes about a megabyte in a model file.
+        More where a tree would else have more than 50,000 leaves: it then takes one or two megabytes in a model file.
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
     background : bool, default=False
@@ -405,7 +405,8 @@ class ORedForest(
     def _probabilities(self, bags: Bags) -> np.ndarray:
         """The same, calibrated where the model is."""
         proba = self._plain_probabilities(bags)
-        return self._as_probabilities(np.log(proba), bags) if self._is_calibrated else proba
+        changed = self._is_calibrated or hasattr(self, "background_scale_")
+        return self._as_probabilities(np.log(proba), bags) if changed else proba
 
     def _told_probabilities(self, bags: Bags) -> np.ndarray:
         return super()._told_probabilities(bags) if self._is_calibrated else self._plain_probabilities(bags)

@@ -120,6 +120,7 @@ def _apply_one(
 ) -> None:  # fmt: skip
     from bagwise.io.data.pieces import iter_dataset, select_features
     from bagwise.io.results import write_csv_pieces, write_json_pieces, write_results
+    from bagwise.workflow.find import in_parts
     from bagwise.workflow.large import is_several, iter_several
 
     several = is_several(path)
@@ -130,9 +131,10 @@ def _apply_one(
         def pieces() -> Iterator[Any]:
             done = 0
             for dataset in datasets:
-                yield work(estimator, select_features(dataset, about.get("feature_names"), path))
-                done += len(dataset)
-                report(f"bags of {path.name}", done, 0)
+                for part in in_parts(estimator, select_features(dataset, about.get("feature_names"), path)):
+                    yield work(estimator, part)
+                    done += len(part)
+                    report(f"bags of {path.name}", done, 0)
 
         if target is None:
             (write_json_pieces if as_json else write_csv_pieces)(pieces(), sys.stdout)

@@ -16,6 +16,7 @@ from bagwise.clustering._shared import (
     check_clusterable,
     check_enough_bags,
     check_n_clusters,
+    gap_to_second,
     rank_by_size,
 )
 from bagwise.fitted import ITERATED, Attribute, BagsOf, Choice, Number, Numbers
@@ -51,6 +52,8 @@ class BAMIC(ClusterMixin, BagEstimator):
         These bags themselves.
     witnesses_ : (n,) array of int
         Position within its bag of the instance nearest to one of the medoid's.
+    margins_ : (n,) array
+        1 minus the distance to the nearest medoid over that to the second: 0 between two clusters, 1 at a medoid.
     objective_ : float
         Sum of the distances of all bags to their medoids.
     n_iter_ : int
@@ -124,6 +127,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         self.medoid_indices_[rank] = medoids
         self.medoids_ = bags[self.medoid_indices_]
         self.labels_ = distances[:, self.medoid_indices_].argmin(axis=1)
+        self.margins_ = gap_to_second(distances[:, self.medoid_indices_])
         self.witnesses_ = self._witnesses(bags)
         return self
 

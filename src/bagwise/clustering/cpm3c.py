@@ -19,6 +19,7 @@ from bagwise.clustering._shared import (
     check_n_clusters,
     majority_votes,
     rank_by_size,
+    vote_margins,
 )
 from bagwise.clustering._spaces import unit_direction
 from bagwise.fitted import ITERATED, Attribute, Number, Numbers
@@ -65,6 +66,8 @@ class CPM3C(ClusterMixin, BagEstimator):
     instance_labels_ : (m,) array of int
     witnesses_ : (n,) array of int
         Position within its bag of the instance that scores highest on the bag's cluster.
+    margins_ : (n,) array
+        Share of the bag's instances that are in its cluster, less that in the second: 0 where the votes are even.
     coef_ : (k, d) array
     objective_ : float
         J at the end of the start that was kept.
@@ -143,6 +146,7 @@ class CPM3C(ClusterMixin, BagEstimator):
         scores = self._scores(bags)
         self.instance_labels_ = scores.argmax(axis=1)
         self.labels_ = majority_votes(self.instance_labels_, bags, self.n_clusters)
+        self.margins_ = vote_margins(self.instance_labels_, bags, self.n_clusters)
         own = np.repeat(self.labels_, bags.sizes)
         self.witnesses_ = best_in_bag(scores[np.arange(len(own)), own], bags.offsets)
         return self

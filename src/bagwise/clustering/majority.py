@@ -18,6 +18,7 @@ from bagwise.clustering._shared import (
     check_n_clusters,
     majority_votes,
     rank_by_size,
+    vote_margins,
 )
 from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.parameters import check_count
@@ -44,6 +45,8 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     instance_labels_ : (m,) array of int
     witnesses_ : (n,) array of int
         Position within its bag of the instance nearest to the centre of the bag's cluster.
+    margins_ : (n,) array
+        Share of the bag's instances that are in its cluster, less that in the second: 0 where the votes are even.
     cluster_centers_ : (k, d) array
     objective_ : float
         Inertia: the sum of squared distances of instances to their centres.
@@ -95,6 +98,7 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         distances = self._distances(bags)
         self.instance_labels_ = distances.argmin(axis=1)
         self.labels_ = majority_votes(self.instance_labels_, bags, self.n_clusters)
+        self.margins_ = vote_margins(self.instance_labels_, bags, self.n_clusters)
         own = np.repeat(self.labels_, bags.sizes)
         self.witnesses_ = best_in_bag(-distances[np.arange(len(own)), own], bags.offsets)
         return self

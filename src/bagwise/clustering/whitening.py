@@ -82,7 +82,7 @@ class WithinBagWhitener(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, Ba
                 f"Got {self.n_components!r}."
             )
         check_allocation(32 * d * d, f"The covariances of {d} features", "reduce the features first (TruncatedSVD)")
-        means = _bag_means(bags)
+        means = bag_means(bags)
         self.mean_ = means.mean(axis=0)
         between = means - self.mean_
         within = _within_scatter(bags, means) / max(1, bags.n_instances - len(bags))
@@ -106,7 +106,7 @@ class WithinBagWhitener(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, Ba
         return len(self.components_)
 
 
-def _bag_means(bags: Bags) -> np.ndarray:
+def bag_means(bags: Bags) -> np.ndarray:
     """(n, d) mean of each bag."""
     n_bags = len(bags)
     shares = np.repeat(1.0 / bags.sizes, bags.sizes)

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -38,7 +38,7 @@ _HEADERS = {
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+def atomic_write(path: str | os.PathLike[str], mode: str = "wb", *, durable: bool = True) -> Iterator[IO[Any]]:
     """Open a file that appears at `path` only when it is complete.
 
     The data goes to a temporary file beside `path`, reaches the disk, and takes the place of `path` in one
@@ -50,6 +50,9 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     path : str or path
     mode : {"wb", "w"}
         Binary, or text in UTF-8 whose line ends are written as they are.
+    durable : bool
+        Whether it is on the disk, and not only with the system, when this returns. Of thousands of small files that
+        can be made again it is cheaper to have all of them so at once (`sync_all`).
 
     Yields
     ------
@@ -69,7 +72,8 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     try:
         yield handle
         handle.flush()
-        os.fsync(handle.fileno())
+        if durable:
+            os.fsync(handle.fileno())
         handle.close()
         if target.exists():
             shutil.copymode(target, temporary)
@@ -83,7 +87,19 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
             text = f"The disk is full: {target} was not written, and what was there before is untouched"
             raise OSError(error.errno, text) from error
         raise
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Have files on the disk that were written without being durable, and their names too."""
+    paths = list(paths)
+    if paths and hasattr(os, "sync"):
+        os.sync()
+        return
+    for path in paths:
+        with suppress(OSError), path.open("rb+") as file:
+            os.fsync(file.fileno())
 
 
 def check_target(path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from bagwise._version import __version__
 from bagwise.base import BagEstimator
-from bagwise.catalog import make_model
+from bagwise.catalog import for_sparse, make_model
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.media import MEDIA, check_medium
 from bagwise.fitted import is_fitted, n_inputs, real_steps
@@ -99,15 +99,17 @@ def check_recipe(recipe: Mapping[str, Any]) -> None:
 
 
 def make_learner(
-    name: str, settings: Mapping[str, Any], noise_share: float, *, has_known: bool = False, seed: int | None = None
-) -> Any:
+    name: str, settings: Mapping[str, Any], noise_share: float, *, has_known: bool = False, seed: int | None = None,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
     """A fresh model of the catalogue that annotates instances, with settings and the expected share of noise.
 
-    Its probabilities are calibrated where they can be, unless a setting says otherwise.
+    Its probabilities are calibrated where they can be, unless a setting says otherwise. With `sparse` it is the form
+    for sparse features.
 
     What cannot do the work is refused here, before an hour is spent on reading files.
     """
-    model = make_model(name)
+    model = for_sparse(make_model(name)) if sparse else make_model(name)
     tags = bag_tags(model)
     if not tags.annotates:
         raise InputError(f"The model {name!r} labels bags, not instances; use an annotator, such as {DEFAULT_MODEL}.")
