@@ -6,12 +6,13 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 import bagwise
 from bagwise import M3IC
 from bagwise.cli import main
 from bagwise.clustering.scaling import scale_bags
-from bagwise.datasets import load_npz
+from bagwise.datasets import load_npz, make_soundscape
 from bagwise.metrics import clustering_accuracy
 
 
@@ -41,11 +42,18 @@ def read(path):
 @pytest.mark.parametrize("scaling", ["within-bag", "standard", "length", "none"])
 def test_table_and_page(tmp_path, data, scaling):
     out = tmp_path / "found.csv"
-    result = run(data, "--k", 3, "--scaling", scaling, "--out", out, "-C", 4, "--balance", 1, "--starts", 8)
+    result = run(
+        data, "--method", "m3ic", "--k", 3, "--scaling", scaling, "--out", out, "-C", 4, "--balance", 1, "--starts", 8,
+        "--noise", 0,
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "30 bags in 3 clusters: 10, 10, 10" in result.output
+    assert f"30 bags in 3 clusters: 10, 10, 10 (m3ic, scaled by {scaling})" in result.output
+    assert (
+        "beside them mean-kmeans, the means of bags scaled by within-bag: 10, 10, 10 (agreement 1.00)" in result.output
+    )
+    assert "which were not used: 100.0 % right, mean-kmeans 100.0 %" in result.output
     rows = read(out)
-    assert list(rows[0]) == ["bag", "cluster", "witness", "margin"]
+    assert list(rows[0]) == ["bag", "cluster", "witness", "margin", "mean_kmeans"]
     assert [row["bag"] for row in rows] == [f"bag {i}" for i in range(30)]
     assert clustering_accuracy(np.arange(30) % 3, [row["cluster"] for row in rows]) == 1.0
     bags = scale_bags(load_npz(data).bags, scaling)
@@ -58,27 +66,55 @@ def test_table_and_page(tmp_path, data, scaling):
 
 def test_no_page_and_other_page(tmp_path, data):
     out = tmp_path / "found.csv"
-    assert run(data, "--out", out, "--no-page").exit_code == 0
+    assert run(data, "--out", out, "--no-page", "--noise", 0).exit_code == 0
     assert not (tmp_path / "found.html").exists()
-    assert run(data, "--out", out, "--page", tmp_path / "other.html", "--quiet").exit_code == 0
+    assert run(data, "--out", out, "--page", tmp_path / "other.html", "--quiet", "--noise", 0).exit_code == 0
     assert (tmp_path / "other.html").exists()
 
 
 def test_it_says_what_made_it(tmp_path, data):
     out = tmp_path / "found.csv"
-    result = run(data, "--k", 3, "--out", out, "--no-page", "--seed", 7, "--json", "--set", "tol_outer=0.1")
+    result = run(data, "--k", "2,3", "--out", out, "--no-page", "--seed", 7, "--json", "--set", "n_codebooks=1")
     assert result.exit_code == 0, result.output
     printed, beside = json.loads(result.stdout), json.loads((tmp_path / "found.csv.json").read_text(encoding="utf-8"))
     assert printed == {**beside, "out": [str(out)]}
-    assert beside["model"] == "m3ic"
+    assert beside["model"] == "mixture"
     assert beside["bagwise"] == bagwise.__version__
     assert beside["settings"]["n_clusters"] == 3
     assert beside["settings"]["random_state"] == 7
-    assert beside["settings"]["tol_outer"] == 0.1
-    assert (beside["scaling"], sum(beside["sizes"])) == ("within-bag", 30)
-    sweep = run(data, "--k", "2,3", "-C", 1, "--sweep", "--out", out, "--no-page", "--json")
-    assert json.loads(sweep.stdout)["settings"]["n_clusters"] in (2, 3)
-    assert "silhouette" in sweep.stderr
+    assert beside["settings"]["n_codebooks"] == 1
+    assert (beside["scaling"], beside["sizes"]) == ("within-bag", [10, 10, 10])
+    assert beside["test"] == {"p_value": 0.05, "n_noise": 19, "has_clusters": True}
+    assert "more stable than those of noise" in beside["verdict"]
+    assert beside["accuracy"] == {"clusters": 1.0, "mean-kmeans": 1.0}
+    assert beside["beside"]["agreement"] == 1.0
+    two, three = beside["sweep"]
+    assert (two["n_clusters"], two["chosen"], three["n_clusters"], three["chosen"]) == (2, False, 3, True)
+    assert three["gap"] == pytest.approx(three["stability"] - three["noise"])
+    assert three["gap"] > two["gap"]
+
+
+def test_noise_is_called_noise(tmp_path):
+    path, out = tmp_path / "noise.npz", tmp_path / "found.csv"
+    np.savez(path, X=np.random.default_rng(0).normal(size=(120, 4)), bag=np.repeat(np.arange(40), 3))
+    result = run(path, "--k", "2,3", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "No stable clusters: noise gives clusters as stable as these (p = " in result.output
+    page = (tmp_path / "found.html").read_text(encoding="utf-8")
+    assert "No stable clusters" in page
+    assert "Read nothing into it" in page
+    assert "is clear" not in page
+
+
+@pytest.mark.parametrize("method", ["mixture", "m3ic", "cpm3c", "bamic", "kmeans", "mean-kmeans"])
+def test_every_method(tmp_path, data, method):
+    out = tmp_path / "found.csv"
+    result = run(data, "--method", method, "--k", 3, "--out", out, "--noise", 0, "--starts", 8)
+    assert result.exit_code == 0, result.output
+    assert clustering_accuracy(np.arange(30) % 3, [row["cluster"] for row in read(out)]) == 1.0
+    assert {int(row["witness"]) for row in read(out)} <= {0, 1, 2}
+    assert f"({method}, scaled by within-bag)" in result.output
+    assert "The margin of a bag is" in (tmp_path / "found.html").read_text(encoding="utf-8")
 
 
 def test_it_says_what_it_read(tmp_path):
@@ -87,18 +123,19 @@ def test_it_says_what_it_read(tmp_path):
     rng = np.random.default_rng(0)
     lines = [f"rec{i // 3},{i},{x:.3f},{z:.3f}" for i, (x, z) in enumerate(rng.normal(size=(60, 2)))]
     path.write_text("\n".join(["bag,start_s,pitch,length", *lines]), encoding="utf-8")
-    assert "3 features" in run(path, "--k", 2, "--out", out).output
-    assert "2 features" in run(path, "--k", 2, "--out", out, "--features", "pitch,length").output
-    assert "features" not in run(path, "--k", 2, "--out", out, "--quiet").output
+    assert "3 features" in run(path, "--k", 2, "--out", out, "--noise", 0).output
+    assert "2 features" in run(path, "--k", 2, "--out", out, "--noise", 0, "--features", "pitch,length").output
+    assert "features" not in run(path, "--k", 2, "--out", out, "--noise", 0, "--quiet").output
 
 
 def test_sweep_prints_every_setting_and_takes_the_chosen(tmp_path, data):
     out = tmp_path / "found.csv"
     result = run(
-        data, "--k", "2,3", "-C", "1,4", "--balance", "0,1", "--sweep", "--scaling", "length", "--out", out, "--no-page"
-    )
+        data, "--method", "m3ic", "--k", "2,3", "-C", "1,4", "--balance", "0,1", "--sweep", "--scaling", "length",
+        "--out", out, "--no-page", "--noise", 0,
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
-    lines = [line for line in result.output.splitlines() if line[:1] in "23"]
+    lines = [line for line in result.output.splitlines() if line[:2] in ("2 ", "3 ")]
     assert len(lines) == 8
     chosen = [line.split() for line in lines if "<- chosen" in line]
     assert len(chosen) == 1
@@ -107,7 +144,8 @@ def test_sweep_prints_every_setting_and_takes_the_chosen(tmp_path, data):
 
 
 def test_sweep_of_whitened_bags_tries_one_balance(tmp_path, data):
-    result = run(data, "--k", "3", "--sweep", "--out", tmp_path / "found.csv", "--no-page")
+    out = tmp_path / "found.csv"
+    result = run(data, "--method", "m3ic", "--k", "3", "--sweep", "--out", out, "--no-page", "--noise", 0)
     assert result.exit_code == 0, result.output
     lines = [line for line in result.output.splitlines() if line[:1] == "3" and "0.1" in line]
     assert len(lines) == 4  # the values of C
@@ -115,10 +153,13 @@ def test_sweep_of_whitened_bags_tries_one_balance(tmp_path, data):
 
 def test_kernel(tmp_path, data):
     out = tmp_path / "found.csv"
-    result = run(data, "--kernel", "rbf", "--gamma", 0.05, "--scaling", "none", "-C", 10, "--out", out, "--starts", 10)
+    result = run(
+        data, "--method", "m3ic", "--k", 3, "--kernel", "rbf", "--gamma", 0.05, "--scaling", "none", "-C", 10,
+        "--out", out, "--starts", 10, "--noise", 0,
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert clustering_accuracy(np.arange(30) % 3, [row["cluster"] for row in read(out)]) == 1.0
-    assert "rbf, gamma 0.05" in (tmp_path / "found.html").read_text(encoding="utf-8")
+    assert "kernel rbf" in (tmp_path / "found.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -126,18 +167,23 @@ def test_kernel(tmp_path, data):
     [
         (["--k", "x"], 2, "--k takes whole numbers separated by commas, not 'x'"),
         (["-C", "1;2"], 2, "-C takes numbers separated by commas"),
-        (["--k", "2,3"], 2, "Several values of --k, -C or --balance go with --sweep"),
+        (["--method", "m3ic", "-C", "2,3"], 2, "Several values of -C or --balance go with --sweep"),
+        (["-C", "2"], 2, "-C is no option of --method mixture"),
+        (["--kernel", "rbf", "--method", "cpm3c"], 2, "--kernel is no option of --method cpm3c"),
+        (["--sweep"], 2, "--sweep is for m3ic and cpm3c"),
+        (["--noise", "5"], 2, "--noise 5 sets prove nothing"),
+        (["--medium", "audio"], 1, "leave --medium, --window and --medium-set out"),
         (["--page", "p.html", "--no-page"], 2, "exclude each other"),
         (["--out", "t.html"], 2, "Table and page would both be t.html"),
         (["--set", "C=2"], 2, "--set C has an option of its own; use -C"),
         (["--set", "tol"], 2, "--set takes NAME=VALUE"),
-        (["--set", "nothing=1"], 1, "M3IC has no setting 'nothing'; it has"),
-        (["--set", "tol_outer=x"], 1, "The setting 'tol_outer' must be a number"),
+        (["--set", "nothing=1"], 1, "BagMixture has no setting 'nothing'; it has"),
+        (["--set", "tol=x"], 1, "The setting 'tol' must be a number"),
         (["--k", "1"], 1, "Error: The 'n_clusters' parameter"),
         (["--k", "31"], 1, "Error: n_clusters=31 is more than the 30 bags"),
-        (["-C", "0"], 1, "Error: The 'C' parameter"),
+        (["--method", "m3ic", "-C", "0"], 1, "Error: The 'C' parameter"),
         (["--out", "no/such/folder/t.csv"], 1, "there is no folder"),
-        (["--page", "no/such/folder/t.html", "--sweep"], 1, "there is no folder"),
+        (["--page", "no/such/folder/t.html", "--method", "m3ic", "--sweep"], 1, "there is no folder"),
     ],
     ids=str,
 )
@@ -153,3 +199,64 @@ def test_missing_file():
     result = run("no-such-file.npz")
     assert result.exit_code == 1
     assert "no-such-file.npz" in result.output
+
+
+# -- folders of media
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scene")
+    make_soundscape(6, seconds=3.0, species_per_recording=(1, 1), random_state=1).write(folder)
+    return folder
+
+
+def test_sounds_are_heard_and_seen(tmp_path, scene):
+    out = tmp_path / "found.csv"
+    arguments = ("--labels", scene / "labels.csv", "--k", 2, "--out", out, "--noise", 0)
+    result = run(scene / "recordings", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "as audio: 6 files, 6 recordings" in result.output
+    assert "; labels: " in result.output
+    page = (tmp_path / "found.html").read_text(encoding="utf-8")
+    sounds = sorted((tmp_path / "found-sounds").iterdir())
+    assert len(sounds) == page.count("<audio") == page.count('src="data:image/png') == 6
+    for sound in sounds:
+        assert f'src="found-sounds/{sound.name}"' in page
+    assert "Labels in the data" in page
+    assert [row["bag"] for row in read(out)] == sorted(path.name for path in (scene / "recordings").iterdir())
+
+
+def test_pictures_are_seen(tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        values = np.repeat(rng.integers(0, 255, size=(1, 4, 3)), 60, axis=0).repeat(20, axis=1)
+        Image.fromarray(values.astype(np.uint8)).save(folder / f"{i}.png")
+    (folder / "torn.png").write_bytes(b"no picture")
+    result = run(folder, "--k", 2, "--out", tmp_path / "found.csv", "--noise", 0)
+    assert result.exit_code == 3, result.output
+    assert "torn.png" in result.stderr
+    assert (tmp_path / "found.html").read_text(encoding="utf-8").count('src="data:image/jpeg') == 6
+
+
+@pytest.mark.filterwarnings("ignore:Of .* terms")
+def test_passages_are_read(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for i in range(6):
+        words = "grass cow milk meadow" if i % 2 else "moon star sky night"
+        (folder / f"{i}.txt").write_text(f"{words} & {words}.\n\n{words}\n\nthe {words} again", encoding="utf-8")
+    result = run(folder, "--k", 2, "--out", tmp_path / "found.csv", "--noise", 0)
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "found.html").read_text(encoding="utf-8")
+    assert page.count("<q>") == 6
+    assert "grass cow milk meadow" in page
+
+
+def test_options_of_files_are_none_of_folders(tmp_path):
+    for option in ("--bag", "--features", "--format"):
+        result = run(tmp_path, option, "x")
+        assert result.exit_code == 2
+        assert f"{option} is for files of bags" in result.output

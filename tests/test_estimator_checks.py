@@ -24,13 +24,21 @@ from bagwise.annotation import (
 from bagwise.bag_statistics import BagStatistics
 from bagwise.base import BagEstimator
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
-from bagwise.clustering import BAMIC, CPM3C, M3IC, MajorityKMeans, WithinBagWhitener
+from bagwise.clustering import BAMIC, CPM3C, M3IC, BagMixture, MajorityKMeans, MeanKMeans, WithinBagWhitener
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.model import REGISTRY, _resolve
 from bagwise.nn import ORedNetwork
 from bagwise.pipeline import bag_tags
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
+from bagwise.preprocessing import (
+    CLPLScaler,
+    PerInstance,
+    RandomFourierFeatures,
+    RBFDictionary,
+    SparseReducer,
+    TermScaler,
+)
 from bagwise.stacking import BagStack
+from expected_failures import weights_differ
 
 ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
     (
@@ -42,7 +50,20 @@ ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
     ),
     "the check asks for one cluster, which is an error on purpose",
 )
-EXPECTED_FAILURES = dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans"), ONE_CLUSTER)
+DRAWN = weights_differ("other numbers are drawn for other rows")
+EXPECTED_FAILURES = {
+    **dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans", "MeanKMeans", "BagMixture"), ONE_CLUSTER),
+    **dict.fromkeys(("ORedForest", "MIMLFast", "LSBCMM", "BagStack"), DRAWN),
+}
+
+
+def expected_failures(estimator):
+    if getattr(estimator, "calibrate", None) is not None:
+        return weights_differ("folds of repeated bags are other folds")
+    if getattr(estimator, "solver", None) == "cccp":
+        return weights_differ("whether another phase is lower is a matter of the last digit where the best is met")
+    return EXPECTED_FAILURES.get(type(estimator).__name__, {})
+
 
 ESTIMATORS = [
     ORedLogisticRegression(),
@@ -65,12 +86,15 @@ ESTIMATORS = [
     BAMIC(),
     CPM3C(),
     MajorityKMeans(),
+    MeanKMeans(),
+    BagMixture(n_codebooks=1, n_init=2),
     WithinBagWhitener(),
     PerInstance(StandardScaler()),
     CLPLScaler(),
     RandomFourierFeatures(random_state=0),
     RBFDictionary(),
     SparseReducer(random_state=0),
+    TermScaler(),
     RBFDictionary(size=5, whiten=True, random_state=0),
 ]
 
@@ -83,7 +107,7 @@ def test_check_estimator(estimator):
             estimator,
             on_fail=None,
             on_skip=None,
-            expected_failed_checks=EXPECTED_FAILURES.get(type(estimator).__name__, {}),
+            expected_failed_checks=expected_failures(estimator),
         )
     failed = [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
     assert len(results) > 40
@@ -115,6 +139,8 @@ ITERATIVE = [
     BAMIC(random_state=0),
     CPM3C(random_state=0),
     MajorityKMeans(random_state=0),
+    MeanKMeans(random_state=0),
+    BagMixture(random_state=0),
 ]
 DIRECT = [  # no iterations of their own
     MIMLNN(random_state=0),
@@ -126,7 +152,7 @@ DIRECT = [  # no iterations of their own
 ]
 PREDICTIONS = (
     "predict", "decision_function", "predict_proba", "predict_instances", "predict_instances_proba",
-    "instance_decision_function", "transform", "assign",
+    "instance_decision_function", "transform", "assign", "cluster_proba",
 )  # fmt: skip
 
 
@@ -169,7 +195,7 @@ def test_defaults_and_tags(estimator):
     for name in ("callback", "keeper", "known"):
         assert name not in parameters
     tags = bag_tags(estimator)
-    for name in ("instance_labels", "callback", "checkpoint"):
+    for name in ("instance_labels", "sample_weight", "callback", "checkpoint"):
         assert getattr(tags, name) == (name in takes)
     assert tags.warm_start == ("warm_start" in parameters)
     assert tags.annotates == hasattr(estimator, "find") == hasattr(estimator, "annotate")

@@ -1,6 +1,8 @@
 """Rows, summary and page of a clustering."""
 
 import builtins
+import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from bagwise import M3IC, BagDataset, Bags
+from bagwise.clustering.find import find_clusters
 from bagwise.exceptions import InputError
-from bagwise.report.clusters import cluster_rows, summarize_clusters, write_cluster_page
+from bagwise.report.clusters import cluster_rows, clusters_in_words, describe_clusters, summarize_clusters
+from bagwise.report.clusters_page import write_cluster_page
 
 NASTY = "<script>alert('x')</script>&\"bag"
 VOID = {"meta", "circle", "line", "rect", "br"}
@@ -58,23 +62,29 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
+def found(dataset, k=2, **options):
+    options = {"scaling": "none", "n_noise": 0, **options}
+    return find_clusters(dataset.bags, M3IC(random_state=0), [k], **options)
+
+
 def test_rows_say_what_the_model_found():
     dataset = make_dataset()
     model = M3IC(2, random_state=0).fit(dataset.bags)
-    rows = cluster_rows(dataset, model)
+    rows = cluster_rows(dataset, model, 1 - model.labels_)
     assert [row["bag"] for row in rows] == dataset.bag_names
     assert [row["cluster"] for row in rows] == model.labels_.tolist()
     assert [row["witness"] for row in rows] == [0] * 24
     assert [row["margin"] for row in rows] == pytest.approx(model.margins_, abs=1e-6)
+    assert [row["mean_kmeans"] for row in rows] == (1 - model.labels_).tolist()
     with pytest.raises(InputError, match="fitted on 24 bags and the data set holds 3"):
-        cluster_rows(dataset[:3], model)
+        cluster_rows(dataset[:3], model, model.labels_)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_summary(sparse):
     dataset = make_dataset(sparse=sparse)
-    model = M3IC(2, random_state=0).fit(dataset.bags)
-    summary = summarize_clusters(dataset, model, scaling="none")
+    result = found(dataset)
+    model, summary = result.model, summarize_clusters(dataset, result, "m3ic")
     assert [cluster["size"] for cluster in summary["clusters"]] == [12, 12]
     for cluster in summary["clusters"]:
         margins = [row["margin"] for row in cluster["witnesses"]]
@@ -83,7 +93,7 @@ def test_summary(sparse):
         first = cluster["features"][0]
         assert first["name"].startswith("f0")  # the feature that makes the clusters
         assert first["here"] * first["elsewhere"] < 0
-        assert cluster["below_margin"] == sum(model.margins_[model.labels_ == cluster["cluster"]] < 1)
+        assert cluster["doubtful"] == sum(model.margins_[model.labels_ == cluster["cluster"]] < 1)
     assert sorted(row["counts"] for row in summary["labels"]) == [[0, 12], [12, 0]]
     where = summary["clusters"][0]["witnesses"][0]["where"]
     assert where.startswith(f"file {NASTY}, start ")
@@ -92,8 +102,7 @@ def test_summary(sparse):
 
 def test_page_is_whole_and_escaped(tmp_path):
     dataset = make_dataset()
-    model = M3IC(2, random_state=0).fit(dataset.bags)
-    write_cluster_page(summarize_clusters(dataset, model), tmp_path / "page.html")
+    write_cluster_page(summarize_clusters(dataset, found(dataset), "m3ic"), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     reader = Reader()
     reader.feed(page)
@@ -113,8 +122,8 @@ def test_page_of_data_with_nothing_but_bags(tmp_path):
     X[20:, 0] -= 50
     dataset = BagDataset(bags=Bags(X, np.arange(21) * 2))
     with pytest.warns(UserWarning, match="clusters hold a bag"):
-        model = M3IC(4, random_state=0).fit(dataset.bags)
-    summary = summarize_clusters(dataset, model)
+        result = found(dataset, 4)
+    summary = summarize_clusters(dataset, result, "m3ic")
     assert summary["labels"] is None
     assert summary["clusters"][-1]["size"] == 0
     assert summary["clusters"][-1]["features"] == []
@@ -128,7 +137,7 @@ def test_page_of_data_with_nothing_but_bags(tmp_path):
 
 def test_missing_extra_is_named(tmp_path, monkeypatch):
     dataset = make_dataset()
-    summary = summarize_clusters(dataset, M3IC(2, random_state=0).fit(dataset.bags))
+    summary = summarize_clusters(dataset, found(dataset), "m3ic")
     real = builtins.__import__
 
     def without_jinja2(name, *rest, **named):
@@ -139,3 +148,34 @@ def test_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_jinja2)
     with pytest.raises(ImportError, match=r"bagwise\[report\].*--no-page"):
         write_cluster_page(summary, tmp_path / "page.html")
+
+
+def test_what_was_done_is_plain_data_and_words():
+    dataset = make_dataset()
+    result = found(dataset, n_noise=19)
+    about = describe_clusters(dataset, result)
+    assert json.loads(json.dumps(about)) == about
+    assert about["test"]["n_noise"] == 19
+    assert about["accuracy"]["clusters"] == 1.0
+    assert about["accuracy"]["mean-kmeans"] < 0.8  # the witnesses are lost in the means
+    assert about["sweep"][0]["chosen"]
+    text = clusters_in_words({"model": "m3ic", **about})
+    assert "24 bags in 2 clusters: 12, 12 (m3ic, scaled by none)" in text
+    assert "beside them mean-kmeans" in text
+    assert about["verdict"] in text
+    unlabelled = replace(dataset, Y=None, class_names=[], labelled=None)
+    assert describe_clusters(unlabelled, result)["accuracy"] is None
+    several = replace(dataset, Y=np.ones((24, 2), dtype=np.uint8))
+    assert describe_clusters(several, result)["accuracy"] is None
+
+
+def test_settings_are_chosen_for_each_number_and_the_number_by_noise():
+    dataset = make_dataset()
+    result = found(dataset, costs=[0.5, 4.0], balances=[0.1], n_noise=19)
+    assert [(record["C"], record["n_clusters"]) for record in result.records] == [(0.5, 2), (4.0, 2)]
+    chosen = max(result.records, key=lambda record: record["silhouette"])
+    assert chosen["chosen"]
+    assert chosen["stability"] is not None
+    assert chosen["C"] == result.model.C
+    again = M3IC(2, C=chosen["C"], n_init=1, random_state=chosen["seed"]).fit(dataset.bags)
+    assert result.model.labels_.tolist() == again.labels_.tolist()

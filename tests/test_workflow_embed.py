@@ -384,7 +384,8 @@ def test_pictures_from_folder_to_report(tmp_path):
         assert np.mean([row["label"] == truth[row["file"]][row["instance"]] for row in rows]) == 1
         assert run.manifest["identity"]["embedded"]["settings"]["masked"] is True
         assert run.manifest["identity"]["embedded"]["settings"]["margin"] == 0.1
-        assert run.material.dataset.bags.n_features == 48 + 12
+        own = MEDIA["image"].make_settings().feature_names
+        assert run.material.dataset.feature_names == [*own, *(f"embed{i}" for i in range(12))]
     assert "most typical" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 

@@ -26,6 +26,18 @@ def medium_set_option(command: Any) -> Any:
     )(command)  # fmt: skip
 
 
+def medium_options(command: Any) -> Any:
+    """The options --medium, --window and --medium-set: how files of a folder are read."""
+    options = (
+        click.option("--medium", metavar="NAME", help="audio, image, text, ...: found out from the files."),
+        click.option("--window", type=float, help="Seconds of a piece of a recording (audio; 10 by default)."),
+        medium_set_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def embed_options(command: Any) -> Any:
     """The options of vectors that networks trained elsewhere make."""
     options = (
@@ -50,6 +62,12 @@ def embed_options(command: Any) -> Any:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def parse_medium(window: float | None, pairs: Iterable[str]) -> dict[str, Any]:
+    """Settings of the medium, from --window and --medium-set."""
+    settings: dict[str, Any] = parse_pairs(pairs, "--medium-set")
+    return settings if window is None else settings | {"window": window}
 
 
 def select_options(command: Any) -> Any:

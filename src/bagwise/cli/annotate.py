@@ -11,7 +11,15 @@ import click
 
 from bagwise.cli._common import ComputingCommand, any_path, going_on, progress
 from bagwise.cli._data import check_label_options, label_options, reader_options
-from bagwise.cli._settings import embed_options, grid_values, medium_set_option, parse_pairs, select_options, set_option
+from bagwise.cli._settings import (
+    embed_options,
+    grid_values,
+    medium_options,
+    parse_medium,
+    parse_pairs,
+    select_options,
+    set_option,
+)
 
 EXIT_SOME_FAILED = 3
 N_OF_A_KIND = 10  # problems that are printed
@@ -35,9 +43,7 @@ N_OF_A_KIND = 10  # problems that are printed
 )  # fmt: skip
 @set_option
 @select_options
-@click.option("--medium", metavar="NAME", help="audio, image, text, ...: found out from the files if not given.")
-@click.option("--window", type=float, help="Seconds of a piece of a recording (audio; 10 by default).")
-@medium_set_option
+@medium_options
 @embed_options
 @click.option("--format", "formats", multiple=True, help="Formats to write; all of the medium if not given.")
 @click.option("--names", type=any_path(), help="Table of the scientific names of labels, for birdnet.csv.")
@@ -97,9 +103,7 @@ def annotate(
     from bagwise.workflow import Run
 
     check_label_options(labels, columns, sheet)
-    reading: dict[str, Any] = parse_pairs(medium_settings, "--medium-set")
-    if window is not None:
-        reading["window"] = window
+    reading = parse_medium(window, medium_settings)
     if segment is not None:
         reading["segment"] = segment
     options = reader_options(None, bag, features) | ({} if read_as is None else {"format": read_as})

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from bagwise.cli._common import ComputingCommand, any_path, progress
-from bagwise.cli._data import data_options, notice, reader_options
-from bagwise.cli._settings import parse_pairs
+from bagwise.cli._data import EXIT_SOME_FAILED, data_options, notice, reader_options
+from bagwise.cli._settings import medium_options, parse_medium, parse_pairs
 
 DEFAULT_BALANCE = 0.1
 OPTIONS = {
@@ -21,22 +21,39 @@ OPTIONS = {
 
 
 @click.command(cls=ComputingCommand)
-@click.argument("data", type=any_path())
-@click.option("--k", "n_clusters", default="3", show_default=True, help="Clusters; with --sweep several, as 2,3,4.")
-@click.option("-C", "--cost", default=None, help="Cost of small margins [1]; with --sweep several.")
-@click.option("--balance", default=None, help="How far the clusters' scores may differ [0.1]; with --sweep several.")
+@click.argument("source", type=any_path())
 @click.option(
-    "--scaling", type=click.Choice(["within-bag", "standard", "length", "none"]), default="within-bag",
-    show_default=True, help="Of the features; length suits counts of words.",
+    "--k", "n_clusters", default="2,3,4,5,6", show_default=True,
+    help="Clusters; of several the number whose stability exceeds that of noise most is taken.",
 )  # fmt: skip
-@click.option("--kernel", type=click.Choice(["linear", "rbf"]), default="linear", show_default=True)
-@click.option("--gamma", type=float, default=1.0, show_default=True, help="Of the rbf kernel.")
-@click.option("--starts", type=click.IntRange(min=1), default=5, show_default=True, help="Random starts of a fit.")
+@click.option(
+    "--method", type=click.Choice(["mixture", "m3ic", "cpm3c", "bamic", "kmeans", "mean-kmeans"]), default="mixture",
+    show_default=True, help="mean-kmeans is always shown beside.",
+)  # fmt: skip
+@click.option("-C", "--cost", default=None, help="Cost of small margins [1] (m3ic, cpm3c); with --sweep several.")
+@click.option(
+    "--balance", default=None,
+    help="How far the clusters' scores may differ [0.1] (m3ic, cpm3c); with --sweep several.",
+)  # fmt: skip
+@click.option(
+    "--scaling", type=click.Choice(["auto", "within-bag", "standard", "length", "none"]), default="auto",
+    show_default=True,
+    help="Of the features; auto is length for counts of words and the like, within-bag for all else.",
+)  # fmt: skip
+@click.option("--kernel", type=click.Choice(["linear", "rbf"]), default=None, help="Of m3ic [linear].")
+@click.option("--gamma", type=float, default=None, help="Of the rbf kernel [1].")
+@click.option(
+    "--starts", type=click.IntRange(min=1), default=None, help="Random starts of a fit [as the method has it]."
+)
+@click.option(
+    "--noise", type=click.IntRange(min=0), default=19, show_default=True,
+    help="Sets of noise of the same shape to test against, at least 19; 0 for no test.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--jobs", type=int, default=1, show_default=True, help="In parallel; -1 for all processors.")
 @click.option(
     "--out", type=any_path(dir_okay=False), default=Path("clusters.csv"), show_default=True,
-    help="Table of bag, cluster, witness and margin.",
+    help="Table of bag, cluster, witness, margin and the cluster of mean-kmeans.",
 )  # fmt: skip
 @click.option(
     "--page", type=any_path(dir_okay=False),
@@ -45,83 +62,91 @@ OPTIONS = {
 @click.option("--no-page", is_flag=True, help="Write no page.")
 @click.option(
     "--sweep", "with_sweep", is_flag=True,
-    help="Try all settings, print what can be said of each without labels, and cluster with the best.",
+    help="Try several C and balances for each number of clusters, and take those of the largest silhouette.",
 )  # fmt: skip
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE",
     help="Another setting of the clusterer, such as tol_outer=0.001; may be repeated.",
 )  # fmt: skip
 @data_options
+@medium_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress bars and remarks.")
 def cluster(
-    data: Path, n_clusters: str, cost: str | None, balance: str | None, scaling: str, kernel: str, gamma: float,
-    starts: int, seed: int, jobs: int, out: Path, page: Path | None, no_page: bool, with_sweep: bool,
-    settings: tuple[str, ...], format_name: str | None, labels_from: Any, bag: str | None,
-    features: str | None, as_json: bool, quiet: bool,
+    source: Path, n_clusters: str, method: str, cost: str | None, balance: str | None, scaling: str,
+    kernel: str | None, gamma: float | None, starts: int | None, noise: int, seed: int, jobs: int, out: Path,
+    page: Path | None, no_page: bool, with_sweep: bool, settings: tuple[str, ...], format_name: str | None,
+    labels_from: Any, bag: str | None, features: str | None, medium: str | None, window: float | None,
+    medium_settings: tuple[str, ...], as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Group the bags of DATA by the instance that tells each apart.
+    """Group the bags of SOURCE, a file of bags or a folder of recordings, pictures, texts or series.
 
     Writes a table with the cluster, the witness (its position in the bag, from 0) and the margin of every bag, what
-    made it beside (OUT.json), and a page that shows the witnesses of each cluster.
+    made it beside (OUT.json), and a page that shows the witnesses of each cluster. Labels, where there are any, are not
+    used. Says so where noise of the same shape gives clusters as stable: "No stable clusters".
     """
     if page is not None and no_page:
         raise click.UsageError("--page and --no-page exclude each other.")
     for name in (setting.partition("=")[0] for setting in settings):
         if name in OPTIONS:
             raise click.UsageError(f"--set {name} has an option of its own; use {OPTIONS[name]}.")
+    if 0 < noise < 19:
+        raise click.UsageError(f"--noise {noise} sets prove nothing; give at least 19, or 0 for no test.")
     ks = _numbers("--k", n_clusters, int)
-    costs = _numbers("-C", cost, float) if cost else None
+    costs: Sequence[float] | None = _numbers("-C", cost, float) if cost else None
     balances: Sequence[float] | None = _numbers("--balance", balance, float) if balance else None
-    if not with_sweep and any(len(values) > 1 for values in (ks, costs or [1], balances or [1])):
-        raise click.UsageError("Several values of --k, -C or --balance go with --sweep.")
-    from bagwise.clustering import M3IC
-    from bagwise.clustering.scaling import scale_bags
-    from bagwise.clustering.sweep import BALANCE_VALUES
-    from bagwise.io.data.formats import read_described
+    if not with_sweep and any(len(values) > 1 for values in (costs or [1], balances or [1])):
+        raise click.UsageError("Several values of -C or --balance go with --sweep.")
+    from bagwise.cli.annotate import print_problems
+    from bagwise.clustering.find import find_clusters
+    from bagwise.clustering.methods import make_clusterer
+    from bagwise.clustering.scaling import are_words
+    from bagwise.clustering.sweep import BALANCE_VALUES, C_VALUES
     from bagwise.io.files import check_target
-    from bagwise.io.results import write_about
-    from bagwise.io.tables import write_csv
-    from bagwise.report.clusters import cluster_rows, summarize_clusters, write_cluster_page
-    from bagwise.workflow.learner import apply_settings, settings_of
+    from bagwise.report.clusters import clusters_in_words
+    from bagwise.workflow.learner import apply_settings
+    from bagwise.workflow.unlabelled import read_bag_file
 
     page = None if no_page else page or out.with_suffix(".html")
     if page is not None and page.absolute() == out.absolute():
         raise click.UsageError(f"Table and page would both be {out}; name the table .csv, or give another --page.")
     for target in filter(None, (out, page)):
         check_target(target)
-    model = M3IC(ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed, n_jobs=jobs)
+    model = make_clusterer(method, n_clusters=ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed)
+    given = {"C": costs, "balance": balances, "kernel": kernel, "gamma": gamma}
+    _refuse_options(method, model, given, with_sweep)
     apply_settings(model, parse_pairs(settings))
-    dataset, understood = read_described(data, format_name, **reader_options(labels_from, bag, features))
-    quiet = quiet or as_json
-    notice(f"read {data} as {understood}", quiet)
-    bags = scale_bags(dataset.bags, scaling)
-    if with_sweep:
-        if balances is None:  # bags whitened within have a mean of zero: there is nothing to balance
-            balances = [DEFAULT_BALANCE] if scaling == "within-bag" and kernel == "linear" else BALANCE_VALUES
-        model, table = _sweep(bags, model, ks, costs, balances, starts, seed, jobs, quiet)
-        click.echo(table, err=as_json)
-    else:
+    if not with_sweep and "C" in model.get_params():
         model.set_params(C=(costs or [1.0])[0], balance=(balances or [DEFAULT_BALANCE])[0])
-    model.fit(bags)
-    write_csv(cluster_rows(dataset, model), out)
-    sizes = [int((model.labels_ == c).sum()) for c in range(model.n_clusters)]
-    about = {
-        "model": "m3ic", **settings_of(model), "scaling": scaling, "data": str(data), "n_bags": len(dataset),
-        "n_instances": dataset.bags.n_instances, "seed": seed, "objective": float(model.objective_), "sizes": sizes,
-    }  # fmt: skip
-    write_about(out, about)
-    written = [out]
-    if page is not None:
-        write_cluster_page(summarize_clusters(dataset, model, scaling=scaling), page)
-        written.append(page)
+    quiet = quiet or as_json
+    reading = parse_medium(window, medium_settings)
+    with progress(quiet) as report:
+        if source.is_dir():
+            found = _read_folder(source, format_name, bag, features, labels_from, medium, reading, out, jobs, report)
+        else:
+            options = reader_options(labels_from, bag, features)
+            found = read_bag_file(source, format_name, options, medium=medium, settings=reading)
+        notice(f"read {source} as {found.understood}", quiet)
+        if with_sweep:
+            costs = costs or C_VALUES
+            linear = model.get_params().get("kernel", "linear") == "linear"
+            whitened = scaling == "within-bag" or (scaling == "auto" and not are_words(found.dataset.bags))
+            if balances is None:  # bags whitened within have a mean of zero: there is nothing to balance
+                balances = [DEFAULT_BALANCE] if whitened and linear else BALANCE_VALUES
+        result = find_clusters(
+            found.dataset.bags, model, ks, scaling=scaling, costs=costs if with_sweep else None,
+            balances=balances if with_sweep else None, n_noise=noise, seed=seed, jobs=jobs, progress=report,
+        )  # fmt: skip
+        about = _write(found, result, method, source, out, page, seed, report)
     if as_json:
-        click.echo(json.dumps({**about, "out": [str(file) for file in written]}, ensure_ascii=False))
-    elif not with_sweep:
-        counts = ", ".join(map(str, sizes))
-        click.echo(f"{len(dataset)} bags in {model.n_clusters} clusters: {counts} (J {model.objective_:.4g})")
-    for file in written:
+        click.echo(json.dumps(about, ensure_ascii=False))
+    else:
+        click.echo(clusters_in_words(about))
+    for file in about["out"]:
         notice(f"wrote {file}", quiet)
+    if found.problems:
+        print_problems(found.problems)
+        raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 
 def _numbers(option: str, text: str, kind: type) -> list[Any]:
@@ -132,34 +157,48 @@ def _numbers(option: str, text: str, kind: type) -> list[Any]:
         raise click.UsageError(f"{option} takes {what} separated by commas, not {text!r}.") from None
 
 
-def _sweep(
-    bags: Any, model: Any, ks: list[int], costs: list[float] | None, balances: Sequence[float],
-    starts: int, seed: int, jobs: int, quiet: bool,
-) -> tuple[Any, str]:  # fmt: skip
-    """The model of the setting that is chosen, and the sweep as a table."""
-    from bagwise.clustering import choose_setting, sweep
-    from bagwise.clustering.sweep import C_VALUES
-    from bagwise.report.tables import format_table
-
-    with progress(quiet) as report:
-        records = sweep(
-            bags, ks, C=costs or C_VALUES, balance=balances, n_seeds=starts, estimator=model, random_state=seed,
-            n_jobs=jobs, progress=lambda done, total: report("sweep", done, total),
-        )  # fmt: skip
-    chosen = choose_setting(records)
-    rows = [
-        [
-            str(record["n_clusters"]), f"{record['C']:g}", f"{record['balance']:g}", f"{record['objective']:.4g}",
-            " ".join(map(str, record["sizes"])), _share(record["silhouette"]), _share(record["stability"]),
-            "<- chosen" if record is chosen else "",
-        ]
-        for record in records
-    ]  # fmt: skip
-    headings = ["k", "C", "balance", "J", "sizes", "silhouette", "stability", ""]
-    table = format_table(headings, rows, right=(0, 1, 2, 3, 5, 6))
-    setting = {name: chosen[name] for name in ("n_clusters", "C", "balance")}
-    return model.set_params(**setting, n_init=1, random_state=chosen["seed"]), table
+def _refuse_options(method: str, model: Any, given: dict[str, Any], with_sweep: bool) -> None:
+    """Options that the method does not have."""
+    known = model.get_params()
+    for name, value in given.items():
+        if value is not None and name not in known:
+            raise click.UsageError(f"{OPTIONS[name]} is no option of --method {method}; leave it out.")
+    if with_sweep and "C" not in known:
+        raise click.UsageError(f"--sweep is for m3ic and cpm3c; --method {method} has no settings to try.")
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def _read_folder(
+    source: Path, format_name: str | None, bag: str | None, features: str | None, labels: Any, medium: str | None,
+    reading: dict[str, Any], out: Path, jobs: int, report: Any,
+) -> Any:  # fmt: skip
+    from bagwise.workflow.unlabelled import read_collection
+
+    for option, value in (("--format", format_name), ("--bag", bag), ("--features", features)):
+        if value is not None:
+            raise click.UsageError(f"{option} is for files of bags, and {source} is a folder; leave it out.")
+    exclude = [out, *([] if labels is None else [Path(labels.path)])]
+    return read_collection(
+        source, medium=medium, settings=reading, labels=labels, exclude=exclude, jobs=jobs, progress=report
+    )
+
+
+def _write(
+    found: Any, result: Any, method: str, source: Path, out: Path, page: Path | None, seed: int, report: Any
+) -> dict[str, Any]:
+    """Write table, what made it, and page; gives what made it with all that was written."""
+    from bagwise.io.results import write_about
+    from bagwise.io.tables import write_csv
+    from bagwise.report.clusters import cluster_rows, describe_clusters, summarize_clusters
+    from bagwise.report.clusters_page import write_cluster_page
+    from bagwise.workflow.learner import settings_of
+
+    write_csv(cluster_rows(found.dataset, result.model, result.baseline.labels), out)
+    about = {
+        "model": method, **settings_of(result.model), "data": str(source), "seed": seed,
+        **describe_clusters(found.dataset, result),
+    }  # fmt: skip
+    write_about(out, about)
+    written = [out]
+    if page is not None:
+        written += write_cluster_page(summarize_clusters(found.dataset, result, method), page, found.media, report)
+    return {**about, "out": [str(file) for file in written]}

@@ -14,6 +14,7 @@ from bagwise.cli.correct import correct, refit
 from bagwise.cli.demo import demo
 from bagwise.cli.doctor import doctor
 from bagwise.cli.evaluate import evaluate
+from bagwise.cli.featurize import featurize
 from bagwise.cli.fit import fit
 from bagwise.cli.info import info
 from bagwise.cli.inspect import inspect
@@ -29,6 +30,7 @@ COMMANDS = (
     review,
     compare,
     inspect,
+    featurize,
     fit,
     predict,
     annotate_table,

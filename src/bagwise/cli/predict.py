@@ -75,24 +75,26 @@ def annotate_table(
     _apply(
         model, data, format_name, reader_options(labels_from, bag, features), out, out_dir, as_json, quiet,
         ".annotated", lambda estimator, piece: annotate_piece(estimator, piece, piece.Y is not None and not inductive),
+        annotates=True,
     )  # fmt: skip
 
 
 def _apply(
     model: Path, data: tuple[Path, ...], format_name: str | None, options: dict[str, Any], out: Path | None,
     out_dir: Path | None, as_json: bool, quiet: bool, suffix: str, work: Callable[[Any, Any], Any],
+    annotates: bool = False,
 ) -> None:  # fmt: skip
     """Run `work` on every piece of every file and write or print what it gives."""
     from bagwise.io.files import check_target
-    from bagwise.io.model import load, read_about
     from bagwise.io.text import check_readable
+    from bagwise.workflow.learner import load_model
 
     if out is not None and (out_dir is not None or len(data) > 1):
         raise click.UsageError("--out takes the result of one file; use --out-dir for several.")
     if out is None and out_dir is None and len(data) > 1:
         raise click.UsageError("Several files need --out-dir, a folder for their results.")
     check_readable(model)
-    estimator, about = load(model), read_about(model)
+    estimator, about = load_model(model, annotates=annotates)
     written_by = about["written_by"].get("bagwise")
     notice(f"model {about.get('model', type(estimator).__name__)} of {model}, by bagwise {written_by}", quiet)
     if out is not None:

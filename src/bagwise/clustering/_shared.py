@@ -94,3 +94,17 @@ def best_in_bag(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     maxima, rows = np.empty((n_bags, 1)), np.empty((n_bags, 1), dtype=np.int64)
     segment_max(values[:, None], offsets, maxima, rows)
     return rows[:, 0] - offsets[:-1]
+
+
+def gap_to_second(distances: np.ndarray) -> np.ndarray:
+    """(n,) 1 minus the smallest distance of each row over the second smallest: 0 for equal ones, 1 for zero."""
+    nearest = np.partition(distances, 1, axis=1)
+    return 1.0 - nearest[:, 0] / np.where(nearest[:, 1] > 0.0, nearest[:, 1], 1.0) - (nearest[:, 1] == 0.0)
+
+
+def vote_margins(instance_clusters: np.ndarray, bags: Bags, n_clusters: int) -> np.ndarray:
+    """(n,) share of a bag's instances in its first cluster less that in its second."""
+    cells = bags.bag_index * n_clusters + instance_clusters
+    votes = np.bincount(cells, minlength=len(bags) * n_clusters).reshape(len(bags), n_clusters)
+    ranked = np.sort(votes, axis=1)
+    return (ranked[:, -1] - ranked[:, -2]) / bags.sizes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import kmedoids
 import numpy as np
@@ -16,11 +16,14 @@ from bagwise.clustering._shared import (
     check_clusterable,
     check_enough_bags,
     check_n_clusters,
+    gap_to_second,
     rank_by_size,
 )
+from bagwise.fitted import ITERATED, Attribute, BagsOf, Choice, Number, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, thread_limit
+from bagwise.typing import BagsLike
 
 MAX_ITER = 100  # passes of FasterPAM over all bags
 
@@ -49,6 +52,8 @@ class BAMIC(ClusterMixin, BagEstimator):
         These bags themselves.
     witnesses_ : (n,) array of int
         Position within its bag of the instance nearest to one of the medoid's.
+    margins_ : (n,) array
+        1 minus the distance to the nearest medoid over that to the second: 0 between two clusters, 1 at a medoid.
     objective_ : float
         Sum of the distances of all bags to their medoids.
     n_iter_ : int
@@ -74,6 +79,11 @@ class BAMIC(ClusterMixin, BagEstimator):
     """
 
     _kept_parameters = ("distance",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "distance_": Choice(*KINDS), "medoid_indices_": Numbers("medoids", whole=True, low=0),
+        "medoids_": BagsOf("medoids"), "objective_": Number(), "labels_": Numbers("bags", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -90,7 +100,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> BAMIC:
+    def fit(self, X: BagsLike, y: Any = None) -> BAMIC:
         """Find clusters of bags.
 
         Parameters
@@ -117,6 +127,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         self.medoid_indices_[rank] = medoids
         self.medoids_ = bags[self.medoid_indices_]
         self.labels_ = distances[:, self.medoid_indices_].argmin(axis=1)
+        self.margins_ = gap_to_second(distances[:, self.medoid_indices_])
         self.witnesses_ = self._witnesses(bags)
         return self
 
@@ -145,7 +156,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         own = np.repeat(self.labels_, bags.sizes)
         return best_in_bag(-to_medoids[np.arange(len(own)), own], bags.offsets)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag: that of the nearest medoid."""
         bags = self._start_predict(X)
         medoids = self.medoids_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,13 +19,16 @@ from bagwise.clustering._shared import (
     check_n_clusters,
     majority_votes,
     rank_by_size,
+    vote_margins,
 )
 from bagwise.clustering._spaces import unit_direction
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
 from bagwise.solvers.cutting_plane import solve_under_cuts
 from bagwise.solvers.result import has_settled
+from bagwise.typing import BagsLike
 
 
 class CPM3C(ClusterMixin, BagEstimator):
@@ -63,6 +66,8 @@ class CPM3C(ClusterMixin, BagEstimator):
     instance_labels_ : (m,) array of int
     witnesses_ : (n,) array of int
         Position within its bag of the instance that scores highest on the bag's cluster.
+    margins_ : (n,) array
+        Share of the bag's instances that are in its cluster, less that in the second: 0 where the votes are even.
     coef_ : (k, d) array
     objective_ : float
         J at the end of the start that was kept.
@@ -87,6 +92,12 @@ class CPM3C(ClusterMixin, BagEstimator):
     True
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("clusters", "features"), "objective_": Number(),
+        "labels_": Numbers("bags", whole=True, low=0), "instance_labels_": Numbers("instances", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
+
     def __init__(
         self,
         n_clusters: int = 2,
@@ -108,7 +119,7 @@ class CPM3C(ClusterMixin, BagEstimator):
         self.max_cuts = max_cuts
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> CPM3C:
+    def fit(self, X: BagsLike, y: Any = None) -> CPM3C:
         """Find clusters of bags.
 
         Parameters
@@ -135,11 +146,12 @@ class CPM3C(ClusterMixin, BagEstimator):
         scores = self._scores(bags)
         self.instance_labels_ = scores.argmax(axis=1)
         self.labels_ = majority_votes(self.instance_labels_, bags, self.n_clusters)
+        self.margins_ = vote_margins(self.instance_labels_, bags, self.n_clusters)
         own = np.repeat(self.labels_, bags.sizes)
         self.witnesses_ = best_in_bag(scores[np.arange(len(own)), own], bags.offsets)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
         return majority_votes(self._scores(bags).argmax(axis=1), bags, len(self.coef_))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -18,8 +18,11 @@ from bagwise.clustering._shared import (
     check_n_clusters,
     majority_votes,
     rank_by_size,
+    vote_margins,
 )
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.parameters import check_count
+from bagwise.typing import BagsLike
 
 
 class MajorityKMeans(ClusterMixin, BagEstimator):
@@ -42,6 +45,8 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     instance_labels_ : (m,) array of int
     witnesses_ : (n,) array of int
         Position within its bag of the instance nearest to the centre of the bag's cluster.
+    margins_ : (n,) array
+        Share of the bag's instances that are in its cluster, less that in the second: 0 where the votes are even.
     cluster_centers_ : (k, d) array
     objective_ : float
         Inertia: the sum of squared distances of instances to their centres.
@@ -59,12 +64,18 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     [0, 0, 1]
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "cluster_centers_": Numbers("clusters", "features"), "objective_": Number(),
+        "labels_": Numbers("bags", whole=True, low=0), "instance_labels_": Numbers("instances", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+    }  # fmt: skip
+
     def __init__(self, n_clusters: int = 2, *, n_init: int = 10, random_state: Any = None):
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> MajorityKMeans:
+    def fit(self, X: BagsLike, y: Any = None) -> MajorityKMeans:
         """Find clusters of bags.
 
         Parameters
@@ -87,11 +98,12 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         distances = self._distances(bags)
         self.instance_labels_ = distances.argmin(axis=1)
         self.labels_ = majority_votes(self.instance_labels_, bags, self.n_clusters)
+        self.margins_ = vote_margins(self.instance_labels_, bags, self.n_clusters)
         own = np.repeat(self.labels_, bags.sizes)
         self.witnesses_ = best_in_bag(-distances[np.arange(len(own)), own], bags.offsets)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
         return majority_votes(self._distances(bags).argmin(axis=1), bags, len(self.cluster_centers_))

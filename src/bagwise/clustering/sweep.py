@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -24,6 +25,7 @@ from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.parameters import check_choice, is_count
 
 Record = dict[str, Any]
+Setting = TypeVar("Setting", bound=Mapping[str, Any])
 
 C_VALUES = (0.25, 1.0, 4.0, 16.0)
 BALANCE_VALUES = (0.0, 0.1, 1.0, 10.0)
@@ -104,15 +106,13 @@ def sweep(
         probe = clone(estimator).set_params(n_clusters=k)
         check_n_clusters(probe)
         check_enough_bags(probe, len(bags))
-    sample = np.sort(rng.permutation(len(bags))[:max_bags])
-    seen = bags[sample]
-    distances = hausdorff_distances(seen.instances, seen.offsets, kind=distance)
+    silhouette = mean_silhouette(bags, distance=distance, max_bags=max_bags, random_state=rng)
     settings = list(product(_values(n_clusters), _values(C), _values(balance)))
     if not settings:
         raise InputError("There is no setting to try; give at least one value of n_clusters, C and balance.")
     seeds = rng.randint(2**31 - 1, size=(len(settings), n_seeds)).tolist()
     work = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_try_setting)(bags, setting, own_seeds, estimator, distances, sample)
+        delayed(_try_setting)(bags, setting, own_seeds, estimator, silhouette)
         for setting, own_seeds in zip(settings, seeds, strict=True)
     )
     records = []
@@ -123,7 +123,31 @@ def sweep(
     return records
 
 
-def choose_setting(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+@dataclass(frozen=True)
+class Silhouette:
+    """A function of the clusters of bags: their mean silhouette over the distances of some of the bags."""
+
+    sample: np.ndarray
+    distances: np.ndarray
+
+    def __call__(self, labels: np.ndarray) -> float | None:
+        """-1 to 1, or None where there are not at least two clusters and one bag more than clusters."""
+        own = labels[self.sample]
+        if not 2 <= len(np.unique(own)) < len(own):
+            return None
+        return float(silhouette_score(self.distances, own, metric="precomputed"))
+
+
+def mean_silhouette(
+    bags: Bags, *, distance: str = "average", max_bags: int = 1000, random_state: Any = 0
+) -> Silhouette:
+    """The silhouette by Hausdorff distance over at most so many bags, drawn once: their distances are all pairs."""
+    sample = np.sort(check_random_state(random_state).permutation(len(bags))[:max_bags])
+    seen = bags[sample]
+    return Silhouette(sample, hausdorff_distances(seen.instances, seen.offsets, kind=distance))
+
+
+def choose_setting(records: Sequence[Setting]) -> Setting:
     """The setting of the largest silhouette among those that use all their clusters; the more stable of equals.
 
     Where no setting uses all its clusters, all are eligible. J cannot choose: it grows with C and falls with balance
@@ -132,7 +156,7 @@ def choose_setting(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     if not records:
         raise InputError("There are no records to choose from; pass those of sweep.")
     full = [record for record in records if min(record["sizes"]) > 0] or list(records)
-    return max(full, key=lambda record: (_or_least(record["silhouette"]), _or_least(record["stability"])))
+    return max(full, key=lambda record: (_or_least(record["silhouette"]), _or_least(record.get("stability"))))
 
 
 def _or_least(value: float | None) -> float:
@@ -148,8 +172,7 @@ def _try_setting(
     setting: tuple[int, float, float],
     seeds: list[int],
     estimator: M3IC | CPM3C,
-    distances: np.ndarray,
-    sample: np.ndarray,
+    silhouette: Silhouette,
 ) -> Record:
     n_clusters, C, balance = setting
     model = clone(estimator).set_params(n_clusters=n_clusters, C=C, balance=balance, n_init=1)
@@ -169,13 +192,6 @@ def _try_setting(
         "cost": float(objective / C),
         "seed": seed,
         "sizes": np.bincount(labels, minlength=n_clusters).tolist(),
-        "silhouette": _silhouette(distances, labels[sample]),
+        "silhouette": silhouette(labels),
         "stability": float(np.mean(pairs)) if pairs else None,
     }
-
-
-def _silhouette(distances: np.ndarray, labels: np.ndarray) -> float | None:
-    """Mean silhouette, or None where there are not at least two clusters and one bag more than clusters."""
-    if not 2 <= len(np.unique(labels)) < len(labels):
-        return None
-    return float(silhouette_score(distances, labels, metric="precomputed"))

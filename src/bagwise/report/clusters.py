@@ -1,61 +1,157 @@
-"""What a clustering found: a row for each bag, a summary as plain data, and one self-contained page from it."""
+"""What a clustering found: a row for each bag, what was done as plain data, and a summary for the page."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from importlib.resources import files
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise._version import __version__
-from bagwise.clustering import M3IC
+from bagwise.clustering.find import Clustering
+from bagwise.clustering.methods import BASELINE
 from bagwise.dataset import BagDataset, rows_of
 from bagwise.exceptions import InputError
-from bagwise.io.files import atomic_write
+from bagwise.metrics import clustering_accuracy
+from bagwise.report.tables import format_table
 
 N_WITNESSES = 12  # shown of each cluster
 N_FEATURES = 8  # told of each cluster
 MOST_STRIP_FEATURES = 300  # a strip of more features would be wider than a screen
+MARGINS = {  # what a margin is, and from where on a bag is clearly in its cluster
+    "mixture": ("1 minus the likelihood of the second cluster over that of its own, for a mean instance", 0.1),
+    "m3ic": ("the margin of M3IC, of which the fit asks 1", 1.0),
+    "cpm3c": ("the share of the bag's instances in its cluster less that in the second", 0.5),
+    "bamic": ("1 minus the distance to its medoid over that to the second", 0.1),
+    "kmeans": ("the share of the bag's instances in its cluster less that in the second", 0.5),
+    "mean-kmeans": ("1 minus the distance to its centre over that to the second", 0.1),
+}
+SWEEP = {  # columns of the table of all settings that were tried: heading, format
+    "n_clusters": ("k", "{}"), "C": ("C", "{:g}"), "balance": ("balance", "{:g}"), "objective": ("objective", "{:.4g}"),
+    "sizes": ("sizes", ""), "silhouette": ("silhouette", "{:.3f}"), "stability": ("stability", "{:.3f}"),
+    "noise": ("in noise", "{:.3f}"), "gap": ("gap", "{:.3f}"),
+}  # fmt: skip
 
 
-def cluster_rows(dataset: BagDataset, model: M3IC) -> list[dict[str, Any]]:
-    """One row a bag: its name, its cluster, the position of its witness in it and its margin.
+def cluster_rows(dataset: BagDataset, model: Any, beside: np.ndarray) -> list[dict[str, Any]]:
+    """One row a bag: its name, its cluster, the position of its witness in it, its margin and the baseline's cluster.
 
     Parameters
     ----------
     dataset : BagDataset
         The bags that `model` was fitted on, in their order.
-    model : fitted M3IC
+    model : fitted clusterer
+    beside : (n,) array of int
+        Clusters of the baseline.
     """
     if len(model.labels_) != len(dataset):
         raise InputError(
             f"The model was fitted on {len(model.labels_)} bags and the data set holds {len(dataset)}; pass the bags "
             "of the fit."
         )
-    columns = (dataset.bag_names, model.labels_, model.witnesses_, model.margins_)
+    columns = (dataset.bag_names, model.labels_, model.witnesses_, model.margins_, beside)
     return [
-        {"bag": name, "cluster": int(cluster), "witness": int(witness), "margin": round(float(margin), 6)}
-        for name, cluster, witness, margin in zip(*columns, strict=True)
+        {
+            "bag": name, "cluster": int(cluster), "witness": int(witness), "margin": round(float(margin), 6),
+            "mean_kmeans": int(other),
+        }
+        for name, cluster, witness, margin, other in zip(*columns, strict=True)
+    ]  # fmt: skip
+
+
+def describe_clusters(dataset: BagDataset, result: Clustering) -> dict[str, Any]:
+    """What was done and found as plain data, for JSON: sizes, the sweep, the test against noise, the baseline."""
+    trial, baseline = result.trial, result.baseline
+    described: dict[str, Any] = {
+        "scaling": result.scaling, "n_bags": len(dataset), "n_instances": dataset.bags.n_instances,
+        "objective": float(result.model.objective_), "sizes": result.sizes, "sweep": result.records,
+        "test": None, "verdict": None,
+        "beside": {
+            "model": BASELINE, "scaling": baseline.scaling, "sizes": baseline.sizes, "silhouette": baseline.silhouette,
+            "agreement": float(baseline.agreement),
+        },
+        "accuracy": _accuracies(dataset, result),
+    }  # fmt: skip
+    if trial is not None:
+        described["test"] = {"p_value": trial.p_value, "n_noise": trial.n_noise, "has_clusters": trial.has_clusters}
+        described["verdict"] = trial.in_words()
+    return described
+
+
+def _accuracies(dataset: BagDataset, result: Clustering) -> dict[str, float] | None:
+    """Share of bags in the right cluster, of the method and the baseline, where every labelled bag has one label."""
+    if dataset.Y is None or not dataset.labelled.any():
+        return None
+    rows = np.flatnonzero(dataset.labelled)
+    if (dataset.Y[rows].sum(axis=1) != 1).any():
+        return None
+    truth = dataset.Y[rows].argmax(axis=1)
+    found = {"clusters": result.model.labels_, BASELINE: result.baseline.labels}
+    return {name: clustering_accuracy(truth, labels[rows]) for name, labels in found.items()}
+
+
+def clusters_in_words(about: Mapping[str, Any]) -> str:
+    """What `describe_clusters` tells, for a terminal: the sweep, the clusters beside the baseline's, the verdict."""
+    headings, rows = sweep_table(about["sweep"])
+    counts = ", ".join(map(str, about["sizes"]))
+    lines = [
+        format_table(headings, rows, right=[i for i, heading in enumerate(headings) if heading not in ("sizes", "")]),
+        "",
+        f"{about['n_bags']} bags in {len(about['sizes'])} clusters: {counts} ({about['model']}, scaled by "
+        f"{about['scaling']})",
+        beside_in_words(about["beside"]),
     ]
+    if about["accuracy"]:
+        shares = about["accuracy"]
+        lines.append(
+            f"by the labels in the data, which were not used: {100 * shares['clusters']:.1f} % right, {BASELINE} "
+            f"{100 * shares[BASELINE]:.1f} %"
+        )
+    if about["verdict"]:
+        lines.append(about["verdict"])
+    return "\n".join(lines)
 
 
-def summarize_clusters(dataset: BagDataset, model: M3IC, *, scaling: str = "none") -> dict[str, Any]:
+def beside_in_words(beside: Mapping[str, Any]) -> str:
+    """The baseline in a line."""
+    return (
+        f"beside them {beside['model']}, the means of bags scaled by {beside['scaling']}: "
+        f"{', '.join(map(str, beside['sizes']))} (agreement {beside['agreement']:.2f})"
+    )
+
+
+def sweep_table(records: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of the table of all settings that were tried."""
+    columns = [name for name in SWEEP if any(record.get(name) is not None for record in records)]
+    rows = []
+    for record in records:
+        cells = []
+        for name in columns:
+            value, form = record.get(name), SWEEP[name][1]
+            text = "-" if value is None else " ".join(map(str, value)) if name == "sizes" else form.format(value)
+            cells.append(text)
+        rows.append([*cells, "<- chosen" if record["chosen"] else ""])
+    return [*(SWEEP[name][0] for name in columns), ""], rows
+
+
+def summarize_clusters(dataset: BagDataset, result: Clustering, method: str) -> dict[str, Any]:
     """The figures of the page.
 
     Returns
     -------
     dict
-        ``about`` (name and value of what was done), ``clusters`` (a dict for each cluster: number, size, share, the
-        rows of its surest witnesses, and the features by which its witnesses differ most from all others), ``located``
-        (whether the data say where instances are) and ``labels`` (for each label of the data, its bags in each
-        cluster) or None.
+        ``about`` (name and value of what was done), ``described`` (what `describe_clusters` gives), ``beside`` (the
+        baseline in words), ``margin`` (what a margin is) and ``clear_from`` (from where on it is clear), ``sweep``
+        (headings and rows), ``clusters`` (for each cluster a dict: number, size, share, the rows of its surest
+        witnesses, and the features by which they differ most from those of all others), ``located`` (whether the data
+        say where instances are) and ``labels`` (for each label of the data, its bags in each cluster) or None.
     """
-    rows = cluster_rows(dataset, model)
+    model = result.model
+    rows = cluster_rows(dataset, model, result.baseline.labels)
     scores = _standard_witnesses(dataset, model)
     feature_names = dataset.feature_names or [f"feature {j}" for j in range(dataset.bags.n_features)]
+    meaning, clear = MARGINS[method]
     clusters = []
     for c in range(model.n_clusters):
         members = np.flatnonzero(model.labels_ == c)
@@ -65,53 +161,40 @@ def summarize_clusters(dataset: BagDataset, model: M3IC, *, scaling: str = "none
                 "cluster": c,
                 "size": len(members),
                 "share": len(members) / len(dataset),
-                "below_margin": int((model.margins_[members] < 1.0).sum()),
+                "doubtful": int((model.margins_[members] < clear).sum()),
                 "witnesses": [
-                    {**rows[i], "where": _where(dataset, i, rows[i]["witness"]), "strip": _strip(scores[i])}
-                    for i in surest
+                    {**rows[i], **_place(dataset, i, rows[i]["witness"]), "strip": _strip(scores[i])} for i in surest
                 ],
                 "features": _telling_features(scores, members, feature_names),
             }
         )
+    settings, described = model.get_params(), describe_clusters(dataset, result)
+    told = {name: settings[name] for name in settings if name not in ("n_clusters", "n_jobs", "random_state")}
     return {
         "about": {
             "data": dataset.name,
             "bags": len(dataset),
             "instances": dataset.bags.n_instances,
             "features": dataset.bags.n_features,
+            "method": method,
             "clusters": model.n_clusters,
-            "scaling": scaling,
-            "C": model.C,
-            "balance": model.balance,
-            "kernel": model.kernel if model.kernel == "linear" else f"{model.kernel}, gamma {model.gamma:g}",
-            "starts": model.n_init,
+            "scaling": result.scaling,
+            "settings": ", ".join(f"{name} {value}" for name, value in told.items()),
             "seed": model.random_state,
-            "J": f"{model.objective_:.4g}",
+            "objective": f"{model.objective_:.4g}",
         },
+        "described": described,
+        "beside": beside_in_words(described["beside"]),
+        "margin": meaning,
+        "clear_from": clear,
+        "sweep": sweep_table(result.records),
         "clusters": clusters,
         "located": dataset.locations is not None,
         "labels": _label_counts(dataset, model),
     }
 
 
-def write_cluster_page(summary: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write the page of a `summarize_clusters`: one file without scripts, everything from the data escaped."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError(
-            f"The page needs jinja2, and {error}; pip install 'bagwise[report]', or pass --no-page."
-        ) from error
-    template = files("bagwise.report").joinpath("clusters.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    page = environment.from_string(template).render(summary=summary, version=__version__)
-    with atomic_write(path, "w") as file:
-        file.write(page)
-
-
-def _standard_witnesses(dataset: BagDataset, model: M3IC) -> np.ndarray:
+def _standard_witnesses(dataset: BagDataset, model: Any) -> np.ndarray:
     """(n, d) witnesses in standard deviations of all instances."""
     bags = dataset.bags
     X = bags.instances
@@ -135,14 +218,14 @@ def _telling_features(scores: np.ndarray, members: np.ndarray, names: list[str])
     return [{"name": str(names[j]), "here": float(own[j]), "elsewhere": float(rest[j])} for j in order]
 
 
-def _where(dataset: BagDataset, bag: int, witness: int) -> str:
-    """Where the instance was found, in words; long values such as outlines are left out."""
+def _place(dataset: BagDataset, bag: int, witness: int) -> dict[str, Any]:
+    """Where the instance was found: as data, and in words without long values such as outlines."""
     if dataset.locations is None:
-        return ""
+        return {"place": {}, "where": ""}
     row = int(dataset.bags.offsets[bag]) + witness
     location = rows_of({name: values[row : row + 1] for name, values in dataset.locations.items()})[0]
     parts = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in location.items()]
-    return ", ".join(part for part in parts if len(part) <= 80)
+    return {"place": location, "where": ", ".join(part for part in parts if len(part) <= 80)}
 
 
 def _strip(scores: np.ndarray) -> list[str] | None:
@@ -156,7 +239,7 @@ def _strip(scores: np.ndarray) -> list[str] | None:
     ]
 
 
-def _label_counts(dataset: BagDataset, model: M3IC) -> list[dict[str, Any]] | None:
+def _label_counts(dataset: BagDataset, model: Any) -> list[dict[str, Any]] | None:
     if dataset.Y is None:
         return None
     rows = []

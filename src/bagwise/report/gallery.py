@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,15 +106,43 @@ def close_ups(
     annotations: Annotations[Medium], rows: Sequence[Row], sounds: Sounds, step: Callable[[int, int], None],
     features: Features | None = None,
 ) -> dict[Key, Shown]:  # fmt: skip
-    """What is seen and heard of each row; rows of files that are gone or cannot be read any more are left out.
-
-    Where a medium has nothing to see, it is the features.
-    """
+    """What is seen and heard of each row of annotations (`show_rows`); where there is nothing to see, the features."""
     medium = annotations.medium
     if medium.close_ups is None:
         return {} if features is None else _profiles(annotations, rows, features)
-    settings = medium.make_settings(annotations.about["settings"])
     seconds = {file["file"]: file.get("seconds", 0.0) for file in annotations.files}
+    settings = medium.make_settings(annotations.about["settings"])
+    return show_rows(MediaFiles(medium, settings, annotations.folder, seconds), rows, sounds, step)
+
+
+@dataclass(frozen=True)
+class MediaFiles:
+    """Files of a medium in a folder, how they were read, and how long each is where files have a length in time."""
+
+    medium: Medium
+    settings: Any
+    folder: Path
+    seconds: Mapping[str, float]
+
+
+def show_rows(
+    files: MediaFiles,
+    rows: Sequence[Row],
+    sounds: Sounds,
+    step: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[Key, Shown]:
+    """What is seen and heard of each row; rows of files that are gone or cannot be read any more are left out.
+
+    Parameters
+    ----------
+    files : MediaFiles
+    rows : bag, instance, file and the places of the medium
+    sounds : takes what is heard
+    step : called with the files done and their number
+    """
+    medium = files.medium
+    if medium.close_ups is None:
+        return {}
     groups: dict[str, dict[Key, Row]] = defaultdict(dict)
     for row in rows:
         groups[row["file"]][key_of(row)] = row
@@ -122,12 +150,12 @@ def close_ups(
     clips: dict[Key, bytes] = {}
     for i, (name, members) in enumerate(groups.items()):
         step(i, len(groups))
-        path = annotations.folder / name
+        path = files.folder / name
         try:
-            pictures |= zip(members, medium.close_ups(path, list(members.values()), settings), strict=True)
+            pictures |= zip(members, medium.close_ups(path, list(members.values()), files.settings), strict=True)
             if medium.cut_sound is not None and medium.close_up_span is not None:
                 for key, row in members.items():
-                    clips[key] = medium.cut_sound(path, *medium.close_up_span(row, seconds[name]), settings)
+                    clips[key] = medium.cut_sound(path, *medium.close_up_span(row, files.seconds[name]), files.settings)
         except (OSError, InputError, StopIteration):  # gone, changed or cut off since it was annotated
             continue
     step(len(groups), len(groups))

@@ -193,8 +193,6 @@ def annotate_piece(model: Any, dataset: BagDataset, use_labels: bool) -> Piece:
     `use_labels` chooses among the labels of the bag (transductive), where somebody labelled it; otherwise the features
     alone decide.
     """
-    if not hasattr(model, "find"):
-        raise InputError(f"{type(final_step(model)).__name__} does not annotate instances; use predict for bags.")
     bare = BagDataset(
         dataset.bags, dataset.Y if use_labels else np.zeros((len(dataset), dataset.n_classes), np.uint8),
         dataset.class_names, bag_names=dataset.bag_names, locations=dataset.locations,

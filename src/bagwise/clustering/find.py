@@ -1,0 +1,172 @@
+"""Clusters of bags that nobody labelled: settings chosen without labels, tested against noise, beside the baseline."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+from bagwise.bags import Bags
+from bagwise.clustering.methods import BASELINE, make_clusterer
+from bagwise.clustering.scaling import choose_scaling, scale_bags
+from bagwise.clustering.stability import Trial, try_stability
+from bagwise.clustering.sweep import Record, choose_setting, mean_silhouette, sweep
+
+MOST_WHITENED = 2000  # features of which covariances are taken for the baseline
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Clusters of the bags' means, to be shown beside others.
+
+    Attributes
+    ----------
+    labels : (n,) array of int
+    scaling : str
+    silhouette : float or None
+    agreement : float
+        Adjusted Rand index with the clusters that it is beside.
+    """
+
+    labels: np.ndarray
+    scaling: str
+    silhouette: float | None
+    agreement: float
+
+    @property
+    def sizes(self) -> list[int]:
+        return np.bincount(self.labels).tolist()
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """What was found.
+
+    Attributes
+    ----------
+    model : fitted clusterer
+    scaling : str
+    bags : Bags
+        Scaled.
+    records : list of dict
+        One for each setting that was tried, as `sweep` gives them; those that were tested with ``stability``,
+        ``noise`` and ``gap`` of the trial; ``chosen`` says which one was taken.
+    trial : Trial or None
+        None where it was not asked for.
+    baseline : Baseline
+    """
+
+    model: Any
+    scaling: str
+    bags: Bags
+    records: list[Record]
+    trial: Trial | None
+    baseline: Baseline
+
+    @property
+    def sizes(self) -> list[int]:
+        return np.bincount(self.model.labels_, minlength=self.model.n_clusters).tolist()
+
+
+def find_clusters(
+    bags: Bags,
+    model: Any,
+    n_clusters: Sequence[int],
+    *,
+    scaling: str = "auto",
+    costs: Sequence[float] | None = None,
+    balances: Sequence[float] | None = None,
+    n_noise: int = 19,
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Clustering:
+    """Choose the number of clusters and the settings without labels, and cluster.
+
+    Where several costs or balances are given, those of the largest silhouette are taken for each number of clusters.
+    The number is the one whose stability exceeds that of noise most; without noise, the one of the largest silhouette.
+
+    Parameters
+    ----------
+    bags : Bags
+        As they came.
+    model : clusterer
+        Of `METHODS`; gives all settings that are not chosen here.
+    n_clusters : numbers of clusters to try
+    scaling : name of a scaling, or "auto"
+    costs, balances : values of ``C`` and ``balance`` to try, for clusterers that have them
+    n_noise : int
+        Sets of noise; 0 for no test.
+    seed : int
+    jobs : int or None
+    progress : called with what is done, how much and of how much
+    """
+    scaling = choose_scaling(bags) if scaling == "auto" else scaling
+    scaled = scale_bags(bags, scaling)
+    records = _try_settings(scaled, model, n_clusters, costs, balances, seed, jobs, progress)
+    best = {k: choose_setting([record for record in records if record["n_clusters"] == k]) for k in n_clusters}
+    tunable = costs is not None or balances is not None
+    settings = {k: {name: best[k][name] for name in ("C", "balance")} if tunable else {} for k in n_clusters}
+    trial = None
+    if n_noise:
+        trial = try_stability(
+            scaled, model, n_clusters, settings=settings, n_noise=n_noise, random_state=seed, n_jobs=jobs,
+            progress=lambda done, total: progress("sets of noise", done, total),
+        )  # fmt: skip
+        for record in trial.records:
+            best[record["n_clusters"]].update(record)
+    told = trial is not None and trial.p_value is not None
+    k = trial.n_clusters if told and trial is not None else choose_setting(list(best.values()))["n_clusters"]
+    best[k]["chosen"] = True
+    final = clone(model).set_params(n_clusters=k, **settings[k])
+    if tunable:
+        final.set_params(n_init=1, random_state=best[k]["seed"])
+    final.fit(scaled)
+    return Clustering(final, scaling, scaled, records, trial, _beside(bags, final.labels_, k, seed))
+
+
+def _try_settings(
+    bags: Bags, model: Any, ks: Sequence[int], costs: Sequence[float] | None, balances: Sequence[float] | None,
+    seed: int, jobs: int | None, progress: Progress,
+) -> list[Record]:  # fmt: skip
+    """A record for each setting: that of `sweep` where the clusterer has C and balance, else size and silhouette."""
+    if costs is not None or balances is not None:
+        own = model.get_params()
+        found = sweep(
+            bags, ks, C=costs or own["C"], balance=own["balance"] if balances is None else balances,
+            n_seeds=own["n_init"], estimator=model, random_state=seed, n_jobs=jobs,
+            progress=lambda done, total: progress("settings", done, total),
+        )  # fmt: skip
+        renamed = {"stability": "seeds"}  # of starts on the same bags, which says less than that of halves
+        return [{**_blank(), **{renamed.get(name, name): record[name] for name in record}} for record in found]
+    silhouette = mean_silhouette(bags, random_state=seed)
+    records = []
+    for done, k in enumerate(ks):
+        progress("settings", done, len(ks))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # empty clusters are what the sizes tell
+            fitted = clone(model).set_params(n_clusters=k).fit(bags)
+        sizes = np.bincount(fitted.labels_, minlength=k).tolist()
+        measures = {"objective": float(fitted.objective_), "silhouette": silhouette(fitted.labels_)}
+        records.append({**_blank(), "n_clusters": k, "sizes": sizes, **measures})
+    progress("settings", len(ks), len(ks))
+    return records
+
+
+def _blank() -> Record:
+    return {"chosen": False, "stability": None, "noise": None, "gap": None}
+
+
+def _beside(bags: Bags, labels: np.ndarray, k: int, seed: int) -> Baseline:
+    """The baseline on means whitened within bags, where the features are not too many for that."""
+    scaling = "within-bag" if bags.n_features <= MOST_WHITENED else choose_scaling(bags)
+    scaled = scale_bags(bags, scaling)
+    own = make_clusterer(BASELINE, n_clusters=k, random_state=seed).fit(scaled).labels_
+    return Baseline(own, scaling, mean_silhouette(scaled, random_state=seed)(own), adjusted_rand_score(own, labels))
