@@ -6,7 +6,8 @@ TORCH  := .venv-torch
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch test-shuffled nightly lint format bench papers fuzz mutants lock clean clean-kernels
+.PHONY: help setup demo test test-torch test-shuffled nightly lint format bench papers fuzz mutants dist lock clean \
+    clean-kernels
 
 help:
 	@echo "make demo    make a soundscape, learn from the species of each recording, show who sang what"
@@ -19,6 +20,7 @@ help:
 	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
 	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
 	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
+	@echo "make dist    wheel and source archive, checked"
 	@echo "make lock    resolve requirements.lock anew"
 	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
@@ -67,6 +69,12 @@ bench: setup
 
 fuzz: setup
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
+
+dist: setup
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(BIN)/check-wheel-contents dist/*.whl
 
 mutants: setup
 	@$(BIN)/python -m benchmarks.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),0)
