@@ -153,3 +153,10 @@ def test_check_estimator():
     failed = [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
     assert len(results) > 40
     assert not failed, "\n".join(failed)
+
+
+def test_features_whose_distances_overflow():
+    data = make_gaussian_bags(n_bags=20, random_state=0)
+    model = MIMLSVM(random_state=0).fit(data.bags, data.Y)
+    with pytest.raises(InputError, match="so large that distances between bags are no numbers to MIMLSVM; scale them"):
+        model.predict(Bags(1e200 * data.bags.instances, data.bags.offsets))

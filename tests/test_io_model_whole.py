@@ -206,6 +206,7 @@ HOSTILE = {
     "half-a-background": ("ored", drop(final, "background_intercept_"), "background"),
     "half-a-calibration": ("ored", drop(final, "seen_temperature_"), "seen_temperature_"),
     "a-temperature-of-zero": ("ored", put(final, temperature_=0.0), "temperature_"),
+    "a-scale-beyond-64-bits": ("ored", put(final, background_scale_=2**64), "background_scale_"),
     "a-rate-above-one": ("ored", put(final, missed_=1.5), "missed_"),
     "rates-of-other-classes": ("ored", put(final, spurious_=np.zeros(2)), "spurious_"),
     "an-inference-that-is-none": ("ored", put(final, inference="magic"), "inference"),

@@ -147,10 +147,9 @@ class Number(Attribute):
         kinds = (int, np.integer) if self.whole else (int, float, np.integer, np.floating)
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, kinds):
             return f"is {_shown(value)}, and a {'whole ' if self.whole else ''}number was expected"
-        try:
-            number = float(value)
-        except OverflowError:
-            return "is an integer of more than 300 digits"
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return "is an integer beyond 64 bits"
+        number = float(value)
         if not np.isfinite(number):
             return f"is {number}, and a finite number was expected"
         return _range_problem(number, number, self.low, self.high, self.positive)

@@ -61,7 +61,7 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
 
     def _encode(self, bags: Bags) -> np.ndarray:
         medoids = self.medoids_
-        return hausdorff_distances(
+        codes = hausdorff_distances(
             bags.instances,
             bags.offsets,
             medoids.instances,
@@ -69,6 +69,12 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
             kind=self.distance_,
             n_threads=thread_limit(self.n_jobs),
         )
+        if not np.isfinite(codes).all():
+            raise InputError(
+                f"The features are so large that distances between bags are no numbers to {type(self).__name__}; scale "
+                "them, for example with PerInstance(StandardScaler())."
+            )
+        return codes
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._code_scores(self._encode(bags))
