@@ -6,7 +6,7 @@ TORCH  := .venv-torch
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch lint format bench papers fuzz lock clean clean-kernels
+.PHONY: help setup demo test test-torch lint format bench papers fuzz dist lock clean clean-kernels
 
 help:
 	@echo "make demo    make a soundscape, learn from the species of each recording, show who sang what"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
 	@echo "make fuzz    damaged files for every reader (COUNT=100000 inputs each)"
 	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
+	@echo "make dist    wheel and source archive, checked"
 	@echo "make lock    resolve requirements.lock anew"
 	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
@@ -65,6 +66,12 @@ bench: setup
 
 fuzz: setup
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
+
+dist: setup
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(BIN)/check-wheel-contents dist/*.whl
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
