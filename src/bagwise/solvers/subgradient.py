@@ -109,7 +109,16 @@ class HingeProblem(Protocol):
     def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, Any]: ...
     def mean_support(self) -> Any: ...
     def first_phase(self) -> tuple[HingeProblem, Any]: ...
-    def descend(self, support: Any, start: np.ndarray, **options: Any) -> Descent: ...
+    def descend(
+        self,
+        support: Any,
+        start: np.ndarray,
+        *,
+        n_steps: int,
+        first_step: int = 1,
+        skip_start: bool = False,
+        upper_bound: bool = False,
+    ) -> Descent: ...
 
 
 @dataclass(frozen=True)
