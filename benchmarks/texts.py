@@ -81,7 +81,7 @@ def _in_words(settings: TextSettings, l2: float) -> str:
     return ", ".join([*(f"{name}={getattr(settings, name)}" for name in TERMS), f"l2={l2:g}"])
 
 
-def _features(documents: list[Document], settings: TextSettings) -> tuple[Any, np.ndarray, list[str]]:
+def passages_of(documents: list[Document], settings: TextSettings) -> tuple[Any, np.ndarray, list[str]]:
     """Counts of all passages, offsets of the documents, and the topic of each passage."""
     found = [passages(document.text, settings) for document in documents]
     truth = [
@@ -96,14 +96,14 @@ def _features(documents: list[Document], settings: TextSettings) -> tuple[Any, n
 
 def _share_right(documents: list[Document], settings: TextSettings, l2: float | None = None) -> float:
     """As `bagwise annotate` fits, but for the calibration, which changes no label."""
-    counts, offsets, truth = _features(documents, settings)
+    counts, offsets, truth = passages_of(documents, settings)
     told = {"calibrate": None, **({} if l2 is None else {"l2": l2})}
     return _fit(make_learner(DEFAULT_MODEL, told, NOISE_SHARE, sparse=True), documents, counts, offsets, truth)
 
 
 def _former(documents: list[Document]) -> float:
     """As it was before: few terms, standardized."""
-    counts, offsets, truth = _features(documents, FORMER)
+    counts, offsets, truth = passages_of(documents, FORMER)
     model = make_learner(DEFAULT_MODEL, {"calibrate": None}, NOISE_SHARE)
     return _fit(model, documents, counts.toarray(), offsets, truth)
 
@@ -125,7 +125,7 @@ def likelihood(quick: bool) -> list[Record]:
         if len(topics) < 4:
             continue
         documents = make_documents(topics, most=60 if quick else None)
-        counts, offsets, _ = _features(documents, TextSettings())
+        counts, offsets, _ = passages_of(documents, TextSettings())
         bags, sets = Bags(counts, offsets), [set(document.topics) for document in documents]
         rows.append({"corpus": name} | {f"l2 {l2:g}": _held_out(bags, sets, sorted(topics), l2) for l2 in PENALTIES})
     show("Log-likelihood of the labels of held-out documents, mean of a label; five folds", rows)

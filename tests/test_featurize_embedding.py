@@ -20,7 +20,7 @@ from bagwise.featurize.files import FileBags
 from bagwise.featurize.image import ImageSettings, read_picture
 from bagwise.featurize.media import MEDIA
 from bagwise.featurize.sound_input import resample
-from bagwise.featurize.text import TextSettings, read_document
+from bagwise.featurize.text import TextSettings, read_passages
 from bagwise.featurize.vector_table import Windows
 
 pytest.importorskip("onnxruntime")
@@ -250,7 +250,7 @@ def test_passages_get_the_mean_of_their_tokens(tmp_path):
     path, table = nets.text_network(tmp_path / "net.onnx")
     file = tmp_path / "a.txt"
     file.write_text("the cow and the grass and milk. ship and sea and sail and wave and unheard", encoding="utf-8")
-    found = read_document(file, "a.txt", TextSettings(window=6, step=4, keep=1.0))
+    found = read_passages(file, "a.txt", TextSettings(window=6, step=4, keep=1.0))
     embedding = read_embedding(path, MEDIA["text"], {}, join=False)
     described = embedding.describe(file, "a.txt", found)
     text = file.read_text()

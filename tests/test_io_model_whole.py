@@ -398,6 +398,26 @@ def test_what_is_whole_is_used(name, fitted, table, tmp_path):
     assert run("annotate-table", path, table).exit_code == (0 if annotates or name == "m3miml" else 1)
 
 
+@pytest.mark.parametrize("name", ["ored", "forest", "sim", "lsbcmm", "mimlfast", "m3miml", "mimlsvm"])
+def test_files_of_earlier_versions_lack_what_nobody_predicts_with(name, fitted, tmp_path):
+    """They kept no course of the fit, no name of the background, and had fewer parameters."""
+    estimator = fitted(name)
+    expected = estimator.predict(DATA.bags)
+    for attribute in ("n_iter_", "converged_", "objective_history_", "background_label_"):
+        vars(final(estimator)).pop(attribute, None)
+    path = forge(estimator, tmp_path / "x.bagwise")
+    content = {}
+    with zipfile.ZipFile(path) as archive:
+        content = {each: archive.read(each) for each in archive.namelist()}
+    document = json.loads(content["model.json"])
+    document["estimator"]["params"]["steps"][-1]["items"][1]["params"].pop("random_state", None)
+    content["model.json"] = json.dumps(document).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for each, raw in content.items():
+            archive.writestr(each, raw)
+    assert np.array_equal(load(path).predict(DATA.bags), expected)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Time and memory
 

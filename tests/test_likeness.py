@@ -95,3 +95,14 @@ def test_too_few_bags_tell_nothing_and_other_features_are_refused():
         likeness.rarity(np.zeros((1, 3)))
     constant = Bags(np.ones((20, 2)), [0, 5, 10, 20])
     assert Likeness.learn(constant).is_unlike(np.array([[1.0, 1.0], [1.0, 2.0]])).tolist() == [False, True]
+
+
+def test_a_sparse_reference_travels_with_the_model(tmp_path):
+    rng = np.random.default_rng(0)
+    bags = Bags(sp.csr_matrix(rng.poisson(0.4, (80, 12)).astype(float)), np.arange(0, 81, 8))
+    model = MostFrequentAnnotator().fit(bags, rng.integers(0, 2, (10, 2)) | [[1, 0]])
+    setattr(model, ATTRIBUTE, Likeness.learn(bags).to_dict())
+    bagwise.save(model, tmp_path / "m.bagwise")
+    kept = Likeness.of(bagwise.load(tmp_path / "m.bagwise"))
+    assert sp.issparse(kept.reference)
+    assert_allclose(kept.rarity(bags.instances), Likeness.learn(bags).rarity(bags.instances))

@@ -335,6 +335,14 @@ def test_model_files_hold_common_transformers(data, tmp_path, transformer):
     assert_array_equal(again.predict_instances_proba(data), pipe.predict_instances_proba(data))
 
 
+def test_what_a_model_file_does_not_take_is_named(data, tmp_path):
+    for step in (make_union(PerInstance(PCA(2))), PerInstance(SelectKBest(k=2))):
+        pipe = make_pipeline(step, ORedLogisticRegression()).fit(data)
+        with pytest.raises(InputError, match="which the model file does not take; it takes .*PowerTransformer"):
+            bagwise.save(pipe, tmp_path / "model.bagwise")
+        assert not (tmp_path / "model.bagwise").exists()
+
+
 def test_a_search_is_saved_as_what_it_found(data, tmp_path):
     path = tmp_path / "model.bagwise"
     with sklearn.config_context(enable_metadata_routing=True):

@@ -340,10 +340,10 @@ class Part(Attribute):
 
 
 ITERATED: dict[str, Attribute] = {
-    "n_iter_": Number(0, whole=True), "objective_history_": Numbers("history", finite=False, empty=True),
-    "converged_": Flag(),
+    "n_iter_": Maybe(Number(0, whole=True)), "converged_": Maybe(Flag()),
+    "objective_history_": Maybe(Numbers("history", finite=False, empty=True)),
 }  # fmt: skip
-"""Of every procedure with iterations."""
+"""Of every procedure with iterations; prediction does not read them, and files of earlier versions lack some."""
 INPUTS: dict[str, Attribute] = {"n_features_in_": Size("features"), "feature_names_in_": Maybe(Names())}
 """Of everything that was fitted to features."""
 OUTPUT: dict[str, Attribute] = {

@@ -103,7 +103,7 @@ ATTRIBUTE = "likeness_"
 """Attribute of a trained model that holds `Likeness.to_dict()`; it is saved with the model."""
 FITTED = Record({
     "centre": Numbers("features"), "scale": Numbers("features", positive=True),
-    "reference": Numbers("reference", "features"), "distances": Numbers("distances", low=0),
+    "reference": Numbers("reference", "features", sparse=True), "distances": Numbers("distances", low=0),
 })  # fmt: skip
 
 

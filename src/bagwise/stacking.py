@@ -106,6 +106,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
     True
     """
 
+    forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
         "members_": ListOf(Part("predict_instances_proba"), "members"),
         "statistics_": Either(None, Part("transform")), "own_scale_": Number(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -30,6 +30,12 @@ class BackgroundMixin:
 
     classes_: np.ndarray
     background_shift_: float
+
+    @classmethod
+    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
+        super()._upgrade(params, state)  # type: ignore[misc]
+        if isinstance(state.get("classes_"), np.ndarray):  # earlier versions had no background, or gave it no name
+            state.setdefault("background_label_", background_label(state["classes_"]))
 
     @property
     def _has_background(self) -> bool:

@@ -163,6 +163,7 @@ class ORedForest(
     log_likelihood_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
     _kept_parameters = ("smoothing",)
+    forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
         "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED,
     }  # fmt: skip

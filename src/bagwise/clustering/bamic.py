@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -19,7 +20,7 @@ from bagwise.clustering._shared import (
     gap_to_second,
     rank_by_size,
 )
-from bagwise.fitted import ITERATED, Attribute, BagsOf, Choice, Number, Numbers
+from bagwise.fitted import Attribute, BagsOf, Choice, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, thread_limit
@@ -81,8 +82,7 @@ class BAMIC(ClusterMixin, BagEstimator):
     _kept_parameters = ("distance",)
     _fitted: ClassVar[dict[str, Attribute]] = {
         "distance_": Choice(*KINDS), "medoid_indices_": Numbers("medoids", whole=True, low=0),
-        "medoids_": BagsOf("medoids"), "objective_": Number(), "labels_": Numbers("bags", whole=True, low=0),
-        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+        "medoids_": BagsOf("medoids"), **CLUSTERED,
     }  # fmt: skip
 
     def __init__(

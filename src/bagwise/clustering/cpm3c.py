@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -22,7 +23,7 @@ from bagwise.clustering._shared import (
     vote_margins,
 )
 from bagwise.clustering._spaces import unit_direction
-from bagwise.fitted import ITERATED, Attribute, Number, Numbers
+from bagwise.fitted import Attribute, Numbers
 from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
@@ -93,9 +94,8 @@ class CPM3C(ClusterMixin, BagEstimator):
     """
 
     _fitted: ClassVar[dict[str, Attribute]] = {
-        "coef_": Numbers("clusters", "features"), "objective_": Number(),
-        "labels_": Numbers("bags", whole=True, low=0), "instance_labels_": Numbers("instances", whole=True, low=0),
-        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+        "coef_": Numbers("clusters", "features"), "instance_labels_": Numbers("instances", whole=True, low=0),
+        **CLUSTERED,
     }  # fmt: skip
 
     def __init__(

@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state, gen_batches
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._procedure import Run, decide, instance_margins, run_start
-from bagwise.clustering._shared import check_clusterable, check_enough_bags, check_n_clusters, rank_by_size
+from bagwise.clustering._shared import CLUSTERED, check_clusterable, check_enough_bags, check_n_clusters, rank_by_size
 from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace
 from bagwise.exceptions import InputError
-from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers
+from bagwise.fitted import Attribute, Maybe, Number, Numbers
 from bagwise.parameters import check_choice, check_count, check_not_negative, check_positive
 from bagwise.typing import BagsLike
 
@@ -123,11 +123,9 @@ class M3IC(ClusterMixin, BagEstimator):
 
     _kept_parameters = ("gamma",)
     _fitted: ClassVar[dict[str, Attribute]] = {
-        "labels_": Numbers("bags", whole=True, low=0), "witnesses_": Numbers("bags", whole=True, low=0),
-        "margins_": Numbers("bags"), "objective_": Number(), "n_cuts_": Numbers("problems", whole=True, empty=True),
-        "gamma_": Number(positive=True), "coef_": Maybe(Numbers("clusters", "features")),
-        "support_instances_": Maybe(Numbers("support", "features", sparse=True)),
-        "dual_coef_": Maybe(Numbers("support", "clusters")), **ITERATED,
+        "n_cuts_": Numbers("problems", whole=True, empty=True), "gamma_": Number(positive=True),
+        "coef_": Maybe(Numbers("clusters", "features")), "dual_coef_": Maybe(Numbers("support", "clusters")),
+        "support_instances_": Maybe(Numbers("support", "features", sparse=True)), **CLUSTERED,
     }  # fmt: skip
 
     def _check_fitted(self) -> None:

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -20,7 +21,7 @@ from bagwise.clustering._shared import (
     rank_by_size,
     vote_margins,
 )
-from bagwise.fitted import ITERATED, Attribute, Number, Numbers
+from bagwise.fitted import Attribute, Numbers
 from bagwise.parameters import check_count
 from bagwise.typing import BagsLike
 
@@ -65,9 +66,8 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     """
 
     _fitted: ClassVar[dict[str, Attribute]] = {
-        "cluster_centers_": Numbers("clusters", "features"), "objective_": Number(),
-        "labels_": Numbers("bags", whole=True, low=0), "instance_labels_": Numbers("instances", whole=True, low=0),
-        "witnesses_": Numbers("bags", whole=True, low=0), **ITERATED,
+        "cluster_centers_": Numbers("clusters", "features"),
+        "instance_labels_": Numbers("instances", whole=True, low=0), **CLUSTERED,
     }  # fmt: skip
 
     def __init__(self, n_clusters: int = 2, *, n_init: int = 10, random_state: Any = None):

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags, as_bags
 from bagwise.base import check_finite
@@ -124,11 +124,11 @@ def try_stability(
     >>> rng = np.random.default_rng(0)
     >>> corners = 5 * np.eye(3)[np.arange(60) % 3]
     >>> bags = [corner + rng.normal(size=(4, 3)) for corner in corners]
-    >>> trial = try_stability(bags, MeanKMeans(n_init=1), [2, 3], n_splits=1)
+    >>> trial = try_stability(bags, MeanKMeans(n_init=1), [2, 3], n_splits=3)
     >>> trial.has_clusters, trial.n_clusters
     (True, 3)
     >>> noise = [rng.normal(size=(4, 3)) for _ in range(60)]
-    >>> try_stability(noise, MeanKMeans(n_init=1), [2, 3], n_splits=1).has_clusters
+    >>> try_stability(noise, MeanKMeans(n_init=1), [2, 3], n_splits=3).has_clusters
     False
     """
     if not is_count(n_noise) or n_noise < FEWEST_NOISE:

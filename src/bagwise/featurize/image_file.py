@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,13 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
 def _learn_heic(path: str | Path) -> None:
     """Let Pillow read HEIC, which needs a package of its own."""
     try:
-        from pillow_heif import register_heif_opener
+        pillow_heif = import_module("pillow_heif")
     except ImportError as error:
         raise unreadable(
             path, "HEIC is read with the package pillow-heif, which is not there", error,
             "pip install pillow-heif, or save it as JPEG.",
         ) from error  # fmt: skip
-    register_heif_opener()
+    pillow_heif.register_heif_opener()
 
 
 def _fitting(size: tuple[int, int], largest: int) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class Shape:
             return sample_counts(self.counts, self.size, shape)
         inside = np.zeros(shape, dtype=bool)
         for polygon in self.polygons:
-            counts = ring_counts([polygon * (shape[1] / width, shape[0] / height)], *shape)
+            counts = ring_counts([(polygon * (shape[1] / width, shape[0] / height)).tolist()], *shape)
             inside |= sample_counts(counts, shape, shape)
         return inside
 

@@ -84,7 +84,9 @@ def terms_of(words: Sequence[str], settings: TextSettings) -> list[str]:
     """The term of each word: lower case, stemmed; "" for stop words."""
     stopped: frozenset[str] = frozenset()
     if settings.stop_words == ENGLISH or (settings.stop_words == AUTO and settings.language == ENGLISH):
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS as stopped
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        stopped = ENGLISH_STOP_WORDS
     stem = stemmer(settings.language if settings.stems else NONE)
     known: dict[str, str] = {}  # most words of a text come again
     terms = []

@@ -376,7 +376,8 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
             sizes = {"features": n_inputs(estimator)}
     else:
         declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
-    check_attributes(cls.__name__, {**declared, **CARRIED}, params, state, sizes)
+    given = {**estimator.get_params(deep=False), **params}  # a file of an earlier version has fewer parameters
+    check_attributes(cls.__name__, {**declared, **CARRIED}, given, state, sizes)
     if not is_fitted_state(state) or isinstance(estimator, Pipeline):
         return
     if is_foreign:

@@ -422,14 +422,7 @@ class ORedNetwork(
         from bagwise.nn._members import probabilities_of
 
         n_columns = len(self.classes_) + self._has_background
-        try:
-            return probabilities_of(self._draw(n_columns), self.module_states_, X, self.device or "cpu")
-        except RuntimeError as error:
-            reason = str(error).split("\n")[0]
-            raise InputError(
-                f"The weights of this model, of a module {self.module_name_}, do not fit the module that was given "
-                f"({reason}); give the one that it was trained with."
-            ) from error
+        return probabilities_of(self._draw(n_columns), self.module_states_, X, self.device or "cpu")
 
     def _saved_params(self) -> dict[str, Any]:
         """Without a module of anybody's, of which a file holds the weights."""

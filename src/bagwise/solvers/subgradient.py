@@ -115,9 +115,9 @@ class HingeProblem(Protocol):
         start: np.ndarray,
         *,
         n_steps: int,
-        first_step: int = 1,
-        skip_start: bool = False,
-        upper_bound: bool = False,
+        first_step: int = ...,
+        skip_start: bool = ...,
+        upper_bound: bool = ...,
     ) -> Descent: ...
 
 

@@ -315,7 +315,7 @@ def unique_names(dataset: BagDataset) -> list[str]:
 
 def is_int64(name: Any) -> bool:
     """Whether a name is a whole number that files of 64 bits hold; others are written as text."""
-    return isinstance(name, (int, np.integer)) and not isinstance(name, bool) and -(2**63) <= name < 2**63
+    return isinstance(name, (int, np.integer)) and not isinstance(name, bool) and -(2**63) <= int(name) < 2**63
 
 
 def check_bare(names: Sequence[str], format_name: str) -> None:
