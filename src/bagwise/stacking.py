@@ -233,7 +233,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
             trees.append(tree)
             total[unseen] += values
             judges[unseen] += 1
-        self.forest_: tuple[Any, ...] = tuple(Forest.of_regression(trees))
+        self.forest_ = tuple(Forest.of_regression(trees))
         self.prior_ = prior
         return tree_logit(total, judges[:, None], prior)
 

@@ -270,7 +270,7 @@ class ORedForest(
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
         trees = self._parallel()(delayed(self._grow)(instances, posterior, of_rows, int(seed)) for seed in seeds)
-        self.forest_: tuple[Any, ...] = tuple(Forest.of(trees, shape[1]))
+        self.forest_ = tuple(Forest.of(trees, shape[1]))
         self._keep_parameters()
         self.background_label_ = background_label(self.classes_)
         self.__dict__.pop("background_shift_", None)
