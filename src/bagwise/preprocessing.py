@@ -31,7 +31,7 @@ from bagwise.parameters import check_count, check_positive, check_that, is_posit
 from bagwise.typing import BagsLike, InstancesLike, LabelsLike, Seed, Transformer, WeightsLike
 
 FLOATS = [np.float64, np.float32]
-TERM_SIZE = 4.0  # by the likelihood of held-out bags
+TERM_SIZE = 4.0  # by the likelihood of held-out bags, see docs/texts.md
 
 
 class PerInstance(BagTransformerMixin, BagEstimator):
