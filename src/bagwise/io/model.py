@@ -117,7 +117,7 @@ RECIPE_PARTS = Record({
     })),
 })  # fmt: skip
 """How media become features, and which vectors stand for instances in place of these."""
-CARRIED = {LIKENESS: Maybe(LIKENESS_PARTS), "featurizer_": Maybe(RECIPE_PARTS)}
+CARRIED = {LIKENESS: Maybe(Either(LIKENESS_PARTS, None)), "featurizer_": Maybe(RECIPE_PARTS)}
 """What any trained model may carry beside what its class learned."""
 
 
