@@ -4,6 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import pdist
 
 from bagwise.bags import Bags
 from bagwise.dataset import BagDataset
@@ -71,3 +73,15 @@ def test_tables_show_their_features(tmp_path):
     assert "most typical" in page
     assert "the broad grey line is the mean of its label" in page
     assert page.count('<img src="data:image/png') >= 2 * data.n_classes
+
+
+def test_sparse_features_are_compared_without_being_filled():
+    rng = np.random.default_rng(0)
+    counts = sp.csr_matrix(rng.poisson(0.2, (40, 30)).astype(float))
+    dataset = BagDataset(Bags(counts, np.arange(0, 41, 8)), bag_names=list("abcde"))
+    features = Features(dataset)
+    rows = [{"bag": "abcde"[i // 8], "instance": i % 8, "probability": 0.9} for i in range(3, 30, 3)]
+    full, compact = features.of(rows), features.compared(rows)
+    np.testing.assert_allclose(pdist(compact), pdist(full))
+    assert compact.shape[1] == np.count_nonzero(np.any(full != 0, axis=0)) < 30
+    assert len(choose_typical(rows, features, 3)) == 3

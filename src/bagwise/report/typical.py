@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from bagwise.dataset import BagDataset
 from bagwise.featurize.pictures import CLOSE_HEIGHT, CLOSE_WIDTH, CloseUp, as_drawing
+from bagwise.preprocessing import TermScaler
 
 CANDIDATES = 400  # of a label that are compared with each other
 N_MOMENTS = 20_000  # instances that mean and deviation of the features are taken from
@@ -20,24 +21,44 @@ Row = dict[str, Any]
 
 
 class Features:
-    """Features of instances by bag and number, each less its mean and divided by its deviation."""
+    """Features of instances by bag and number, each less its mean and divided by its deviation.
+
+    Sparse ones, such as counts of words, are weighted by their rarity instead, which does not fill them.
+    """
 
     def __init__(self, dataset: BagDataset):
         self._instances = dataset.bags.instances
         self._first = dict(zip(map(str, dataset.bag_names), dataset.bags.offsets[:-1].tolist(), strict=True))
         n = dataset.bags.n_instances
+        self._terms = TermScaler().fit(self._instances) if sp.issparse(self._instances) else None
+        if self._terms is not None:
+            return
         some = self._dense(np.unique(np.linspace(0, n - 1, min(n, N_MOMENTS)).astype(int)))
         self._centre, deviation = some.mean(axis=0), some.std(axis=0)
         self._scale = np.where(deviation > 1e-9 * np.maximum(np.abs(self._centre), 1e-300), deviation, 1.0)
 
     def of(self, rows: Sequence[Row]) -> np.ndarray:
         """(n, d) features of some rows of annotations."""
-        index = np.array([self._first[str(row["bag"])] + row["instance"] for row in rows], dtype=np.int64)
-        return (self._dense(index) - self._centre) / self._scale
+        if self._terms is not None:
+            return self._weighted(rows).toarray()
+        return (self._dense(self._index(rows)) - self._centre) / self._scale
+
+    def compared(self, rows: Sequence[Row]) -> np.ndarray:
+        """The same without features that none of the rows has, which change no distance between them."""
+        if self._terms is None:
+            return self.of(rows)
+        found = self._weighted(rows)
+        return found[:, np.unique(found.indices)].toarray()
+
+    def _index(self, rows: Sequence[Row]) -> np.ndarray:
+        return np.array([self._first[str(row["bag"])] + row["instance"] for row in rows], dtype=np.int64)
+
+    def _weighted(self, rows: Sequence[Row]) -> Any:
+        assert self._terms is not None
+        return self._terms.transform(self._instances[self._index(rows)])
 
     def _dense(self, index: np.ndarray) -> np.ndarray:
-        found = self._instances[index]
-        return found.toarray() if sp.issparse(found) else np.asarray(found, dtype=np.float64)
+        return np.asarray(self._instances[index], dtype=np.float64)
 
 
 def choose_typical(rows: Sequence[Row], features: Features, n: int) -> list[Row]:
@@ -50,7 +71,7 @@ def choose_typical(rows: Sequence[Row], features: Features, n: int) -> list[Row]
     sureness = np.array([1.0 if row["probability"] is None else row["probability"] for row in rows])
     sure = np.flatnonzero(sureness >= np.median(sureness))
     sure = sure[np.unique(np.linspace(0, len(sure) - 1, min(len(sure), CANDIDATES)).astype(int))]
-    return [rows[i] for i in sure[choose_medoids(features.of([rows[i] for i in sure]), n)]]
+    return [rows[i] for i in sure[choose_medoids(features.compared([rows[i] for i in sure]), n)]]
 
 
 def choose_medoids(points: np.ndarray, n: int) -> np.ndarray:
