@@ -6,7 +6,8 @@ TORCH  := .venv-torch
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch lint format bench papers fuzz lock clean clean-kernels
+.PHONY: help setup demo test test-torch test-shuffled nightly lint format bench papers fuzz mutants dist lock clean \
+    clean-kernels
 
 help:
 	@echo "make demo    make a soundscape, learn from the species of each recording, show who sang what"
@@ -16,7 +17,10 @@ help:
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
 	@echo "make fuzz    damaged files for every reader (COUNT=100000 inputs each)"
+	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
+	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
 	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
+	@echo "make dist    wheel and source archive, checked"
 	@echo "make lock    resolve requirements.lock anew"
 	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
@@ -65,6 +69,21 @@ bench: setup
 
 fuzz: setup
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
+
+dist: setup
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(BIN)/check-wheel-contents dist/*.whl
+
+mutants: setup
+	@$(BIN)/python -m benchmarks.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),0)
+
+test-shuffled: setup
+	@BAGWISE_TEST_ORDER=$(or $(SEED),0) $(BIN)/python -m pytest -n $(JOBS) -q
+
+nightly: setup
+	@$(BIN)/python -m pytest -n $(JOBS) -q --hypothesis-profile=nightly
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

@@ -20,6 +20,7 @@ from bagwise.workflow.featurize import featurize_folder
 from benchmarks.common import SECONDS, Record, show, with_ratio
 
 RATE, WINDOW = 16_000, 3.0
+MINUTES = 2
 REPEATS = 2  # of which the faster counts
 BANDS, HOP, FRAME = 64, 160, 400
 SIZES = {"small": (16, 32, 64, 128), "large": (96, 192, 384, 768)}
@@ -30,10 +31,9 @@ def main(quick: bool = False) -> list[Record]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         scene = make_soundscape(6, random_state=0)
-        minutes = 2 if quick else 4
-        files = [_write(folder / "media" / f"{i}.wav", scene) for i in range(minutes)]
+        files = [_write(folder / "media" / f"{i}.wav", scene) for i in range(MINUTES)]
         for size in list(SIZES)[: 1 if quick else 2]:
-            records += _speed(folder, files, size, 60.0 * minutes)
+            records += _speed(folder, files, size, 60.0 * MINUTES)
     return records
 
 
@@ -94,7 +94,7 @@ def _speed(folder: Path, files: list[Path], size: str, seconds: float) -> list[R
     rows = []
     for name, (settings, vectors) in kinds.items():
         for jobs in (1, 2):
-            _timed(folder, files[:2], settings, vectors, jobs)  # starts processes and loads the network
+            _timed(folder, files[:jobs], settings, vectors, jobs)  # starts processes and loads the network
             taken, used, n = min(_timed(folder, files, settings, vectors, jobs) for _ in range(REPEATS))
             rows.append({
                 "network": "-" if vectors is None else size, "instances": name, "number": n, "processes": jobs,

@@ -136,7 +136,7 @@ def accuracy(files: Sequence[Path], quick: bool) -> list[Record]:
             record |= {f"told: {key}" if key.startswith("r") else key: v for key, v in told(photographs).items()}
             record["asked"] = ASKED.get(settings.regions) if features == "appearance" else None
             if not quick:
-                record["held-out likelihood"] = held_out_likelihood(photographs, range(4))
+                record["held-out likelihood"] = held_out_likelihood(photographs, range(2))
             records.append(record)
     return records
 

@@ -173,9 +173,9 @@ class _Iteration:
         """A piece that has lost its worker, or one that another worker has been at for longest."""
         if self.orphans:
             return self.orphans.pop()
-        late = (
-            [at for at in self.running.values() if at[1] not in self.done | self.copied] if self.trouble.spare else []
-        )
+        if not self.trouble.spare:
+            return None
+        late = [at for at in self.running.values() if at[1] not in self.done and at[1] not in self.copied]
         if not late:
             return None
         self.copied.add(min(late)[1])

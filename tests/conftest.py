@@ -1,12 +1,35 @@
 """What several test modules use."""
 
 import os
+import random
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import is_hypothesis_test, settings
 
 from bagwise.bags import offsets_of
+
+NIGHTLY, TIMES = "nightly", 20
+settings.register_profile(NIGHTLY, deadline=None, max_examples=100 * TIMES)  # --hypothesis-profile=nightly
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests in another order with BAGWISE_TEST_ORDER, a seed; more examples of all properties in the nightly run."""
+    seed = os.environ.get("BAGWISE_TEST_ORDER")
+    if seed:
+        rng = random.Random(seed)
+        files = [list(group) for _, group in groupby(items, key=lambda item: item.path)]
+        rng.shuffle(files)  # those of a file stay together, since they share what takes long to make
+        for tests in files:
+            rng.shuffle(tests)
+        items[:] = [test for tests in files for test in tests]
+    if config.getoption("--hypothesis-profile", None) == NIGHTLY:
+        for test in {getattr(item, "obj", None) for item in items}:
+            if is_hypothesis_test(test) and hasattr(test, "_hypothesis_internal_use_settings"):
+                own = test._hypothesis_internal_use_settings
+                test._hypothesis_internal_use_settings = settings(own, max_examples=TIMES * own.max_examples)
 
 
 @pytest.fixture

@@ -192,8 +192,8 @@ HOSTILE = {
     "huge claim": (with_huge_claim, "bytes of it are there"),
     "huge input": (with_huge_input, "use another network"),
     "nothing": (without_network, "holds no network"),
-    "cut off": (cut_off, "damaged, cut off or no ONNX file"),
-    "other": (no_onnx, "damaged, cut off or no ONNX file"),
+    "cut off": (cut_off, "damaged, cut off, or no ONNX file"),
+    "other": (no_onnx, "damaged, cut off, or no ONNX file"),
     "empty": (empty, "the file is empty"),
 }
 

@@ -27,7 +27,7 @@ from bagwise.annotation._calibration_fit import (
     untold_shares,
 )
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import BackgroundShareWarning, InputError
+from bagwise.exceptions import BackgroundShareWarning, CalibrationWarning, InputError
 from bagwise.kernels import union_posterior
 from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.metrics import calibration_error, instance_outcomes
@@ -309,12 +309,42 @@ def test_one_label_a_bag():
 def test_too_few_bags_are_said_and_nothing_is_changed(name):
     make, own = MODELS[name]
     data = make_gaussian_bags(n_bags=8, random_state=0)
-    with pytest.warns(UserWarning, match="none can be spared; give 10 or more"):
+    with pytest.warns(
+        UserWarning,
+        match=r"8 labelled bag\(s\) are too few .* give 10 or more.*stay as they are\.",
+    ):
         model = make(calibrate="bag", **own).fit(data.bags, data.Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plain = make(**own).fit(data.bags, data.Y)
     assert_array_equal(model.annotate_proba(data.bags, data.Y), plain.annotate_proba(data.bags, data.Y))
+
+
+def word_bags(rng, n_bags, n_words=300, n_classes=4):
+    """Passages of fifteen words, half of them from the topic and half from anywhere; nothing is background."""
+    topics = np.random.default_rng(99).dirichlet(np.full(n_words, 0.08), n_classes)
+    listed = [rng.choice(n_classes, 2, replace=False) for _ in range(n_bags)]
+    truth = [np.concatenate([labels, rng.choice(labels, rng.integers(1, 6))]) for labels in listed]
+    passages = [[rng.multinomial(15, 0.5 * topics[k] + 0.5 / n_words) for k in labels] for labels in truth]
+    return Bags.from_list([np.array(bag) / np.sqrt(15) for bag in passages]), [set(labels) for labels in listed]
+
+
+def test_the_share_of_background_in_new_bags_is_learned_from_a_few():
+    """What a fit by known labels set is too much for what it never saw; what was told stays as it was."""
+    off = {None: [], "bag": []}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        (bags, labels), (new, _) = word_bags(rng, 8), word_bags(rng, 60)
+        for calibrate, found in off.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CalibrationWarning)
+                model = ORedLogisticRegression(0.1, background=True, background_share=0.1, calibrate=calibrate)
+                model.fit(bags, labels)
+            found.append(abs(model.background_proba(new).mean() - 0.1))
+            assert_allclose(model.background_proba(bags, labels).mean(), 0.1, atol=1e-3)
+            assert not hasattr(model, "temperature_")
+    assert np.mean(off["bag"]) < 0.02 < np.mean(off[None])
+    assert max(off["bag"]) < max(off[None])
 
 
 @pytest.mark.parametrize("name", MODELS)

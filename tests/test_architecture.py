@@ -16,9 +16,14 @@ MODULES = {
 
 
 def imported_by(path):
-    """The modules that a file imports, also inside of functions; of a package the module that is meant."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """The modules that a file imports, also inside of functions; of a package the module that is meant.
+
+    What the front door shows type checkers is not imported.
+    """
+    found, tree = set(), ast.parse(path.read_text(encoding="utf-8"))
+    if path == HOUSE / "__init__.py":
+        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

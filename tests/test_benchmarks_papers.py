@@ -16,6 +16,7 @@ from benchmarks.papers.bag_learners import BAG_LEARNERS
 from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.kinds import KINDS
 from benchmarks.papers.methods import METHODS
+from benchmarks.papers.networks import table_of
 from benchmarks.papers.page import cell_text, reasons, terminal_text, with_section
 from benchmarks.papers.reproduce import ROOT, reproduce, select, write_sections
 from benchmarks.papers.runs import Run, Store, execute
@@ -107,6 +108,20 @@ def test_cells_are_marked_beyond_one_deviation():
     assert reasons([Cell(**base, ours=40.0, reason="drawn again"), Cell(**base, ours=50.0, reason="never shown")]) == [
         "Letter-Carroll: drawn again."
     ]
+
+
+def test_networks_stand_beside_what_they_reach_when_they_are_told_every_label():
+    record = {
+        "set": "msrc_v2", "network": 70.04, "network told": 72.0, "network transductive": 93.0, "mix": 71.0,
+        "mix told": 73.25, "mix transductive": 92.0, "s a fit": 4.0,
+    }  # fmt: skip
+    table = table_of([record, {**record, "set": "letter_carroll_rebuilt"}])
+    found = {(cell.row, cell.column): cell.text for cell in table.cells}
+    assert table.rows == ["Letter-Carroll", "MSRC v2"]
+    assert found["MSRC v2", "ored-network"] == "70.0"
+    assert found["MSRC v2", "ored-network below told"] == "2.0"
+    assert found["MSRC v2", "ored-mix told"] == "73.2"
+    assert found["Letter-Carroll", "seconds a fit"] == "4.0"
 
 
 def test_wins_and_best_by_paired_tests():

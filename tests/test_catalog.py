@@ -4,11 +4,14 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from bagwise.catalog import CATALOG, USUAL, make_model
+from bagwise import Bags
+from bagwise.catalog import CATALOG, USUAL, for_sparse, make_model
 from bagwise.exceptions import InputError
 
 STANDARD, UNIT, CLPL = "PerInstance(StandardScaler())", "PerInstance(MinMaxScaler())", "PerInstance(CLPLScaler())"
@@ -111,3 +114,37 @@ def test_the_page_that_the_message_names_lists_all():
     section = page.partition("\n## Models\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     assert [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)] == list(CATALOG)
+
+
+TERMS = "PerInstance(TermScaler())"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ored-background", f"{TERMS} > ORedLogisticRegression(background=True)"),
+        ("ored-rbf", RBF.replace(STANDARD, TERMS)),
+        ("clpl", f"{TERMS} > {REDUCED} > {CLPL} > CLPL()"),
+        ("mimlfast", f"{TERMS} > {REDUCED} > {STANDARD} > MIMLFast(random_state=0)"),
+        ("ored-forest", f"{TERMS} > {REDUCED} > ORedForest(random_state=0)"),
+        ("bag-stack", MODELS["bag-stack"]),
+        ("most-frequent", "MostFrequentAnnotator()"),
+    ],
+)
+def test_the_form_for_sparse_features(name, expected):
+    assert text_of(for_sparse(make_model(name))) == expected
+    assert text_of(for_sparse(for_sparse(make_model(name)))) == expected
+
+
+@pytest.mark.parametrize("name", ["ored", "ored-background", "ored-rbf", "ored-forest-background", "clpl"])
+def test_sparse_features_are_learned_from(name):
+    rng = np.random.default_rng(0)
+    rates = np.full((3, 30), 0.05)
+    for c in range(3):
+        rates[c, 10 * c : 10 * c + 10] = 1.0
+    truth = rng.integers(0, 3, 240)
+    bags = Bags(sp.csr_matrix(rng.poisson(rates[truth]).astype(float)), np.arange(0, 241, 6))
+    sets = [set(labels) for labels in truth.reshape(40, 6).tolist()]
+    small = {"n_estimators": 20, "n_rounds": 2} if "forest" in name else {}
+    model = for_sparse(make_model(name, **small)).fit(bags, sets)
+    assert np.mean(model.annotate(bags, sets) == truth) > 0.8

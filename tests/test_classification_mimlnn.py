@@ -15,6 +15,7 @@ from bagwise.classification.mimlnn import ridge_weights
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
 from bagwise.kernels.hausdorff import hausdorff_distances
+from expected_failures import weights_differ
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,8 @@ def test_all_input_forms_and_class_names():
 def test_check_estimator():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks feed degenerate data on purpose
-        results = check_estimator(MIMLNN(), on_fail=None, on_skip=None)
+        expected = weights_differ("the medoids are those of other bags")
+        results = check_estimator(MIMLNN(), on_fail=None, on_skip=None, expected_failed_checks=expected)
     failed = [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
     assert len(results) > 40
     assert not failed, "\n".join(failed)

@@ -4,15 +4,20 @@ import csv
 import json
 import os
 import re
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import soundfile
 from click.testing import CliRunner
 from PIL import Image
 
 from bagwise.cli import main
 from bagwise.datasets import make_soundscape
+from bagwise.io.documents import document_text
+from bagwise.review.review import Review
+from bagwise.workflow import Run
 
 
 def run(*arguments):
@@ -227,23 +232,28 @@ def test_texts(tmp_path):
         (folder / f"{i}.txt").write_text(". ".join(parts), encoding="utf-8")
         truth[f"{i}.txt"] = topics
     (folder / "blank.txt").write_text("")
+    (folder / "page.html").write_bytes(f"<h1>Über See</h1><p>{' '.join(words['sea'] * 12)}</p>".encode("latin-1"))
+    truth["page.html"] = ["sea"]
     table = "".join(f"{name},{';'.join(topics)}\n" for name, topics in truth.items() if name != "11.txt")
     (tmp_path / "labels.csv").write_text("document,labels\n" + table)
     out = tmp_path / "run"
-    result = run(
-        "annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--medium-set", "keep=1", "--jobs", 1
-    )
+    result = run("annotate", folder, "--labels", tmp_path / "labels.csv", "--out", out, "--jobs", 1)
     assert result.exit_code == 3
     assert "blank.txt is empty" in result.output
+    assert "Note: 1 of 13 texts read as HTML (Latin-1): page.html." in result.output
+    assert "1 of 13 texts read as HTML (Latin-1): page.html." in (out / "report.html").read_text(encoding="utf-8")
+    with Run.open(out) as opened:
+        assert sp.issparse(opened.material.dataset.bags.instances)
     rows = read_csv(out / "annotations.csv")
     for row in rows:
-        text = (folder / row["file"]).read_text()[int(row["start"]) : int(row["end"])].split()
+        text = document_text(folder / row["file"])[int(row["start"]) : int(row["end"])].split()
         share = np.mean([word.strip(".") in words["sea"] for word in text])
         if abs(share - 0.5) > 0.3:
             assert row["label"] == ("sea" if share > 0.5 else "wood"), row
     assert {row["mode"] for row in rows if row["file"] == "11.txt"} == {"inductive"}
     spans = [json.loads(line) for line in (out / "spans.jsonl").read_text().splitlines()]
-    assert all((folder / s["file"]).read_text()[s["start"] : s["end"]] == s["text"] for s in spans)
+    assert {span["file"] for span in spans} == {*truth}
+    assert all(document_text(folder / s["file"])[s["start"] : s["end"]] == s["text"] for s in spans)
     assert "<mark" in (out / "report.html").read_text(encoding="utf-8")
     new = tmp_path / "new"
     new.mkdir()
@@ -289,6 +299,65 @@ def test_series(tmp_path):
     assert len(found) == 32
     assert np.mean([row["label"] == told[row["file"]][int(row["instance"]) // 2] for row in found]) > 0.9
     assert "<polyline" in (out / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def table_of_recordings(tmp_path_factory):
+    """One table of eight people, half of them at rest first; clock times, a gap in the middle of each."""
+    folder = tmp_path_factory.mktemp("table")
+    rng, lines, labels = np.random.default_rng(3), ["when;who;x;y"], ["who,labels"]
+    for i in range(8):
+        begin = datetime(2024, 5, 1 + i, 6, 0, tzinfo=UTC)
+        for k in range(400):
+            moves = (k < 200) == (i % 2 == 0) if i < 6 else i == 6
+            moment = begin + timedelta(seconds=k / 10 + (600 if k >= 200 else 0))
+            x = np.sin(2 * np.pi * 2 * k / 10) * moves + 0.1 * rng.normal()
+            cells = [moment.isoformat(), f"p{i}", f"{x:.3f}", f"{rng.normal():.3f}"]
+            lines.append(";".join(cell.replace(".", ",") if j > 1 else cell for j, cell in enumerate(cells)))
+        labels.append(f"p{i},{'move;rest' if i < 6 else 'move' if i == 6 else 'rest'}")
+    (folder / "all.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "labels.csv").write_text("\n".join(labels) + "\n", encoding="utf-8")
+    result = run(
+        "annotate", folder / "all.csv", "--medium", "series", "--labels", folder / "labels.csv", "--out",
+        folder / "run", "--model", "ored", "--jobs", 1, "--medium-set", "recording=who", "--medium-set", "time=when",
+        "--medium-set", "window=40", "--medium-set", "step=20",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    return folder, result.output
+
+
+def test_one_table_of_several_recordings(table_of_recordings):
+    folder, output = table_of_recordings
+    assert "Note: 8 gap(s) in time in 1 file(s) (all.csv): no stretch reaches across one." in output
+    rows = read_csv(folder / "run" / "annotations.csv")
+    assert {row["bag"] for row in rows} == {f"all.csv@p{i}" for i in range(8)}
+    told = [row for row in rows if int(row["bag"][-1]) < 6]
+    right = [(row["label"] == "move") == ((int(row["instance"]) < 9) == (int(row["bag"][-1]) % 2 == 0)) for row in told]
+    assert np.mean(right) > 0.9
+    second = next(row for row in rows if row["bag"] == "all.csv@p1" and row["instance"] == "9")  # after the gap
+    assert second["time"] == "2024-05-02T06:10:20.000+00:00"
+    assert float(second["end"]) - float(second["start"]) == pytest.approx(4.0)
+    intervals = read_csv(folder / "run" / "intervals.csv")
+    assert len(intervals) < len(rows) / 4
+    assert sum(int(row["windows"]) for row in intervals) == len(rows)
+    assert json.loads((folder / "run" / "label-studio.json").read_text()) == []
+    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<polyline" in page
+    assert "8 gaps" in page or "gaps, drawn short" in page
+
+
+def test_recordings_of_a_table_are_shown_one_by_one(table_of_recordings):
+    folder, _ = table_of_recordings
+    review = Review(Run.open(folder / "run"))
+    try:
+        shown = review.show("all.csv@p1", 9)
+        assert shown["channels"] == ["x", "y"]
+        assert {span["bag"] for span in shown["spans"]} == {"all.csv@p1"}
+        assert shown["times"] == sorted(shown["times"])
+        i = review.places.row("all.csv@p1", 9)
+        assert review.media.thumb("all.csv", review.places.place(i), 64)[:4] == b"\x89PNG"
+    finally:
+        review.close()
 
 
 def test_series_of_other_channels_are_named_and_the_rest_is_done(tmp_path):

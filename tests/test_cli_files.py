@@ -230,7 +230,7 @@ class TestAnnotateTable:
         ok("fit", folder / "made.csv", "--out", folder / "x.bagwise", "--model", "mimlnn", "--quiet")
         result = run("annotate-table", folder / "x.bagwise", folder / "made.csv")
         assert result.exit_code == 1
-        assert "MIMLNN does not annotate instances" in result.stderr
+        assert "a MIMLNN, which does not annotate instances (bagwise predict" in result.stderr
 
 
 class TestConvert:

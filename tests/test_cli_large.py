@@ -12,6 +12,7 @@ from bagwise import load
 from bagwise.cli.main import main
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import write_dataset
+from bagwise.workflow import find
 
 
 @pytest.fixture
@@ -122,8 +123,21 @@ def test_info_of_a_folder_and_of_nothing(data):
     assert "the folder holds no parquet file" in nothing.stderr
 
 
+def spied(monkeypatch):
+    """A list that receives the sizes of the parts in which bags are worked on."""
+    sizes, in_parts = [], find.in_parts
+
+    def watched(model, dataset):
+        for part in in_parts(model, dataset):
+            sizes.append(len(part))
+            yield part
+
+    monkeypatch.setattr(find, "in_parts", watched)
+    return sizes
+
+
 @pytest.mark.parametrize("command", ["predict", "annotate-table"])
-def test_models_are_applied_to_folders_and_patterns(data, command):
+def test_models_are_applied_to_folders_and_patterns(data, command, monkeypatch):
     assert run("fit", data / "all.parquet", "--out", data / "m.bagwise", "--set", "tol=1e-2").exit_code == 0
     whole = run(command, data / "m.bagwise", data / "all.parquet", "--quiet")
     assert whole.exit_code == 0, whole.stderr
@@ -136,7 +150,12 @@ def test_models_are_applied_to_folders_and_patterns(data, command):
     assert made.exit_code == 0, made.stderr
     one, other = sorted((data / "out").glob("*.csv"))
     assert one.read_text() == other.read_text() == whole.stdout
-    refused = run("annotate-table", data / "m.bagwise", data / "parts", "--labels", data / "parts" / "1.parquet")
+    monkeypatch.setattr(find, "MOST_SCORES", 25)  # parts of a bag or two
+    asked = spied(monkeypatch)
+    finer = run(command, data / "m.bagwise", data / "parts", "--quiet")
+    assert (finer.stdout, len(asked) > 40) == (whole.stdout, True)
+    (data / "labels.csv").write_text("bag,labels\nb0,wren\n")
+    refused = run("annotate-table", data / "m.bagwise", data / "parts", "--labels", data / "labels.csv")
     assert refused.exit_code == 1
     assert "--labels goes with one file" in refused.stderr
 

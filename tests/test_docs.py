@@ -28,6 +28,16 @@ def test_readme_example_prints_what_it_says():
     assert sum(a != b for one, other in zip(found, shown, strict=True) for a, b in zip(one, other, strict=True)) <= 4
 
 
+def test_code_of_the_page_on_scikit_learn_runs():
+    page = (ROOT / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) >= 7
+    names = {}
+    for block in blocks:
+        exec(compile(block, "docs/scikit-learn.md", "exec"), names)
+    assert names["search"].best_estimator_[-1].coef_.shape == (3, 3)
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name):
     if name.startswith("bagwise.nn."):

@@ -29,8 +29,16 @@ from bagwise.datasets import make_gaussian_bags
 from bagwise.io.model import REGISTRY, _resolve
 from bagwise.nn import ORedNetwork
 from bagwise.pipeline import bag_tags
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
+from bagwise.preprocessing import (
+    CLPLScaler,
+    PerInstance,
+    RandomFourierFeatures,
+    RBFDictionary,
+    SparseReducer,
+    TermScaler,
+)
 from bagwise.stacking import BagStack
+from expected_failures import weights_differ
 
 ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
     (
@@ -42,7 +50,20 @@ ONE_CLUSTER = dict.fromkeys(  # tests/test_clustering_*.py try the same with two
     ),
     "the check asks for one cluster, which is an error on purpose",
 )
-EXPECTED_FAILURES = dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans", "MeanKMeans", "BagMixture"), ONE_CLUSTER)
+DRAWN = weights_differ("other numbers are drawn for other rows")
+EXPECTED_FAILURES = {
+    **dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans", "MeanKMeans", "BagMixture"), ONE_CLUSTER),
+    **dict.fromkeys(("ORedForest", "MIMLFast", "LSBCMM", "BagStack"), DRAWN),
+}
+
+
+def expected_failures(estimator):
+    if getattr(estimator, "calibrate", None) is not None:
+        return weights_differ("folds of repeated bags are other folds")
+    if getattr(estimator, "solver", None) == "cccp":
+        return weights_differ("whether another phase is lower is a matter of the last digit where the best is met")
+    return EXPECTED_FAILURES.get(type(estimator).__name__, {})
+
 
 ESTIMATORS = [
     ORedLogisticRegression(),
@@ -73,6 +94,7 @@ ESTIMATORS = [
     RandomFourierFeatures(random_state=0),
     RBFDictionary(),
     SparseReducer(random_state=0),
+    TermScaler(),
     RBFDictionary(size=5, whiten=True, random_state=0),
 ]
 
@@ -85,7 +107,7 @@ def test_check_estimator(estimator):
             estimator,
             on_fail=None,
             on_skip=None,
-            expected_failed_checks=EXPECTED_FAILURES.get(type(estimator).__name__, {}),
+            expected_failed_checks=expected_failures(estimator),
         )
     failed = [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
     assert len(results) > 40
@@ -173,7 +195,7 @@ def test_defaults_and_tags(estimator):
     for name in ("callback", "keeper", "known"):
         assert name not in parameters
     tags = bag_tags(estimator)
-    for name in ("instance_labels", "callback", "checkpoint"):
+    for name in ("instance_labels", "sample_weight", "callback", "checkpoint"):
         assert getattr(tags, name) == (name in takes)
     assert tags.warm_start == ("warm_start" in parameters)
     assert tags.annotates == hasattr(estimator, "find") == hasattr(estimator, "annotate")

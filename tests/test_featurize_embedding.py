@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from bagwise.featurize.files import FileBags
 from bagwise.featurize.image import ImageSettings, read_picture
 from bagwise.featurize.media import MEDIA
 from bagwise.featurize.sound_input import resample
-from bagwise.featurize.text import TextSettings, read_document
+from bagwise.featurize.text import TextSettings, read_passages
 from bagwise.featurize.vector_table import Windows
 
 pytest.importorskip("onnxruntime")
@@ -175,6 +176,7 @@ def picture_file(path):
     mask = np.zeros((40, 60), dtype=np.uint8)
     mask[5:25, 5:21], mask[10:20, 40:50], mask[30:40, 30:60] = 1, 2, 3
     mask[5:12, 12:21] = 0  # an L
+    mask[13:17, 43:47] = 0  # a hole
     Image.fromarray(mask).save(path.with_name("a_mask.png"))
     return image, mask
 
@@ -248,7 +250,7 @@ def test_passages_get_the_mean_of_their_tokens(tmp_path):
     path, table = nets.text_network(tmp_path / "net.onnx")
     file = tmp_path / "a.txt"
     file.write_text("the cow and the grass and milk. ship and sea and sail and wave and unheard", encoding="utf-8")
-    found = read_document(file, "a.txt", TextSettings(window=6, step=4, keep=1.0))
+    found = read_passages(file, "a.txt", TextSettings(window=6, step=4, keep=1.0))
     embedding = read_embedding(path, MEDIA["text"], {}, join=False)
     described = embedding.describe(file, "a.txt", found)
     text = file.read_text()
@@ -377,3 +379,13 @@ def test_vectors_follow_their_instances_in_whatever_order_they_come(tmp_path):
     for i in range(5):
         one = FileBags(["a"], [1], np.empty((1, 0)), {"start": start[i : i + 1], "end": start[i : i + 1] + 0.3}, {})
         np.testing.assert_allclose(vectors[i], embedding.describe(file, "a.wav", one).vectors[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("medium", "missing"), [("audio", "onnx"), ("audio", "onnxruntime"), ("text", "tokenizers")])
+def test_without_the_extra_it_is_said_what_to_install(tmp_path, monkeypatch, medium, missing):
+    path = (
+        nets.text_network(tmp_path / "net.onnx")[0] if medium == "text" else nets.sound_network(tmp_path / "net.onnx")
+    )
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'bagwise[onnx]'")):
+        read_embedding(path, MEDIA[medium], {}, join=False)

@@ -14,6 +14,7 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize import ImageSettings, featurize_images
 from bagwise.featurize.image import IMAGE, draw_image
 from bagwise.featurize.image_file import EXTENSIONS, HEIC, read_image, read_mask, read_pixels
+from bagwise.workflow.featurize import featurize_folder
 
 
 def scene(height=60, width=90):
@@ -147,6 +148,15 @@ def test_large_pictures_are_looked_at_in_a_copy(tmp_path):
     assert large.locations["area"].sum() == 600 * 900
 
 
+def test_what_is_larger_than_any_picture_is_refused(tmp_path, monkeypatch):
+    Image.fromarray(scene()).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 90 - 1)
+    assert read_image(tmp_path / "a.png").shape == (60, 90, 3)  # somewhat more is no reason to warn
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 90 // 2 - 1)
+    with pytest.raises(FormatError, match=r"a.png: it has more points than are read .*Save it smaller"):
+        read_image(tmp_path / "a.png")
+
+
 def test_shapes_of_sam(tmp_path):
     """Run lengths as SAM writes them, compressed or not, in one file or in one for each picture; also polygons."""
     Image.fromarray(scene()).save(tmp_path / "a.png")
@@ -172,9 +182,6 @@ def test_shapes_of_sam(tmp_path):
             assert [len(rings) for rings in data.locations["rings"]] == [3, 2]
             lab = rgb2lab(scene())[masks[1] == 1]
             np.testing.assert_allclose(data.bags.instances[1, 5:8], lab.mean(axis=0))
-            from bagwise.featurize import image_shapes
-
-            image_shapes._read_all.cache_clear()
 
 
 def test_bad_shapes_are_named(tmp_path):
@@ -211,3 +218,25 @@ def test_models_from_before_are_read_as_before(tmp_path):
     assert (settings.features, settings.max_side) == ("histograms", 100_000)
     assert featurize_images([tmp_path / "a.png"], settings).bags.instances.shape[1] == 48
     assert IMAGE.kept_settings(ImageSettings().to_dict()) == ImageSettings()
+
+
+@pytest.mark.parametrize("regions", ["mask", "coco"])
+def test_another_mask_is_another_entry(tmp_path, regions):
+    """What was kept of a picture is not taken when the file that its regions come from has changed."""
+    Image.fromarray(scene()).save(tmp_path / "a.png")
+    source = tmp_path / ("a_mask.png" if regions == "mask" else "coco.json")
+    settings = ImageSettings(regions=regions, coco=str(source))
+    run = tmp_path / "run"
+    (run / ".features").mkdir(parents=True)
+    sizes = []
+    for width in (20, 40, 40):
+        if sizes[-1:] != [width * 30]:
+            mask = np.zeros((60, 90), dtype=np.uint8)
+            mask[10:40, 10 : 10 + width] = 1
+            document = {"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 1}]}
+            document["annotations"][0]["segmentation"] = [[10, 10, 10 + width, 10, 10 + width, 40, 10, 40]]
+            Image.fromarray(mask).save(source) if regions == "mask" else source.write_text(json.dumps(document))
+        found = featurize_folder(tmp_path, ["a.png"], IMAGE, settings, run, 1, lambda what, done, total: None)
+        sizes.append(int(found.bags["a.png"].locations["area"][0]))
+    assert sizes == [600, 1200, 1200]
+    assert found.n_reused == 1

@@ -499,6 +499,7 @@ READERS = [
     "wav-notes",
     "any",
     "model",
+    "model-use",
 ]
 
 

@@ -37,6 +37,7 @@ from bagwise.bags import Bags
 from bagwise.catalog import CATALOG, make_model
 from bagwise.classification import M3MIML, MIMLSVM
 from bagwise.exceptions import FormatError, InputError
+from bagwise.fitted import Anything
 from bagwise.io import files, load, model, save
 from bagwise.io.values import MAX_DEPTH
 from bagwise.pipeline import bag_tags, fit_parameters
@@ -45,6 +46,8 @@ from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures
 
 class Toy(BaseEstimator):
     """Stands for a bagwise estimator: a parameter of any kind, and a fit that learns whatever it is given."""
+
+    _fitted = {"learned_": Anything()}  # noqa: RUF012
 
     def __init__(self, value=None, seed=None):
         self.value = value
@@ -126,7 +129,7 @@ VALUES = [
     -math.inf,
     math.nan,
     "",
-    "wren \N{BIRD} \ud800 \x00",
+    "wren \N{BIRD} \x00",
     [],
     [1, [2.0, ["3"]]],
     (),
@@ -183,7 +186,7 @@ class TestValues:
 
     @given(
         st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.lists(inner, max_size=3).map(tuple)
@@ -498,6 +501,7 @@ class TestBagwise:
         estimator = make_model(name)
         if name in ("ored-network", "ored-mix"):
             pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
+            estimator.set_params(orednetwork__epochs=3)
         labels = Bags(INSTANCE_CLASS, BAGS.offsets)
         supervised = bag_tags(estimator).needs_instance_labels
         with warnings.catch_warnings():
@@ -725,8 +729,9 @@ class TestDamage:
             ("[]", "does not say that its format"),
             ('{"format": "other"}', "does not say that its format"),
             ("\xff\xfe", "damaged or no bagwise model"),
-            ("[" * 100_000, "damaged or no bagwise model"),
-            ('{"a":' * 100_000, "damaged or no bagwise model"),
+            ("[" * 40_000, "damaged or no bagwise model"),
+            ('{"a":' * 40_000, "damaged or no bagwise model"),
+            ("[" * 100_000, "is of 100000 values in 100000 bytes, which bagwise never writes"),
             ("1" * 10_000, "damaged or no bagwise model"),
             ('{"a": NaN}', "which is not JSON"),
         ],
@@ -836,7 +841,7 @@ class TestDamage:
     def test_weights_that_do_not_fit_the_classes(self, path):
         save(bagwise.ORedLogisticRegression().fit(BAGS, Y), path)
         rewrite(path, lambda document: document["estimator"]["state"].update(n_features_in_=7))
-        refuses(path, r"ORedLogisticRegression has weights of shape \(4, 6\) for 4 classes and 7 features")
+        refuses(path, r"ORedLogisticRegression.coef_ has the shape \(4, 6\), and \(classes, features\) is \(4, 7\)")
 
     @pytest.mark.parametrize(
         ("name", "node"),

@@ -217,3 +217,19 @@ def test_scores_of_the_wrong_width_are_refused():
     problem = UnionProblem.build(np.array([0, 1]), np.array([[0, 0, 1]], np.uint8))
     with pytest.raises(InputError, match="at least 3 columns"):
         problem.infer_in_place(np.zeros((1, 2)), softmax=True, residual=False)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_bags_of_one_label_have_the_product_of_its_probabilities_however_small(known):
+    rng = np.random.default_rng(0)
+    offsets, Y = np.array([0, 3, 4, 9]), np.array([[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+    scores = rng.normal(scale=500.0, size=(9, 3))
+    told = np.where(np.arange(9) % 4 == 0, np.repeat(Y.argmax(axis=1), np.diff(offsets)), -1) if known else None
+    of_instance = np.repeat(Y.argmax(axis=1), np.diff(offsets))
+    log_proba = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    expected = np.add.reduceat(log_proba[np.arange(9), of_instance], offsets[:-1])
+    posterior = scores.copy()
+    found = UnionProblem.build(offsets, Y, known=told).infer_in_place(posterior, softmax=True, residual=False)
+    assert_allclose(found, expected, rtol=1e-12)
+    assert expected.min() < -1000  # beyond what a probability can say
+    assert_allclose(posterior, np.eye(3)[of_instance])

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.metrics.pairwise import cosine_distances
 from sklearn.neighbors import NearestNeighbors
 
 import bagwise
@@ -43,12 +45,33 @@ def test_false_alarms_are_as_many_as_announced_and_strangers_are_found():
     assert np.min(found) == 1.0
 
 
-def test_sparse_instances_are_judged_as_dense_ones():
+@pytest.mark.parametrize("seed", range(4))
+def test_sparse_instances_are_judged_by_their_directions(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.random((80, 12)) * (rng.random((80, 12)) < 0.4)  # no counts, so that no two distances are the same
+    counts[counts.sum(axis=1) == 0, 0] = 1.0
+    bags = Bags(sp.csr_array(counts), np.arange(0, 81, 8))
+    likeness = Likeness.learn(bags)
+    weights = TfidfTransformer().fit(counts)
+    own = cosine_distances(weights.transform(counts).toarray())
+    own[bags.bag_index[:, None] == bags.bag_index] = np.inf
+    nearest = np.sqrt(2 * own.min(axis=1))
+    assert_allclose(likeness.distances, np.sort(nearest), atol=1e-3)
+    new = rng.random((30, 12)) * (rng.random((30, 12)) < 0.4)
+    new[3] = 0.0
+    far = cosine_distances(weights.transform(new).toarray(), weights.transform(counts).toarray()).min(axis=1)
+    expected = [np.mean(nearest >= np.sqrt(2 * distance)) for distance in far]
+    expected[3] = 0.0  # without any known word it is unlike everything
+    assert_allclose(likeness.rarity(sp.csr_matrix(new)), expected, atol=1 / 80 + 1e-9)
+    assert_allclose(likeness.rarity(new), likeness.rarity(sp.csr_matrix(new)))
+    assert likeness.is_unlike(new)[3]
+
+
+def test_a_model_of_dense_instances_judges_sparse_ones():
     rng = np.random.default_rng(0)
     dense = rng.random((80, 6)) * (rng.random((80, 6)) < 0.4)
-    offsets = np.arange(0, 81, 8)
-    one, other = Likeness.learn(Bags(dense, offsets)), Likeness.learn(Bags(sp.csr_array(dense), offsets))
-    assert_allclose(one.rarity(dense[:20]), other.rarity(sp.csr_array(dense)[:20]), atol=0.03)
+    likeness = Likeness.learn(Bags(dense, np.arange(0, 81, 8)))
+    assert_allclose(likeness.rarity(dense[:20]), likeness.rarity(sp.csr_array(dense)[:20]))
 
 
 def test_the_reference_is_bounded_and_travels_with_the_model(tmp_path):
@@ -72,3 +95,14 @@ def test_too_few_bags_tell_nothing_and_other_features_are_refused():
         likeness.rarity(np.zeros((1, 3)))
     constant = Bags(np.ones((20, 2)), [0, 5, 10, 20])
     assert Likeness.learn(constant).is_unlike(np.array([[1.0, 1.0], [1.0, 2.0]])).tolist() == [False, True]
+
+
+def test_a_sparse_reference_travels_with_the_model(tmp_path):
+    rng = np.random.default_rng(0)
+    bags = Bags(sp.csr_matrix(rng.poisson(0.4, (80, 12)).astype(float)), np.arange(0, 81, 8))
+    model = MostFrequentAnnotator().fit(bags, rng.integers(0, 2, (10, 2)) | [[1, 0]])
+    setattr(model, ATTRIBUTE, Likeness.learn(bags).to_dict())
+    bagwise.save(model, tmp_path / "m.bagwise")
+    kept = Likeness.of(bagwise.load(tmp_path / "m.bagwise"))
+    assert sp.issparse(kept.reference)
+    assert_allclose(kept.rarity(bags.instances), Likeness.learn(bags).rarity(bags.instances))

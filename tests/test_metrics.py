@@ -488,6 +488,9 @@ def test_reliability_is_that_of_a_plain_loop_and_of_scikit_learn(seed):
 
 def test_certain_probabilities_stand_in_the_last_bin():
     assert metrics.reliability_table([1, 1], [1.0, 1.0])[-1]["high"] == 1.0
+    even = np.linspace(0.0, 1.0, 999)
+    assert len(metrics.reliability_table(even > 0.5, even)) == 10
+    assert metrics.calibration_error(even > 0.5, even) == metrics.calibration_error(even > 0.5, even, n_bins=10)
     assert metrics.calibration_error([1, 1, 0], [1.0, 1.0, 0.0]) == 0.0
 
 

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
@@ -12,11 +13,13 @@ from bagwise import Bags
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError, MemoryLimitError
 from bagwise.preprocessing import (
+    TERM_SIZE,
     CLPLScaler,
     PerInstance,
     RandomFourierFeatures,
     RBFDictionary,
     SparseReducer,
+    TermScaler,
     mean_squared_distance,
 )
 
@@ -164,3 +167,30 @@ def test_sparse_features_are_reduced_to_the_leading_components(n_components):
     assert len(model.get_feature_names_out()) == found.shape[1]
     assert_array_equal(model.fit_transform(X), X)
     assert_array_equal(model.transform(sp.csr_matrix(X)), X)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_terms_are_weighted_as_scikit_learn_does(seed, dtype):
+    counts = np.random.default_rng(seed).poisson(0.5, (60, 15)).astype(dtype)
+    counts[4] = 0.0
+    scaled = TermScaler().fit_transform(sp.csr_matrix(counts))
+    assert sp.issparse(scaled)
+    assert scaled.dtype == dtype
+    length = TERM_SIZE * np.sqrt(np.count_nonzero(counts) / 60)
+    assert_allclose(scaled.toarray(), length * TfidfTransformer().fit_transform(counts).toarray(), rtol=1e-5)
+    assert_allclose(TermScaler().fit_transform(counts), scaled.toarray(), rtol=1e-6)
+    lengths = np.sqrt(scaled.multiply(scaled).sum(axis=1)).A1
+    assert_allclose(np.delete(lengths, 4), length, rtol=1e-5)
+
+
+def test_sparse_instances_are_filled_for_who_takes_dense_ones(monkeypatch):
+    dense = np.random.default_rng(0).poisson(0.5, (40, 6)).astype(float)
+    bags, sparse = Bags(dense, [0, 15, 40]), Bags(sp.csr_matrix(dense), [0, 15, 40])
+    for transformer in (StandardScaler(), CLPLScaler()):
+        expected = PerInstance(transformer).fit_transform(bags).instances
+        assert_allclose(PerInstance(transformer).fit_transform(sparse).instances, expected)
+        assert_allclose(PerInstance(transformer).fit(bags).transform(sparse).instances, expected)
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
+    with pytest.raises(MemoryLimitError, match="StandardScaler, which takes no sparse features, needs an array"):
+        PerInstance(StandardScaler()).fit(sparse)

@@ -246,7 +246,7 @@ def test_pictures_are_shown_with_their_regions(tmp_path):
         Image.fromarray(image).save(folder / f"p {i}.png")
         sets[f"p {i}.png"] = [("red", "green", "blue")[i % 3], "dark"]
     labels = write_labels(tmp_path / "labels.csv", sets)
-    review = open_review(folder, tmp_path / "run", labels=labels, settings={"min_share": 0.1})
+    review = open_review(folder, tmp_path / "run", labels=labels, settings={"regions": "slic", "n_segments": 4})
     try:
         row = review.instances(Choice(order="file"), 1)["instances"][0]
         assert "polygon" not in row

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ def test_no_workers_and_workers_that_die_of_their_work():
 
     with pytest.raises(ClusterError, match="The cluster at tcp://there:8786 has no workers; start some"):
         check_workers(Nobody)
-    died = distributed.scheduler.KilledWorker("bagwise-evaluate-1", None, 3)
+    died = distributed.scheduler.KilledWorker("bagwise-evaluate-1", SimpleNamespace(address="tcp://w:1"), 3)
     words = r"Several workers died of the same piece .*; give them more memory"
     with pytest.raises(ClusterError, match=words), cluster_errors():
         raise died
@@ -228,7 +229,7 @@ def test_media_read_by_workers_are_those_read_here(client, cluster, texts, tmp_p
     here = featurize_folder(texts, names, medium, settings, tmp_path / "here", 1, lambda *_: None)
     there = featurize_folder(
         texts, names, medium, settings, tmp_path / "there", 1, lambda *step: seen.append(step),
-        cluster.scheduler_address,
+        cluster=cluster.scheduler_address,
     )  # fmt: skip
     assert list(there.bags) == list(here.bags)
     assert there.errors == here.errors

@@ -342,8 +342,8 @@ def test_what_a_machine_warns_of_it_warns_of_by_pieces_too():
         fit_source(
             SupportInstanceMachine(alpha=0.1, n_phases=1, n_steps=2), BagSource.from_dataset(replace(data, Y=full))
         )
-    with pytest.warns(ConvergenceWarning, match="is too large for features of this scale"):
-        fit_source(SupportInstanceMachine(alpha=1e6, n_phases=1, n_steps=2), BagSource.from_dataset(data))
+    with pytest.warns(ConvergenceWarning, match="is too small for features of this scale"):
+        fit_source(SupportInstanceMachine(alpha=1e-4, n_phases=2, n_steps=2), BagSource.from_dataset(data))
     with pytest.raises(InputError, match="make steps overflow"):
         fit_source(SupportInstanceMachine(alpha=1e-300), BagSource.from_dataset(data))
 

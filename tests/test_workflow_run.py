@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 import bagwise
 from bagwise import Run, write_dataset
@@ -20,7 +21,8 @@ from bagwise.datasets import make_gaussian_bags, make_letter_bags, make_soundsca
 from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.matching import match_events
 from bagwise.kernels import union_posterior
-from bagwise.pipeline import final_step, transform_for_final
+from bagwise.pipeline import final_step, make_pipeline, transform_for_final
+from bagwise.preprocessing import PerInstance
 from bagwise.workflow.find import find_labels
 from bagwise.workflow.fit import fit_told
 from bagwise.workflow.told import put_together, training_set
@@ -480,6 +482,45 @@ def test_texts_that_have_moved_keep_what_cannot_be_written_again(tmp_path):
         result = run.write()
         assert any("spans was not written anew" in message for _, message in result.problems)
     assert (tmp_path / "run" / "spans.jsonl").read_bytes() == spans
+
+
+def write_texts(folder, n=8):
+    folder.mkdir()
+    for i in range(n):
+        (folder / f"{i}.txt").write_text("cow grass milk horse " * 20 if i % 2 else "stock bank money fund " * 20)
+    labels = "".join(f"{i}.txt,{'farm' if i % 2 else 'trade'}\n" for i in range(n))
+    folder.with_suffix(".csv").write_text("file,label\n" + labels)
+
+
+def test_runs_over_texts_are_refitted_with_the_run_that_trained_the_model(tmp_path):
+    write_texts(tmp_path / "old")
+    with Run.create(tmp_path / "old", tmp_path / "one", labels=tmp_path / "old.csv", page=False, jobs=1):
+        pass
+    write_texts(tmp_path / "new", 2)
+    model = tmp_path / "one" / "model.bagwise"
+    with Run.create(tmp_path / "new", tmp_path / "two", model=model, page=False, jobs=1) as run:
+        row = run.annotations()[0]
+        assert row["label"] == "trade"
+        run.correct([(row["bag"], row["instance"], "bonds")])
+        run.refit()
+        assert run.annotations()[0]["label"] == "bonds"
+        assert run.annotations()[-1]["label"] == "farm"
+
+
+def test_models_that_were_trained_on_filled_counts_serve_sparse_ones(tmp_path):
+    write_texts(tmp_path / "texts")
+    with Run.create(tmp_path / "texts", tmp_path / "one", labels=tmp_path / "texts.csv", page=False, jobs=1) as run:
+        dataset = run.told().dataset
+    made = bagwise.load(tmp_path / "one" / "model.bagwise")
+    filled = Bags(dataset.bags.instances.toarray(), dataset.bags.offsets)  # as runs of earlier versions were
+    model = make_pipeline(PerInstance(StandardScaler()), final_step(made).set_params(calibrate=None)).fit(
+        filled, dataset.label_sets
+    )
+    settings = {"window": 50, "step": 25, "keep": 0.02, "stop_words": "english", "stems": True}
+    model.featurizer_ = {**made.featurizer_, "settings": settings}
+    bagwise.save(model, tmp_path / "former.bagwise")
+    with Run.create(tmp_path / "texts", tmp_path / "two", model=tmp_path / "former.bagwise", page=False) as run:
+        assert {row["label"] for row in run.annotations() if row["file"] == "0.txt"} == {"trade"}
 
 
 def test_an_interrupted_writing_is_finished_when_the_run_is_opened(run, monkeypatch):

@@ -1,6 +1,6 @@
 """All experiments by name."""
 
-from benchmarks.papers import bag_level, beyond, briggs, m3ic, pham, zhang
+from benchmarks.papers import bag_level, beyond, briggs, m3ic, networks, pham, zhang
 from benchmarks.papers.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -9,5 +9,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     **zhang.EXPERIMENTS,
     **m3ic.EXPERIMENTS,
     **beyond.EXPERIMENTS,
+    **networks.EXPERIMENTS,
     **bag_level.EXPERIMENTS,
 }

@@ -4,9 +4,39 @@ Public names are imported when they are first used, so that ``import bagwise`` a
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bagwise._version import __version__
+
+if TYPE_CHECKING:  # what type checkers see of the names below
+    from bagwise import (
+        annotation,
+        catalog,
+        classification,
+        clustering,
+        datasets,
+        exceptions,
+        featurize,
+        io,
+        kernels,
+        metrics,
+        model_selection,
+        pipeline,
+        preprocessing,
+        report,
+        scale,
+        workflow,
+    )
+    from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
+    from bagwise.bags import Bags
+    from bagwise.classification import M3MIML
+    from bagwise.clustering import M3IC
+    from bagwise.dataset import BagDataset
+    from bagwise.io import load, save
+    from bagwise.io.data.formats import read_dataset, write_dataset
+    from bagwise.io.data.frames import read_table
+    from bagwise.pipeline import make_pipeline
+    from bagwise.workflow import Run
 
 _NAMES = {
     "Bags": "bagwise.bags",
@@ -42,7 +72,38 @@ _MODULES = (
     "workflow",
 )
 
-__all__ = ["__version__", *_NAMES, *_MODULES]
+__all__ = [
+    "M3IC",
+    "M3MIML",
+    "BagDataset",
+    "Bags",
+    "ORedLogisticRegression",
+    "Run",
+    "SupportInstanceMachine",
+    "__version__",
+    "annotation",
+    "catalog",
+    "classification",
+    "clustering",
+    "datasets",
+    "exceptions",
+    "featurize",
+    "io",
+    "kernels",
+    "load",
+    "make_pipeline",
+    "metrics",
+    "model_selection",
+    "pipeline",
+    "preprocessing",
+    "read_dataset",
+    "read_table",
+    "report",
+    "save",
+    "scale",
+    "workflow",
+    "write_dataset",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,11 +33,14 @@ class SharedLogistic(NamedTuple):
     intercept: np.ndarray
 
     @classmethod
-    def fit(cls, features: np.ndarray, targets: np.ndarray, own_scale: float) -> SharedLogistic:
-        """From (n, c, k) features and (n, c) zeros and ones."""
+    def fit(
+        cls, features: np.ndarray, targets: np.ndarray, own_scale: float, weights: np.ndarray | None = None
+    ) -> SharedLogistic:
+        """From (n, c, k) features and (n, c) zeros and ones; `weights` (n,) say how often each bag counts."""
         n_classes, n_features = features.shape[1:]
-        mean = features.mean(axis=(0, 1))
-        deviation = features.std(axis=(0, 1))
+        counts = np.ones(len(features)) if weights is None else weights
+        mean = np.average(features.mean(axis=1), axis=0, weights=counts)
+        deviation = np.sqrt(np.average(((features - mean) ** 2).mean(axis=1), axis=0, weights=counts))
         deviation = np.where(deviation > 0, deviation, 1.0)
         z = np.ascontiguousarray(((features - mean) / deviation).transpose(1, 0, 2))  # one block a label
         truth = targets.T
@@ -50,11 +53,11 @@ class SharedLogistic(NamedTuple):
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
             weights = weights_of(flat)
             scores = np.matmul(z, weights[:, :-1, None])[:, :, 0] + weights[:, -1:]
-            residual = expit(scores) - truth
+            residual = counts * (expit(scores) - truth)
             by_label = np.column_stack([np.matmul(residual[:, None, :], z)[:, 0, :], residual.sum(axis=1)])
             penalised = flat.copy()
             penalised[n_features] = 0.0  # the intercept of all labels is free
-            value = np.sum(np.logaddexp(0.0, scores) - truth * scores) + 0.5 * penalised @ penalised
+            value = np.sum(counts * (np.logaddexp(0.0, scores) - truth * scores)) + 0.5 * penalised @ penalised
             return float(value), np.concatenate([by_label.sum(axis=0), own_scale * by_label.ravel()]) + penalised
 
         start = np.zeros((n_classes + 1) * (n_features + 1))
@@ -67,24 +70,29 @@ class SharedLogistic(NamedTuple):
         return np.einsum("nck,ck->nc", features, self.coef) + self.intercept
 
 
-def choose_own_scale(features: np.ndarray, targets: np.ndarray, splits: Sequence[Any]) -> tuple[float, np.ndarray]:
+def choose_own_scale(
+    features: np.ndarray, targets: np.ndarray, splits: Sequence[Any], weights: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
     """The `own_scale` of the greatest held-out likelihood, and the (n, c) held-out logits under it."""
     found = {}
     for own_scale in OWN_SCALES:
         logits = np.empty(targets.shape)
         for train, held_out in splits:
-            logits[held_out] = SharedLogistic.fit(features[train], targets[train], own_scale).logits(features[held_out])
+            counts = None if weights is None else weights[train]
+            judge = SharedLogistic.fit(features[train], targets[train], own_scale, counts)
+            logits[held_out] = judge.logits(features[held_out])
         found[own_scale] = logits
-    best = max(OWN_SCALES, key=lambda own_scale: mean_log_likelihood(found[own_scale], targets))
+    best = max(OWN_SCALES, key=lambda own_scale: mean_log_likelihood(found[own_scale], targets, weights))
     return best, found[best]
 
 
-def mean_log_likelihood(logits: np.ndarray, targets: np.ndarray) -> float:
-    """Of zeros and ones, a pair of bag and label."""
-    return float(np.mean(targets * logits - np.logaddexp(0.0, logits)))
+def mean_log_likelihood(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Of zeros and ones, a pair of bag and label; `weights` are those of rows."""
+    values = targets * logits - np.logaddexp(0.0, logits)
+    return float(np.mean(values) if weights is None else np.average(values, axis=0, weights=weights).mean())
 
 
-def pool_weights(logits: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, float]:
+def pool_weights(logits: np.ndarray, targets: np.ndarray, counts: np.ndarray | None = None) -> tuple[np.ndarray, float]:
     """Non-negative weights of the judges and an intercept that make the targets most likely, and that likelihood.
 
     Parameters
@@ -92,6 +100,8 @@ def pool_weights(logits: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, f
     logits : (n, c, k) array
         Of judges that did not see the bag.
     targets : (n, c) array of 0 and 1
+    counts : (n,) array or None
+        How often each bag counts.
 
     Returns
     -------
@@ -100,14 +110,16 @@ def pool_weights(logits: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, f
     k = logits.shape[2]
     design = np.column_stack([logits.reshape(-1, k), np.ones(targets.size)])
     truth = targets.ravel()
+    shares = np.ones(len(truth)) if counts is None else np.repeat(counts, targets.shape[1])
+    shares = shares / shares.sum()
     start = np.append(np.full(k, 1.0 / k), 0.0)
 
     def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
         scores = design @ weights
         away = weights - start
-        value = -mean_log_likelihood(scores, truth) + 0.5 * POOL_PENALTY * away @ away
-        return value, design.T @ (expit(scores) - truth) / len(truth) + POOL_PENALTY * away
+        value = -mean_log_likelihood(scores, truth, shares) + 0.5 * POOL_PENALTY * away @ away
+        return value, design.T @ (shares * (expit(scores) - truth)) + POOL_PENALTY * away
 
     bounds = [(0.0, None)] * k + [(None, None)]
     weights = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"gtol": 1e-8}).x
-    return weights, mean_log_likelihood(design @ weights, truth)
+    return weights, mean_log_likelihood(design @ weights, truth, shares)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,9 @@ from sklearn.base import TransformerMixin
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Choice, ListOf
 from bagwise.memory import check_allocation
+from bagwise.typing import BagsLike
 
 DENSE: dict[str, Callable[[Bags], np.ndarray]] = {
     "mean": lambda bags: _mean(bags),
@@ -46,10 +48,12 @@ class BagStatistics(TransformerMixin, BagEstimator):
     [[1.0, 2.0, 0.0, 1.0], [4.0, 4.0, 4.0, 0.0]]
     """
 
-    def __init__(self, statistics: Any = STATISTICS):
+    _fitted: ClassVar[dict[str, Attribute]] = {"statistics_": ListOf(Choice(*STATISTICS))}
+
+    def __init__(self, statistics: str | Sequence[str] = STATISTICS):
         self.statistics = statistics
 
-    def fit(self, X: Any, y: Any = None) -> BagStatistics:
+    def fit(self, X: BagsLike, y: object = None) -> BagStatistics:
         """Look at the number of features; `y` is ignored."""
         statistics = (self.statistics,) if isinstance(self.statistics, str) else tuple(self.statistics)
         unknown = [name for name in statistics if name not in STATISTICS]
@@ -62,7 +66,7 @@ class BagStatistics(TransformerMixin, BagEstimator):
         self.statistics_ = statistics
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: BagsLike) -> Any:
         """(n, k d) array, or CSR matrix where the instances are one."""
         bags = self._start_predict(X)
         if sp.issparse(bags.instances):
@@ -73,6 +77,10 @@ class BagStatistics(TransformerMixin, BagEstimator):
             "choose fewer statistics, or reduce the features first",
         )
         return np.hstack([DENSE[name](bags) for name in self.statistics_])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.statistics_) * self.n_features_in_
 
 
 def _mean(bags: Bags) -> np.ndarray:

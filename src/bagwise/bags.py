@@ -1,7 +1,4 @@
-"""`Bags`, the one ragged container, and `BagDataset`, bags with what is known about them.
-
-Every input form becomes a `Bags` here and nowhere else.
-"""
+"""`Bags`, the one ragged container. Every input form becomes one here and nowhere else."""
 
 from __future__ import annotations
 
@@ -10,9 +7,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from bagwise.columns import Columns
+from bagwise._html import table_as_html
+from bagwise.columns import FRAMES, Columns, make_frame
 from bagwise.exceptions import InputError
+from bagwise.memory import check_allocation
+from bagwise.parameters import check_choice
+
+SHOWN_ROWS = 8  # of instances in a notebook
 
 
 class Bags:
@@ -25,6 +28,8 @@ class Bags:
         float64); a one-dimensional array holds one value an instance, such as instance labels.
     offsets : (n + 1,) array of int
         Starts at 0, ends at m and is strictly increasing: a bag holds at least one instance.
+    feature_names : list of str or None
+        Names of the features, where they are known; parts of these bags keep them.
 
     Examples
     --------
@@ -35,18 +40,29 @@ class Bags:
     (2, 3, [2, 4])
     >>> bags[1].shape
     (4, 3)
+    >>> Bags.concatenate([bags, bags[:1]]).sizes.tolist()
+    [2, 4, 2]
     """
 
-    def __init__(self, instances: Any, offsets: Any):
+    def __init__(self, instances: Any, offsets: ArrayLike, feature_names: Sequence[str] | None = None):
         self.instances = _as_instances(instances)
         self.offsets = _as_offsets(offsets, self.instances.shape[0])
+        self.feature_names = None if feature_names is None else _as_names(feature_names, self.n_features)
 
     @classmethod
     def from_list(cls, arrays: Iterable[Any]) -> Bags:
-        """Bags from a list of (n_i, d) arrays (all dense or all sparse), or of (n_i,) arrays of values."""
-        arrays = [a if sp.issparse(a) else np.asarray(a) for a in arrays]
-        if not arrays:
+        """Bags from a list of (n_i, d) arrays or frames (all dense or all sparse), or of (n_i,) arrays of values.
+
+        Columns of frames are put into the order of the first by name; other names are an error.
+        """
+        tables = list(arrays)
+        if not tables:
             raise InputError("There are no bags: the list is empty; pass at least one (n_i, d) array.")
+        names = column_names(tables[0])
+        if names is not None:
+            named = [(_named_bag(table, i), f"bag 0 (compared with bag {i})") for i, table in enumerate(tables)]
+            return cls.concatenate([bag.with_features(names, who) for bag, who in named])
+        arrays = [a if sp.issparse(a) else np.asarray(a) for a in tables]
         for i, a in enumerate(arrays):
             if a.ndim != arrays[0].ndim or a.ndim not in (1, 2):
                 raise InputError(
@@ -66,17 +82,18 @@ class Bags:
         return cls(np.concatenate(arrays), offsets)
 
     @classmethod
-    def from_groups(cls, X: Any, groups: Any) -> Bags:
+    def from_groups(cls, X: Any, groups: ArrayLike) -> Bags:
         """Bags from the long form: row ``i`` of `X` belongs to the bag named ``groups[i]``.
 
         Bags come in the order in which their names first appear; rows keep their order within a bag.
         """
         order, offsets, _ = group_rows(groups)
+        names = column_names(X)
         X = X if sp.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
         if X.shape[0] != len(order):
             raise InputError(f"groups has {len(order)} entries but X has {X.shape[0]} rows; give one for each row.")
         rows = X.iloc[order].to_numpy() if hasattr(X, "iloc") else (X.tocsr() if sp.issparse(X) else X)[order]
-        return cls(rows, offsets)
+        return cls(rows, offsets, names)
 
     @classmethod
     def from_table(cls, table: Any, bag: str = "bag", features: Sequence[str] | None = None) -> Bags:
@@ -93,7 +110,49 @@ class Bags:
         columns = Columns(table)
         groups = columns.keys(bag)
         wanted = [name for name in columns.names if name != bag] if features is None else list(features)
-        return cls.from_groups(columns.numbers(wanted), groups)
+        bags = cls.from_groups(columns.numbers(wanted), groups)
+        bags.feature_names = wanted
+        return bags
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Bags]) -> Bags:
+        """The bags of all parts, one after another; features that all parts know by name must have the same names."""
+        parts = list(parts)
+        if not parts:
+            raise InputError("There are no bags to concatenate; pass at least one Bags.")
+        for part in parts:
+            if not isinstance(part, Bags) or (part.instances.ndim, part.n_features) != (
+                parts[0].instances.ndim,
+                parts[0].n_features,
+            ):
+                raise InputError(f"{part!r} cannot be put behind {parts[0]!r}; all parts must have the same features.")
+        names = {tuple(part.feature_names) for part in parts if part.feature_names is not None}
+        if len(names) > 1:
+            raise InputError(
+                "The parts name their features differently; put them into one order first, for example with "
+                "other.with_features(bags.feature_names)."
+            )
+        instances = [part.instances for part in parts]
+        stacked = sp.vstack(instances, format="csr") if any(map(sp.issparse, instances)) else np.concatenate(instances)
+        everyone = names.pop() if names and all(part.feature_names is not None for part in parts) else None
+        return cls(stacked, offsets_of(np.concatenate([part.sizes for part in parts])), everyone)
+
+    def with_features(self, names: Sequence[str], who: str = "the other side") -> Bags:
+        """The same bags with the features of these names, in this order; `who` wants them, for the error."""
+        own = self.feature_names
+        if own is None:
+            raise InputError(f"{who} names features, but these bags know no names; give them feature_names.")
+        if own == list(names):
+            return self
+        missing, extra = [n for n in names if n not in set(own)], [n for n in own if n not in set(names)]
+        if missing or extra:
+            parts = [f"{what}: {', '.join(map(repr, found[:5]))}" for what, found in
+                     (("missing", missing), ("not known there", extra)) if found]  # fmt: skip
+            raise InputError(
+                f"The features are not those that {who} has ({'; '.join(parts)}); pass the same columns, in any order."
+            )
+        place = {name: i for i, name in enumerate(own)}
+        return Bags(self.instances[:, [place[name] for name in names]], self.offsets, names)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -134,7 +193,7 @@ class Bags:
             i = range(len(self))[int(key)]
             return self.instances[self.offsets[i] : self.offsets[i + 1]]
         rows, offsets = self.select(key)
-        return Bags(self.instances[rows], offsets)
+        return Bags(self.instances[rows], offsets, self.feature_names)
 
     def select(self, key: Any) -> tuple[Any, np.ndarray]:
         """Rows of the instances of some bags, a slice where these are neighbours, and the offsets of these bags alone.
@@ -154,7 +213,7 @@ class Bags:
         offsets = offsets_of(sizes)
         return np.arange(offsets[-1]) + np.repeat(self.offsets[index] - offsets[:-1], sizes), offsets
 
-    def split(self, values: Any) -> list[np.ndarray]:
+    def split(self, values: ArrayLike) -> list[np.ndarray]:
         """Cut a flat per-instance array into one piece a bag."""
         values = np.asarray(values)
         if len(values) != self.n_instances:
@@ -169,9 +228,54 @@ class Bags:
         out[:] = list(self)
         return out
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """``np.concatenate`` puts bags behind each other; other functions of numpy see one object a bag."""
+        if func is np.concatenate and len(args) == 1 and not kwargs and all(isinstance(p, Bags) for p in args[0]):
+            return Bags.concatenate(args[0])
+        return func(*_as_objects(args), **{key: _as_objects(value) for key, value in kwargs.items()})
+
+    def to_frame(self, library: str = "pandas", bag: str = "bag", bag_names: Sequence[Any] | None = None) -> Any:
+        """A frame with a row an instance: the name of its bag, and its features. `Bags.from_table` goes back.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}
+            Which must be installed.
+        bag : str
+            The column that names the bag of each row.
+        bag_names : list or None
+            By default 0, 1, 2, ...
+        """
+        check_choice("library", library, FRAMES)
+        names = range(len(self)) if bag_names is None else list(bag_names)
+        if len(names) != len(self):
+            raise InputError(f"There are {len(names)} bag names for {len(self)} bags; pass one for each.")
+        headings = self.feature_names or [f"feature{i}" for i in range(self.n_features)]
+        if self.instances.ndim == 1:
+            headings = ["value"]
+        if bag in headings:
+            raise InputError(f"A feature is called {bag!r} too; choose another name for the column of bags with bag=.")
+        check_allocation(8 * self.n_instances * self.n_features, "A frame of all instances", "convert some of the bags")
+        dense = self.instances.toarray() if sp.issparse(self.instances) else self.instances
+        columns = dense.reshape(self.n_instances, -1).T
+        named = [names[i] for i in self.bag_index.tolist()]
+        return make_frame({bag: named, **dict(zip(headings, columns, strict=True))}, library)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how much there is, and the first instances."""
+        rows = self.instances[:SHOWN_ROWS]
+        values = rows.toarray() if sp.issparse(rows) else rows
+        names = self.feature_names or ([""] if rows.ndim == 1 else [str(i) for i in range(self.n_features)])
+        shown = values.reshape(values.shape[0], -1)
+        more = self.n_instances > SHOWN_ROWS
+        return table_as_html(repr(self)[1:-1], ["bag", *names], self.bag_index[:SHOWN_ROWS], shown, more)
+
     def __eq__(self, other: object) -> bool:
+        """Whether both hold the same bags, with the same names of features where both know them."""
         if not isinstance(other, Bags):
             return NotImplemented
+        if None not in (self.feature_names, other.feature_names) and self.feature_names != other.feature_names:
+            return False
         if self.instances.shape != other.instances.shape or not np.array_equal(self.offsets, other.offsets):
             return False
         if sp.issparse(self.instances) or sp.issparse(other.instances):
@@ -187,13 +291,15 @@ class Bags:
 
 
 def as_bags(X: Any) -> Bags:
-    """Any of the four input forms as `Bags`.
+    """Any of the input forms as `Bags`.
 
-    `Bags` as they are; a list of 2-d arrays; a 3-d array (bag, instance, feature); a 2-d array, each row a bag of
-    one instance.
+    `Bags` as they are; a data set's bags with the names of its features; a list of 2-d arrays or frames; a 3-d array
+    (bag, instance, feature); a 2-d array, each row a bag of one instance.
     """
     if isinstance(X, Bags):
         return X
+    if isinstance(getattr(X, "bags", None), Bags):  # a BagDataset, which is a floor above
+        return X.bags if X.feature_names is None else Bags(X.bags.instances, X.bags.offsets, X.feature_names)
     if sp.issparse(X):
         return Bags(X, np.arange(X.shape[0] + 1))
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and X.size:
@@ -212,6 +318,53 @@ def as_bags(X: Any) -> Bags:
         f"X has shape {X.shape}; expected Bags, a list of (n_i, d) arrays, a 3-d array (bag, instance, feature) or a "
         "2-d array with one instance a bag. Reshape your data."
     )
+
+
+def column_names(table: Any) -> list[str] | None:
+    """The names of a frame's columns where all of them are text, else None."""
+    names = getattr(table, "column_names", getattr(table, "columns", None))  # pyarrow calls its arrays columns
+    if names is None or np.ndim(table) != 2 or not all(isinstance(name, str) for name in names):
+        return None
+    return [str(name) for name in names]
+
+
+def _named_bag(table: Any, number: int) -> Bags:
+    """One bag of a frame."""
+    names = column_names(table)
+    if names is None:
+        raise InputError(f"Bag {number} has no names of features, but bag 0 has; pass frames only, or arrays only.")
+    if not np.shape(table)[0]:
+        raise InputError(f"Bag {number} is empty; remove it, a bag must hold at least one instance.")
+    return Bags(np.asarray(table), [0, np.shape(table)[0]], names)
+
+
+def side_by_side(parts: Sequence[Bags]) -> Bags:
+    """The same bags with the features of all parts; names are kept where all have some and no two are alike."""
+    for part in parts:
+        if not np.array_equal(part.offsets, parts[0].offsets):
+            raise InputError(f"{part!r} and {parts[0]!r} are not the same bags, so their features cannot be joined.")
+    instances = [part.instances if part.instances.ndim == 2 else part.instances[:, None] for part in parts]
+    stacked = sp.hstack(instances, format="csr") if any(map(sp.issparse, instances)) else np.hstack(instances)
+    names = [name for part in parts for name in part.feature_names or [""]]
+    known = len(set(names)) == stacked.shape[1]
+    return Bags(stacked, parts[0].offsets, names if known else None)
+
+
+def _as_objects(value: Any) -> Any:
+    """Arguments of a function of numpy, with an array of one object a bag for every `Bags`."""
+    if isinstance(value, Bags):
+        return np.asarray(value)
+    return type(value)(map(_as_objects, value)) if type(value) in (list, tuple) else value
+
+
+def _as_names(names: Sequence[str], n_features: int) -> list[str]:
+    names = list(names)
+    if len(names) != n_features or len(set(names)) != n_features or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"There are {len(names)} names of features ({len(set(names))} different) for {n_features} features; pass "
+            "one different text for each."
+        )
+    return names
 
 
 def as_indicator(Y: Any) -> np.ndarray:
@@ -303,7 +456,7 @@ KNOWN_BACKGROUND = -2
 
 
 def known_labels(
-    instance_labels: Bags | None, offsets: np.ndarray, n_classes: int, *, background: bool = False
+    instance_labels: Bags | Sequence[ArrayLike] | None, offsets: np.ndarray, n_classes: int, *, background: bool = False
 ) -> np.ndarray | None:
     """The flat (m,) class indices of `instance_labels`, -1 where unknown, checked against the bags.
 

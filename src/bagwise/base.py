@@ -5,28 +5,33 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from bagwise.bags import Bags, as_bags, known_labels
+from bagwise.bags import Bags, known_labels
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings, check_known_listed, set_known, share_among_labels
-from bagwise.label_forms import decode_labels, encode_labels, learn_labels, sort_classes
+from bagwise.fitted import COUNT_OF_JOBS, INPUTS, OUTPUT, Attribute, Flag, Labels
+from bagwise.inputs import check_finite, is_flat, split_dataset, validate_bags, validate_weights
+from bagwise.label_forms import decode_labels, encode_known, encode_labels, learn_labels, sort_classes
+from bagwise.parameters import check_that, is_count
 from bagwise.tags import TagsWithBags
+from bagwise.typing import BagsLike, Callback, InstanceLabelsLike, LabelsLike, WeightsLike
 
 __all__ = [
     "BagClassifierMixin",
     "BagEstimator",
+    "BagTransformerMixin",
     "Findings",
     "InstanceAnnotatorMixin",
     "check_finite",
-    "check_labels_given",
     "check_no_empty_sets",
     "decode_labels",
     "encode_labels",
     "former_name",
+    "given_labels",
     "is_flat",
     "learn_labels",
     "name_bags",
@@ -35,83 +40,6 @@ __all__ = [
     "union_of_best",
     "validate_bags",
 ]
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Bags
-
-
-def validate_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
-    """`X` in any input form as `Bags` of finite features; sets or checks ``n_features_in_``.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Receives ``n_features_in_`` (and ``feature_names_in_``) when `reset` is true, else is compared with them.
-    X : Bags, list of 2-d arrays, 3-d array or 2-d array
-    reset : bool
-        True in `fit`, False everywhere else.
-    """
-    if is_flat(X):
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )
-        bags = as_bags(X)
-    else:
-        bags = as_bags(X)
-        if bags.instances.ndim != 2:
-            raise InputError("The bags hold one value an instance; expected a feature vector for each instance.")
-        if reset:
-            estimator.n_features_in_ = bags.n_features
-        elif bags.n_features != estimator.n_features_in_:
-            raise InputError(
-                f"X has {bags.n_features} features, but {type(estimator).__name__} is expecting "
-                f"{estimator.n_features_in_} features as input; pass instances with the features it was trained on."
-            )
-        if bags.n_features == 0:
-            raise InputError("Found array with 0 feature(s) while a minimum of 1 is required.")
-    check_finite(bags)
-    return bags
-
-
-def is_flat(X: Any) -> bool:
-    """Whether `X` is a plain table, each row a bag of one instance."""
-    if isinstance(X, Bags):
-        return False
-    if isinstance(X, (list, tuple)):
-        return not (len(X) and (sp.issparse(X[0]) or np.ndim(X[0]) == 2))
-    if isinstance(X, np.ndarray):
-        return X.ndim != 3 and not (X.dtype == object and X.ndim == 1 and X.size and np.ndim(X[0]) == 2)
-    return True
-
-
-def check_finite(bags: Bags) -> None:
-    """Raise an error that names bag and row of the first NaN or infinite feature."""
-    values = bags.instances.data if sp.issparse(bags.instances) else bags.instances
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):
-            return
-    bad = ~np.isfinite(values)
-    if not bad.any():  # finite values whose sum overflowed
-        return
-    if sp.issparse(bags.instances):
-        position = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(bags.instances.indptr, position, side="right")) - 1
-        column, value = int(bags.instances.indices[position]), values[position]
-    else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = values[row, column]
-    bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
-    what = "NaN" if np.isnan(value) else "inf"
-    raise InputError(
-        f"Input X contains {what} (infinity or NaN is not allowed) in bag {bag}, row {row - bags.offsets[bag]} of that "
-        f"bag, feature {column}; {int(bad.sum())} such value(s) in all. Fill or drop them first."
-    )
-
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Estimators
@@ -143,7 +71,8 @@ class BagEstimator(BaseEstimator):
       (support vector machines, cutting planes).
 
     `random_state` is None by default, `n_jobs` limits threads where any are started, and what is given to `fit` beside
-    bags and labels is called `instance_labels`, `callback` and `checkpoint`.
+    bags and labels is called `instance_labels`, `sample_weight` (a weight a bag), `callback` and `checkpoint`. Bags and
+    labels may be given as one `BagDataset`; classes are then called as there.
     """
 
     _kept_parameters: ClassVar[tuple[str, ...]] = ()
@@ -151,9 +80,30 @@ class BagEstimator(BaseEstimator):
     _former_names: ClassVar[dict[str, str]] = {}
     """Attributes that had another name in earlier versions."""
 
+    _fitted: ClassVar[dict[str, Attribute]] = {**INPUTS, "n_jobs": COUNT_OF_JOBS}
+    """Attributes of a fitted estimator, and parameters that prediction reads; see `bagwise.fitted`."""
+
+    def _check_fitted(self) -> None:
+        """Raise an `InputError` where attributes that are right by themselves do not fit together."""
+
     def _keep_parameters(self) -> None:
         for name in self._kept_parameters:
             setattr(self, f"{name}_", getattr(self, name))
+
+    def _progress(self, callback: Callback | None) -> Callback | None:
+        """The callback of a fit, which with `verbose` prints a line first."""
+        check_that(self, "verbose", lambda value: is_count(value + 1), "a whole number, 0 or more")
+        every = int(self.verbose)
+        if every == 0:
+            return callback
+
+        def report(number: int, objective: float) -> None:
+            if number % every == 0:
+                print(f"{type(self).__name__}, {number}: {objective:.6g}", flush=True)
+            if callback is not None:
+                callback(number, objective)
+
+        return report
 
     def _saved_params(self) -> dict[str, Any]:
         """The parameters as a model file keeps them."""
@@ -169,13 +119,28 @@ class BagEstimator(BaseEstimator):
             if state and name in params:  # earlier versions predicted with the parameter itself
                 state.setdefault(f"{name}_", params[name])
 
-    def _start_fit(self, X: Any, Y: Any) -> tuple[Bags, np.ndarray]:
+    def _start_fit(self, X: BagsLike, y: LabelsLike | None) -> tuple[Bags, np.ndarray]:
         """Validated bags and label indicator; sets ``n_features_in_``, ``classes_`` and ``single_label_``."""
+        X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
-        indicator, self.classes_, self.single_label_ = learn_labels(Y, len(bags))
+        indicator, self.classes_, self.single_label_ = learn_labels(y, len(bags))
         return bags, indicator
 
-    def _start_predict(self, X: Any) -> Bags:
+    def _start_weighted_fit(
+        self, X: BagsLike, y: LabelsLike | None, sample_weight: WeightsLike | None
+    ) -> tuple[Bags, np.ndarray, np.ndarray | None]:
+        """The same with the weights of the bags, None where none were given; bags of weight zero are left out.
+
+        ``classes_`` are those of all bags.
+        """
+        bags, indicator = self._start_fit(X, y)
+        weights = validate_weights(sample_weight, len(bags))
+        if weights is None or weights.all():
+            return bags, indicator, weights
+        used = weights > 0.0
+        return bags[used], indicator[used], weights[used]
+
+    def _start_predict(self, X: BagsLike) -> Bags:
         check_is_fitted(self)
         return validate_bags(self, X, reset=False)
 
@@ -185,15 +150,73 @@ class BagEstimator(BaseEstimator):
         return tags
 
 
+class BagTransformerMixin(TransformerMixin, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Bags to bags, and a plain table to a table; a subclass gives `_transform(bags)`, the rows of new features.
+
+    Bags stay `Bags`, whatever `set_output` or scikit-learn's ``transform_output`` say, since no frame is ragged; their
+    features have names where those of the input had. A table becomes the frame that is asked for.
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = OUTPUT
+    _start_predict: Any
+    _transform: Any
+    fit: Any
+    get_feature_names_out: Any
+
+    def transform(self, X: BagsLike) -> Any:
+        """`Bags` of transformed instances; for a plain table, a table."""
+        bags = self._start_predict(X)
+        rows = self._transform(bags)
+        if is_flat(X):
+            return self._as_table(rows, X)
+        names = None if bags.feature_names is None else self._names_out(bags.feature_names, rows.shape[1])
+        return Bags(rows, bags.offsets, names)
+
+    def fit_transform(self, X: BagsLike, y: LabelsLike | None = None, **parameters: Any) -> Any:
+        """`fit` and `transform`."""
+        return self.fit(X, y, **parameters).transform(X)
+
+    def _names_out(self, names: list[str], n_columns: int) -> list[str] | None:
+        """What the new features are called; None where nothing says that, or twice the same."""
+        try:
+            found = [str(name) for name in self.get_feature_names_out(names)]
+        except AttributeError:  # of a transformer that gives no names
+            return None
+        return found if len(set(found)) == n_columns else None
+
+    def _as_table(self, rows: Any, X: Any) -> Any:
+        """The rows, or the frame of them that `set_output` asks for."""
+        kind = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        if kind == "default":
+            return rows
+        return _Rows(rows, self.get_feature_names_out()).set_output(transform=kind).transform(X)
+
+
+class _Rows(TransformerMixin, BaseEstimator):
+    """Rows that are there already, of which scikit-learn makes a frame with the index of the input."""
+
+    def __init__(self, rows: Any, names: np.ndarray):
+        self.rows = rows
+        self.names = names
+
+    def transform(self, X: Any) -> Any:
+        return self.rows
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        return self.names
+
+
 class BagClassifierMixin(ClassifierMixin):
     """Bag scores and label sets; a subclass gives `_bag_scores(bags)` and may give `_bag_label_sets(bags)`."""
+
+    _fitted: ClassVar[dict[str, Attribute]] = {"classes_": Labels(), "single_label_": Flag()}
 
     classes_: np.ndarray
     single_label_: bool
     _start_predict: Any
     _bag_scores: Any
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: BagsLike) -> np.ndarray:
         """Score of every class for every bag, higher is more likely present.
 
         Returns
@@ -206,27 +229,37 @@ class BagClassifierMixin(ClassifierMixin):
             return scores[:, 1] - scores[:, 0]
         return scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """Label sets as an (n, c) indicator matrix; after a fit on (n,) values, the (n,) most likely values."""
         bags = self._start_predict(X)
         if self.single_label_:
             return self.classes_[self._bag_scores(bags).argmax(axis=1)]
         return self._bag_label_sets(bags).astype(np.int64)
 
-    def predict_label_sets(self, X: Any) -> list[set[Any]]:
+    def predict_label_sets(self, X: BagsLike) -> list[set[Any]]:
         """The predicted labels of each bag as a set of class values."""
         predicted = self.predict(X)
         if self.single_label_:
             return [{label} for label in predicted.tolist()]
         return decode_labels(predicted, self.classes_)
 
-    def score(self, X: Any, y: Any) -> float:
-        """Share of the bags whose label set is predicted exactly."""
+    def score(self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None) -> float:
+        """Share of the bags whose label set is predicted exactly; a label that was not learned is never predicted.
+
+        Parameters
+        ----------
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : labels in any form; None: those of the `BagDataset`
+        sample_weight : (n,) array or None
+            Weight of each bag in the mean.
+        """
+        X, y = split_dataset(X, y)
         predicted = self.predict(X)
         if self.single_label_:
             predicted = encode_labels(predicted, self.classes_, len(predicted))
-        truth = encode_labels(y, self.classes_, len(predicted))
-        return float(np.mean((predicted == truth).all(axis=1)))
+        truth, n_unknown = encode_known(y, self.classes_, len(predicted))
+        right = (predicted == truth).all(axis=1) & (n_unknown == 0)
+        return float(np.average(right, weights=validate_weights(sample_weight, len(right))))
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         """(n, c) indicator; by default the classes whose score is positive."""
@@ -262,7 +295,9 @@ class InstanceAnnotatorMixin:
     _start_predict: Any
     _instance_scores: Any
 
-    def find(self, X: Any, Y: Any = None, instance_labels: Bags | None = None) -> Findings:
+    def find(
+        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
+    ) -> Findings:
         """Everything that can be said about the instances, from one look at them.
 
         Parameters
@@ -323,36 +358,34 @@ class InstanceAnnotatorMixin:
             values[nothing] = self.background_label_
         return values
 
-    def instance_decision_function(self, X: Any) -> np.ndarray:
+    def instance_decision_function(self, X: BagsLike) -> np.ndarray:
         """(m, c) score of every class for every instance."""
         return self._instance_scores(self._start_predict(X))
 
-    def predict_instances(self, X: Any) -> np.ndarray:
+    def predict_instances(self, X: BagsLike) -> np.ndarray:
         """(m,) most likely class of every instance when the labels of its bag are not known."""
         return self._values_of(self.find(X).labels)
 
-    def annotate(self, X: Any, Y: Any) -> np.ndarray:
+    def annotate(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) most likely class of every instance among the labels of its bag.
 
         With a background still the most likely listed one (see `background_proba` for the rest), and in a bag without
         labels ``background_label_``.
         """
-        check_labels_given(Y)
-        return self._values_of(self.find(X, Y).labels)
+        return self._values_of(self.find(X, given_labels(X, Y)).labels)
 
     @available_if(_gives_probabilities)
-    def predict_instances_proba(self, X: Any) -> np.ndarray:
+    def predict_instances_proba(self, X: BagsLike) -> np.ndarray:
         """(m, c) probabilities when the bag's labels are not known; rows sum to 1, less the background's part."""
         return self.find(X).proba  # type: ignore[return-value]
 
     @available_if(_gives_probabilities)
-    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
+    def annotate_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m, c) probabilities given the labels of the bag; rows sum to 1, less the background's part."""
-        check_labels_given(Y)
-        return self.find(X, Y).proba  # type: ignore[return-value]
+        return self.find(X, given_labels(X, Y)).proba  # type: ignore[return-value]
 
     @available_if(_gives_background)
-    def background_proba(self, X: Any, Y: Any = None) -> np.ndarray:
+    def background_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) probability that an instance is background, given its bag's labels where `Y` is passed."""
         return self.find(X, Y).background  # type: ignore[return-value]
 
@@ -362,10 +395,12 @@ class InstanceAnnotatorMixin:
         return tags
 
 
-def check_labels_given(Y: Any) -> None:
-    """`annotate` is nothing without labels."""
+def given_labels(X: BagsLike, Y: LabelsLike | None) -> LabelsLike:
+    """`Y`, or where it is None the labels of the data set; `annotate` is nothing without."""
+    _, Y = split_dataset(X, Y)
     if Y is None:
         raise InputError("annotate chooses among the labels of the bags, but Y is None; use predict_instances.")
+    return Y
 
 
 def restrict_to_labels(scores: np.ndarray, bags: Bags, indicator: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils import get_tags
 
 from bagwise.annotation import (
     CLPL,
@@ -28,8 +29,15 @@ from bagwise.annotation import (
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.exceptions import InputError
 from bagwise.nn.network import ORedNetwork
-from bagwise.pipeline import make_pipeline
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, SparseReducer
+from bagwise.pipeline import BagPipeline, make_pipeline
+from bagwise.preprocessing import (
+    CLPLScaler,
+    PerInstance,
+    RandomFourierFeatures,
+    RBFDictionary,
+    SparseReducer,
+    TermScaler,
+)
 from bagwise.stacking import BagStack
 
 
@@ -122,6 +130,36 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "svm-supervised": partial(told_model_of, LinearSVC),
     "most-frequent": MostFrequentAnnotator,
 }
+
+
+def for_sparse(model: Any) -> Any:
+    """The model for sparse features, such as counts of words; one that takes them as it is stays as it is.
+
+    They are weighted by their rarity (`TermScaler`) in place of being standardized, which would fill them. A learner
+    that takes dense features only gets their leading components (`SparseReducer`), scaled as it scales features.
+
+    Examples
+    --------
+    >>> from bagwise.catalog import for_sparse, make_model
+    >>> [name for name, _ in for_sparse(make_model("ored")).steps]
+    ['perinstance', 'oredlogisticregression']
+    """
+    steps = [step for _, step in model.steps] if isinstance(model, BagPipeline) else [model]
+    if _takes_sparse(steps[0]):
+        return model
+    rest = steps[1:] if _is_standardizing(steps[0]) else steps
+    if _takes_sparse(rest[0]):
+        return make_pipeline(PerInstance(TermScaler()), *rest)
+    return make_pipeline(PerInstance(TermScaler()), PerInstance(SparseReducer(random_state=0)), *steps)
+
+
+def _takes_sparse(step: Any) -> bool:
+    return bool(get_tags(step.transformer if isinstance(step, PerInstance) else step).input_tags.sparse)
+
+
+def _is_standardizing(step: Any) -> bool:
+    return isinstance(step, PerInstance) and isinstance(step.transformer, StandardScaler)
+
 
 USUAL = ("ored-background", "ored-forest-background", "clpl")
 """Learners of different kinds among which `--model auto` chooses; the first is the default, and wins a tie."""

@@ -17,9 +17,12 @@ Places = dict[str, np.ndarray]
 """Columns of one length, a row an instance: where each was found."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BagDataset:
     """Bags, their labels and everything else that is known about them.
+
+    Estimators take one in place of bags and labels (``fit(dataset)``, ``annotate(dataset)``), and of either of them.
+    Two are equal where all that they hold is, their `name` left aside.
 
     Attributes
     ----------
@@ -69,6 +72,8 @@ class BagDataset:
 
     def __post_init__(self) -> None:
         n_bags = len(self.bags)
+        if self.feature_names is None:
+            object.__setattr__(self, "feature_names", self.bags.feature_names)
         if self.bag_names is None:
             object.__setattr__(self, "bag_names", list(range(n_bags)))
         self._check_labels()
@@ -134,6 +139,27 @@ class BagDataset:
     def __len__(self) -> int:
         return len(self.bags)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BagDataset):
+            return NotImplemented
+        places, others = self.locations or {}, other.locations or {}
+        return (
+            (self.bags, list(self.class_names), self.instance_labels, list(self.bag_names), places.keys())
+            == (other.bags, list(other.class_names), other.instance_labels, list(other.bag_names), others.keys())
+            and (self.feature_names is None) == (other.feature_names is None)
+            and list(self.feature_names or []) == list(other.feature_names or [])
+            and _same(self.Y, other.Y)
+            and _same(self.labelled, other.labelled)
+            and all(_same(column, others[name]) for name, column in places.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable arrays inside
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(n,): scikit-learn's searches take a data set for n samples."""
+        return (len(self),)
+
     @property
     def n_classes(self) -> int:
         return len(self.class_names)
@@ -155,6 +181,8 @@ class BagDataset:
 
     def __getitem__(self, key: Any) -> BagDataset:
         """The data set of some of the bags; an integer gives a data set of one bag."""
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # scikit-learn indexes X[rows, ...]
+            key = key[0]
         if isinstance(key, (int, np.integer)):
             key = [range(len(self))[key]]
         rows, offsets = self.bags.select(key)
@@ -162,7 +190,7 @@ class BagDataset:
         labels, places = self.instance_labels, self.locations
         return replace(
             self,
-            bags=Bags(self.bags.instances[rows], offsets),
+            bags=Bags(self.bags.instances[rows], offsets, self.bags.feature_names),
             Y=None if self.Y is None else self.Y[index],
             instance_labels=None if labels is None else Bags(labels.instances[rows], offsets),
             bag_names=[self.bag_names[i] for i in index],
@@ -211,6 +239,15 @@ class BagDataset:
         if self.instance_labels is not None:
             carried[self.instance_labels.instances] = True
         return carried[:-1]
+
+
+def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    """Whether both are None or the same values; a missing number is the same as another."""
+    if one is None or other is None:
+        return one is other
+    if one.dtype == object or other.dtype == object:
+        return bool(one.tolist() == other.tolist())
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f" and other.dtype.kind == "f"))
 
 
 def as_column(values: Any) -> np.ndarray:

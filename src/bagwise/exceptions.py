@@ -1,5 +1,7 @@
 """The errors and warnings that bagwise raises on purpose."""
 
+import errno
+import os
 import sys
 import warnings
 
@@ -37,7 +39,8 @@ def in_words(error: BaseException) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if error.filename is None:
-        return error.strerror
+        room = error.errno in (errno.ENOSPC, errno.EDQUOT) and error.strerror == os.strerror(error.errno)
+        return f"{error.strerror}; free some, or write to another place." if room else error.strerror
     return f"{error.filename}: {error.strerror}; check the path and its permissions."
 
 

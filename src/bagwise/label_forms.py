@@ -11,35 +11,40 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from bagwise.bags import as_indicator
+from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
+from bagwise.typing import LabelsLike
 
 
-def learn_labels(Y: Any, n_bags: int) -> tuple[np.ndarray, np.ndarray, bool]:
+def learn_labels(Y: LabelsLike | None, n_bags: int) -> tuple[np.ndarray, np.ndarray, bool]:
     """Indicator matrix, classes and whether each bag has one label, from any of the three forms of `Y`.
 
     An (n, c) 0/1 matrix gives the classes 0..c-1 (a data frame: its column names); a list of label sets gives the
-    sorted labels; (n,) values give the sorted values.
+    sorted labels; (n,) values give the sorted values; a `BagDataset` gives its classes in their order.
     """
     if Y is None:
         raise InputError("This estimator requires y to be passed, but the target y is None.")
-    sets = _as_label_sets(Y)
+    given: Any = Y
+    columns = _headings(Y)
+    if isinstance(Y, BagDataset):
+        given, columns = _labels_of(Y), Y.class_names
+    sets = _as_label_sets(given)
     if sets is not None:
         if not any(sets):
             raise InputError("No bag carries any label; at least one label is needed to learn from.")
         classes = sort_classes(set().union(*sets))
         _check_rows(len(sets), n_bags)
-        return _encode_sets(sets, classes), classes, False
-    columns = getattr(Y, "columns", None)
-    if not sp.issparse(Y):
-        Y = np.asarray(Y)
-    if Y.ndim == 2 and Y.shape[1] == 1 and not sp.issparse(Y) and not np.isin(Y, (0, 1)).all():
-        Y = column_or_1d(Y, warn=True)  # a column of class values, not a matrix of one class
-    if Y.ndim == 1:
-        check_classification_targets(Y)
-        classes, codes = np.unique(Y, return_inverse=True)
-        _check_rows(len(Y), n_bags)
+        return _encode_sets(sets, classes)[0], classes, False
+    if not sp.issparse(given):
+        given = np.asarray(given)
+    if given.ndim == 2 and given.shape[1] == 1 and not sp.issparse(given) and not np.isin(given, (0, 1)).all():
+        given = column_or_1d(given, warn=True)  # a column of class values, not a matrix of one class
+    if given.ndim == 1:
+        check_classification_targets(given)
+        classes, codes = np.unique(given, return_inverse=True)
+        _check_rows(len(given), n_bags)
         return np.eye(len(classes), dtype=np.uint8)[codes], classes, True
-    indicator = as_indicator(Y)
+    indicator = as_indicator(given)
     _check_rows(len(indicator), n_bags)
     if indicator.shape[1] == 0:
         raise InputError("Y has no columns; pass one column per class.")
@@ -49,25 +54,82 @@ def learn_labels(Y: Any, n_bags: int) -> tuple[np.ndarray, np.ndarray, bool]:
     return indicator, classes, False
 
 
-def encode_labels(Y: Any, classes: np.ndarray, n_bags: int, *, drop_unknown: bool = False) -> np.ndarray:
+def encode_labels(Y: LabelsLike | None, classes: np.ndarray, n_bags: int, *, drop_unknown: bool = False) -> np.ndarray:
     """(n, c) indicator matrix of `Y`, in any of its forms, over the classes that were learned.
 
     A label of another class is an error, or with `drop_unknown` left out.
     """
-    sets = _as_label_sets(Y)
+    indicator, n_unknown = encode_known(Y, classes, n_bags)
+    if n_unknown.any() and not drop_unknown:
+        bag = int(np.flatnonzero(n_unknown)[0])
+        known = classes.tolist()
+        label = next(label for label in sort_classes((_plain_sets(Y) or [])[bag]).tolist() if label not in set(known))
+        shown = ", ".join(repr(name) for name in known[:8]) + (", ..." if len(known) > 8 else "")
+        raise InputError(f"Bag {bag} carries the unknown label {label!r}; the classes are {shown}.")
+    return indicator
+
+
+def encode_known(Y: LabelsLike | None, classes: np.ndarray, n_bags: int) -> tuple[np.ndarray, np.ndarray]:
+    """(n, c) indicator over the classes that were learned, and the (n,) number of labels of other classes."""
+    sets = _plain_sets(Y)
     if sets is not None:
         _check_rows(len(sets), n_bags)
-        return _encode_sets(sets, classes, drop_unknown)
-    Y = Y if sp.issparse(Y) else np.asarray(Y)
-    _check_rows(Y.shape[0] if Y.ndim else 0, n_bags)
-    if Y.ndim == 1:
-        return _encode_sets([{value} for value in Y.tolist()], classes, drop_unknown)
-    indicator = as_indicator(Y)
+        return _encode_sets(sets, classes)
+    table: Any = Y if sp.issparse(Y) else np.asarray(Y)
+    _check_rows(table.shape[0] if table.ndim else 0, n_bags)
+    indicator = as_indicator(table)
     if indicator.shape[1] != len(classes):
         raise InputError(
             f"Y has {indicator.shape[1]} columns but {len(classes)} classes were learned; pass one column per class."
         )
-    return indicator
+    columns = _headings(Y)
+    if columns is not None:
+        indicator = indicator[:, np.array(_order_of(columns, classes.tolist()))]
+    return indicator, np.zeros(len(indicator), dtype=np.int64)
+
+
+def _headings(Y: Any) -> list[Any] | None:
+    """The names of the columns of a frame; None for anything else."""
+    names = getattr(Y, "column_names", getattr(Y, "columns", None))  # pyarrow calls its arrays columns
+    return None if names is None else list(names)
+
+
+def _order_of(names: list[Any], classes: list[Any]) -> list[int]:
+    """Where the classes stand among the columns of a frame; as they come where the classes have no names."""
+    if classes == list(range(len(classes))) or names == classes:
+        return list(range(len(names)))
+    if set(names) != set(classes):
+        other = next(name for name in names if name not in set(classes))
+        raise InputError(
+            f"Y has a column {other!r}, which is none of the classes that were learned "
+            f"({', '.join(map(repr, classes[:8]))}); name the columns after these."
+        )
+    return [names.index(label) for label in classes]
+
+
+def _plain_sets(Y: Any) -> list[set[Any]] | None:
+    """Label sets, class values and data sets as label sets; None for a matrix."""
+    if isinstance(Y, BagDataset):
+        return decode_labels(_labels_of(Y), _as_class_array(list(Y.class_names)))
+    sets = _as_label_sets(Y)
+    if sets is None and not sp.issparse(Y):
+        values = np.asarray(Y)
+        if values.ndim == 1:
+            return [{value} for value in values.tolist()]
+    return sets
+
+
+def _labels_of(dataset: BagDataset) -> np.ndarray:
+    """The label matrix of a data set of which somebody labelled all bags."""
+    if dataset.Y is None:
+        raise InputError(f"Data set {dataset.name!r} carries no bag labels; pass labels, or a data set that has some.")
+    missing = np.flatnonzero(~dataset.labelled)
+    if len(missing):
+        raise InputError(
+            f"Nobody labelled {len(missing)} of the {len(dataset)} bags of data set {dataset.name!r}, the first of "
+            f"them bag {missing[0]}; pass dataset[dataset.labelled] to use the others."
+        )
+    return dataset.Y
 
 
 def decode_labels(indicator: np.ndarray, classes: np.ndarray) -> list[set[Any]]:
@@ -103,6 +165,10 @@ def _as_label_sets(Y: Any) -> list[set[Any]] | None:
     """`Y` as a list of sets if it is one (or of lists, tuples, arrays), None if it is another form."""
     if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1:
         Y = Y.tolist()
+    elif hasattr(Y, "to_list"):  # a series of pandas or polars
+        Y = Y.to_list()
+    elif hasattr(Y, "to_pylist") and not hasattr(Y, "column_names"):  # an array of pyarrow
+        Y = Y.to_pylist()
     if not isinstance(Y, (list, tuple)) or not Y:
         return None
     containers = [isinstance(row, (set, frozenset, list, tuple, np.ndarray)) for row in Y]
@@ -132,18 +198,18 @@ def _hashable(row: list[Any]) -> bool:
     return True
 
 
-def _encode_sets(sets: list[set[Any]], classes: np.ndarray, drop_unknown: bool = False) -> np.ndarray:
+def _encode_sets(sets: list[set[Any]], classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indicator, and how many labels of each bag are none of the classes."""
     column = {label: c for c, label in enumerate(classes.tolist())}
     indicator = np.zeros((len(sets), len(classes)), dtype=np.uint8)
+    n_unknown = np.zeros(len(sets), dtype=np.int64)
     for i, labels in enumerate(sets):
         for label in labels:
-            if label not in column and drop_unknown:
-                continue
-            if label not in column:
-                known = ", ".join(repr(name) for name in list(column)[:8]) + (", ..." if len(column) > 8 else "")
-                raise InputError(f"Bag {i} carries the unknown label {label!r}; the classes are {known}.")
-            indicator[i, column[label]] = 1
-    return indicator
+            if label in column:
+                indicator[i, column[label]] = 1
+            else:
+                n_unknown[i] += 1
+    return indicator, n_unknown
 
 
 def _check_rows(n_rows: int, n_bags: int) -> None:

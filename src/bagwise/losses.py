@@ -35,13 +35,18 @@ class Loss:
     bag_weights: Callable[[np.ndarray], np.ndarray]
     is_defined: Callable[[np.ndarray], np.ndarray]
 
-    def __call__(self, bag_scores: np.ndarray, Y: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and (n, c) derivative with respect to the bag scores (a sub-gradient where there is a kink)."""
+    def __call__(
+        self, bag_scores: np.ndarray, Y: np.ndarray, relative: np.ndarray | None = None
+    ) -> tuple[float, np.ndarray]:
+        """Value and (n, c) derivative with respect to the bag scores (a sub-gradient where there is a kink).
+
+        `relative` (n,) weights of the bags, 1 on average, multiply their terms.
+        """
         bag_scores = np.ascontiguousarray(bag_scores, dtype=np.float64)
         n_active, slopes = np.empty(len(bag_scores)), np.empty(bag_scores.shape)
         hinge_slopes(self.code, bag_scores, *label_lists(Y), n_active, slopes)
         values = n_active + np.einsum("ij,ij->i", slopes, bag_scores)
-        weights = self.bag_weights(Y)
+        weights = self.bag_weights(Y) if relative is None else relative * self.bag_weights(Y)
         slopes *= weights[:, None]
         return float(weights @ values), slopes
 

@@ -11,15 +11,23 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator, GridSearchCV, GroupKFold, KFold, PredefinedSplit
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    PredefinedSplit,
+    RandomizedSearchCV,
+)
 
 from bagwise import metrics
 from bagwise.bags import Bags
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InfeasibleBagWarning, InputError
-from bagwise.label_forms import encode_labels
-from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
+from bagwise.pipeline import ForwardsToFinal, bag_tags, final_step, fit_parameters, transform_for_final
+from bagwise.typing import Learner
 
 MODES = ("inductive", "transductive")
 BAG_MEASURES: dict[str, tuple[Callable[..., float], str]] = {
@@ -37,13 +45,13 @@ Record = dict[str, Any]
 
 
 def evaluate(
-    estimator: Any,
+    estimator: Learner,
     dataset: BagDataset,
     mode: str = "inductive",
-    cv: Any = 10,
+    cv: int | BaseCrossValidator = 10,
     random_state: int | None = 0,
     *,
-    groups: Any = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
     name: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -187,11 +195,11 @@ class Choice:
 
 
 def choose_model(
-    candidates: Mapping[str, Any],
+    candidates: Mapping[str, Learner],
     dataset: BagDataset,
     *,
     cv: int = 5,
-    groups: Any = None,
+    groups: ArrayLike | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -273,30 +281,39 @@ def _row_of_choice(name: str, records: Sequence[Record]) -> Record:
     return row
 
 
-def rank_loss_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Minus the unregularised rank hinge loss of held-out bags: a ``scoring`` for scikit-learn's searches.
+rank_loss_scorer = metrics.get_scorer("neg_rank_hinge_loss")
+"""Minus the unregularised rank hinge loss of held-out bags: a ``scoring`` for scikit-learn's searches.
 
-    Chooses a regulariser from bag labels alone (equations 37 and 38 of Briggs et al. 2013, after whom the loss over
-    held-out bags is averaged over the folds). Labels of a class that no training bag carries are left out: the model
-    knows no score for them.
+Chooses a regulariser from bag labels alone (equations 37 and 38 of Briggs et al. 2013, after whom the loss over
+held-out bags is averaged over the folds)."""
+
+
+class BagGridSearchCV(ForwardsToFinal, GridSearchCV):
+    """scikit-learn's `GridSearchCV` that annotates with what it found, as `BagPipeline` does.
+
+    Parameters and attributes are those of `GridSearchCV`. Its `fit` takes a `BagDataset` for bags and labels, and hands
+    `instance_labels` and `sample_weight` on, a fold at a time.
 
     Examples
     --------
-    >>> from sklearn.model_selection import GridSearchCV
     >>> from bagwise import ORedLogisticRegression
     >>> from bagwise.datasets import make_gaussian_bags
-    >>> from bagwise.model_selection import rank_loss_scorer
+    >>> from bagwise.metrics import get_scorer
+    >>> from bagwise.model_selection import BagGridSearchCV
     >>> data = make_gaussian_bags(n_bags=60, random_state=0)
-    >>> search = GridSearchCV(ORedLogisticRegression(), {"l2": [1.0, 100.0]}, scoring=rank_loss_scorer, cv=3)
-    >>> search.fit(data.bags, data.Y).best_params_
-    {'l2': 1.0}
+    >>> scoring = get_scorer("neg_rank_hinge_loss")
+    >>> search = BagGridSearchCV(ORedLogisticRegression(), {"l2": [1.0, 100.0]}, scoring=scoring, cv=3).fit(data)
+    >>> search.best_params_, search.annotate(data).shape == (data.bags.n_instances,)
+    ({'l2': 1.0}, True)
     """
-    indicator = encode_labels(y, final_step(estimator).classes_, len(X), drop_unknown=True)
-    return -metrics.rank_hinge_loss(indicator, estimator.decision_function(X))
+
+
+class BagRandomizedSearchCV(ForwardsToFinal, RandomizedSearchCV):
+    """scikit-learn's `RandomizedSearchCV` that annotates with what it found; see `BagGridSearchCV`."""
 
 
 def search_by_rank_loss(
-    estimator: Any, parameter: str, values: Sequence[Any], *, cv: int = 10, random_state: int | None = 0
+    estimator: Learner, parameter: str, values: Sequence[Any], *, cv: int = 10, random_state: int | None = 0
 ) -> GridSearchCV:
     """A grid search over one parameter of the (last step of the) estimator by cross-validated rank loss."""
     final = final_step(estimator)
@@ -313,7 +330,7 @@ def search_by_rank_loss(
 
 
 def selection_curve(
-    estimator: Any,
+    estimator: Learner,
     dataset: BagDataset,
     parameter: str,
     values: Sequence[Any],

@@ -1,22 +1,29 @@
-"""Pipelines that also annotate.
+"""Pipelines that also annotate, and unions of what transformers of bags give.
 
 scikit-learn's `Pipeline` forwards only the methods it knows (`predict`, `decision_function`, ...). `BagPipeline` is
-one that forwards the methods of annotators as well, and `final_step` serves code that may be handed either.
+one that forwards the methods of annotators as well, as do `bagwise.model_selection.BagGridSearchCV` and its sister,
+and `final_step` serves code that may be handed either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
+from sklearn.pipeline import make_union as sklearn_make_union
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
+from bagwise.bags import Bags, side_by_side
 from bagwise.findings import Findings
+from bagwise.inputs import split_dataset
 from bagwise.tags import BagTags
+from bagwise.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learner, Transformer, WeightsLike
 
 
 def unwrap(estimator: Any) -> Any:
@@ -48,7 +55,9 @@ def bag_tags(estimator: Any) -> BagTags:
     return getattr(get_tags(final), "bag_tags", BagTags())  # an estimator of others says nothing of bags
 
 
-def find_instances(estimator: Any, X: Any, Y: Any = None, instance_labels: Any = None) -> Findings:
+def find_instances(
+    estimator: Any, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
+) -> Findings:
     """`find` of the last step, the transform being made once: for estimators, pipelines of any kind and searches."""
     return final_step(estimator).find(transform_for_final(estimator, X), Y, instance_labels)
 
@@ -73,76 +82,143 @@ def fit_parameters(estimator: Any, **parameters: Any) -> dict[str, Any]:
     return {f"{name}__{key}": value for key, value in fit_parameters(last, **parameters).items()}
 
 
-def _final_has(method: str) -> Any:
-    def check(self: Pipeline) -> bool:
+def _final_has(method: str) -> Callable[[Any], bool]:
+    def check(self: Any) -> bool:
         getattr(final_step(self), method)  # raises AttributeError where the final step has none
         return True
 
     return check
 
 
-class BagPipeline(Pipeline):
-    """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step."""
+class ForwardsToFinal:
+    """The methods of annotators, asked of the last step of a pipeline or of what a search found."""
 
-    def _final(self, X: Any) -> tuple[Any, Any]:
+    def _final(self, X: BagsLike) -> tuple[Any, Any]:
         return final_step(self), transform_for_final(self, X)
 
     @available_if(_final_has("find"))
-    def find(self, X: Any, Y: Any = None, instance_labels: Any = None) -> Findings:
+    def find(
+        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
+    ) -> Findings:
         """Everything that can be said about the instances; see `InstanceAnnotatorMixin.find`."""
-        final, X = self._final(X)
-        return final.find(X, Y, instance_labels)
+        final, seen = self._final(X)
+        return final.find(seen, Y, instance_labels)
 
     @available_if(_final_has("predict_instances"))
-    def predict_instances(self, X: Any) -> np.ndarray:
+    def predict_instances(self, X: BagsLike) -> np.ndarray:
         """(m,) class of every instance, the labels of its bag not known."""
-        final, X = self._final(X)
-        return final.predict_instances(X)
+        final, seen = self._final(X)
+        return final.predict_instances(seen)
 
     @available_if(_final_has("annotate"))
-    def annotate(self, X: Any, Y: Any) -> np.ndarray:
-        """(m,) class of every instance among the labels of its bag."""
-        final, X = self._final(X)
-        return final.annotate(X, Y)
+    def annotate(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
+        """(m,) class of every instance among the labels of its bag; `Y` may be left out where `X` is a BagDataset."""
+        final, seen = self._final(X)
+        return final.annotate(seen, split_dataset(X, Y)[1])
 
     @available_if(_final_has("instance_decision_function"))
-    def instance_decision_function(self, X: Any) -> np.ndarray:
+    def instance_decision_function(self, X: BagsLike) -> np.ndarray:
         """(m, c) instance scores."""
-        final, X = self._final(X)
-        return final.instance_decision_function(X)
+        final, seen = self._final(X)
+        return final.instance_decision_function(seen)
 
     @available_if(_final_has("predict_instances_proba"))
-    def predict_instances_proba(self, X: Any) -> np.ndarray:
+    def predict_instances_proba(self, X: BagsLike) -> np.ndarray:
         """(m, c) instance probabilities."""
-        final, X = self._final(X)
-        return final.predict_instances_proba(X)
+        final, seen = self._final(X)
+        return final.predict_instances_proba(seen)
 
     @available_if(_final_has("annotate_proba"))
-    def annotate_proba(self, X: Any, Y: Any) -> np.ndarray:
+    def annotate_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m, c) instance posteriors given the labels of the bag."""
-        final, X = self._final(X)
-        return final.annotate_proba(X, Y)
+        final, seen = self._final(X)
+        return final.annotate_proba(seen, split_dataset(X, Y)[1])
 
     @available_if(_final_has("background_proba"))
-    def background_proba(self, X: Any, Y: Any = None) -> np.ndarray:
+    def background_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) probability of the background."""
-        final, X = self._final(X)
-        return final.background_proba(X, Y)
+        final, seen = self._final(X)
+        return final.background_proba(seen, Y)
 
     @available_if(_final_has("label_posterior"))
-    def label_posterior(self, X: Any, Y: Any, instance_labels: Any = None) -> np.ndarray:
+    def label_posterior(
+        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
+    ) -> np.ndarray:
         """(n, c) probability that each label, listed or not, is truly in the bag."""
-        final, X = self._final(X)
-        return final.label_posterior(X, Y, instance_labels)
+        final, seen = self._final(X)
+        return final.label_posterior(seen, split_dataset(X, Y)[1], instance_labels)
 
     @available_if(_final_has("predict_label_sets"))
-    def predict_label_sets(self, X: Any) -> list[set[Any]]:
+    def predict_label_sets(self, X: BagsLike) -> list[set[Any]]:
         """Predicted label sets."""
-        final, X = self._final(X)
-        return final.predict_label_sets(X)
+        final, seen = self._final(X)
+        return final.predict_label_sets(seen)
 
 
-def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> BagPipeline:
+class BagPipeline(ForwardsToFinal, Pipeline):
+    """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step."""
+
+    def fit(self, X: BagsLike, y: LabelsLike | None = None, **parameters: Any) -> BagPipeline:
+        """Fit the steps, one after another.
+
+        Parameters
+        ----------
+        X, y : bags and their labels in any form, or a BagDataset alone
+        **parameters
+            ``step__name`` goes to a step, and a name alone (`instance_labels`, `sample_weight`, `callback`) to the last
+            one. With scikit-learn's metadata routing enabled, to the steps that request it.
+        """
+        X, y = split_dataset(X, y)
+        if not get_config()["enable_metadata_routing"]:
+            plain = {name: value for name, value in parameters.items() if "__" not in name}
+            others = {name: value for name, value in parameters.items() if name not in plain}
+            parameters = {**others, **fit_parameters(self, **plain)}
+        super().fit(X, y, **parameters)
+        return self
+
+    @available_if(_final_has("score"))
+    def score(
+        self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None, **parameters: Any
+    ) -> float:
+        """Score of the last step: of a learner, the share of the bags whose label set is predicted exactly."""
+        X, y = split_dataset(X, y)
+        return super().score(X, y, sample_weight, **parameters)
+
+
+class BagFeatureUnion(FeatureUnion, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """scikit-learn's `FeatureUnion` of transformers that give `Bags`: their features side by side, bag by bag.
+
+    What works on instances alone may as well be joined inside, ``PerInstance(FeatureUnion(...))``.
+    """
+
+    def set_output(self, *, transform: str | None = None) -> BagFeatureUnion:
+        """Of the parts; bags stay `Bags`."""
+        for _, part, _ in self._iter():
+            part.set_output(transform=transform)
+        return self
+
+    def _hstack(self, Xs: Any) -> Any:
+        return side_by_side(Xs) if all(isinstance(X, Bags) for X in Xs) else super()._hstack(Xs)
+
+
+def make_union(*transformers: Transformer, n_jobs: int | None = None, verbose: bool = False) -> BagFeatureUnion:
+    """`sklearn.pipeline.make_union` with a `BagFeatureUnion`.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.pipeline import make_union
+    >>> from bagwise.preprocessing import PerInstance
+    >>> bags = make_gaussian_bags(n_bags=20, n_features=4, random_state=0).bags
+    >>> make_union(PerInstance(StandardScaler()), PerInstance(PCA(2))).fit_transform(bags).n_features
+    6
+    """
+    return BagFeatureUnion(sklearn_make_union(*transformers).transformer_list, n_jobs=n_jobs, verbose=verbose)
+
+
+def make_pipeline(*steps: Learner | Transformer, memory: Any = None, verbose: bool = False) -> BagPipeline:
     """`sklearn.pipeline.make_pipeline` with a `BagPipeline`.
 
     Examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,26 +15,36 @@ from sklearn.base import (
     clone,
 )
 from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_selection import SelectorMixin, VarianceThreshold
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, is_flat, validate_bags
+from bagwise.base import BagEstimator, BagTransformerMixin, learn_labels
 from bagwise.exceptions import InputError
+from bagwise.fitted import INPUTS, OUTPUT, Attribute, Either, Maybe, Number, Numbers, Part, Size, n_outputs
+from bagwise.inputs import split_dataset, validate_bags, validate_weights
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_count, check_positive, check_that, is_positive
+from bagwise.typing import BagsLike, InstancesLike, LabelsLike, Seed, Transformer, WeightsLike
 
 FLOATS = [np.float64, np.float32]
+TERM_SIZE = 4.0  # by the likelihood of held-out bags, see docs/texts.md
 
 
-class PerInstance(TransformerMixin, BagEstimator):
+class PerInstance(BagTransformerMixin, BagEstimator):
     """Fit and apply a scikit-learn transformer on the instances of all bags, whatever bag they are in.
+
+    One that learns from a target is handed the labels of the bags: every instance counts once for each label of its
+    bag, and those of bags without labels not at all.
 
     Parameters
     ----------
     transformer : transformer
-        Any scikit-learn transformer that gives one row for each row and needs no target.
+        Any scikit-learn transformer that gives one row for each row; also a `FeatureUnion` or a pipeline of some. Where
+        its tags say that it takes no sparse features, it is given dense ones.
 
     Attributes
     ----------
@@ -51,38 +61,87 @@ class PerInstance(TransformerMixin, BagEstimator):
     [-1.22, 0.0, 1.22]
     """
 
-    def __init__(self, transformer: Any):
+    _fitted: ClassVar[dict[str, Attribute]] = {"transformer_": Part("transform")}
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"sample_weight": False}  # asked for by who wants it
+
+    def __init__(self, transformer: Transformer):
         self.transformer = transformer
 
-    def fit(self, X: Any, y: Any = None) -> PerInstance:
-        """Fit a copy of the transformer on all instances; `y` is ignored."""
+    def fit(self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None) -> PerInstance:
+        """Fit a copy of the transformer on all instances.
+
+        Parameters
+        ----------
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : labels of the bags in any form, or None
+            For a transformer that learns from a target; ignored by others.
+        sample_weight : (n,) array or None
+            Weight of each bag, which its instances are given to the transformer with.
+        """
+        X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
-        self.transformer_ = clone(self.transformer).fit(bags.instances)
+        weights = validate_weights(sample_weight, len(bags))
+        transformer = clone(self.transformer)
+        rows, target = np.arange(bags.n_instances), None
+        if needs_target(transformer):
+            indicator, classes, _ = learn_labels(y, len(bags))
+            rows, columns = np.nonzero(np.repeat(indicator, bags.sizes, axis=0))
+            target = classes[columns]
+        parameters = {}
+        if weights is not None:
+            if not has_fit_parameter(transformer, "sample_weight"):
+                raise InputError(f"{type(transformer).__name__} takes no sample_weight; fit it without weights.")
+            parameters["sample_weight"] = np.repeat(weights, bags.sizes)[rows]
+        taken = self._as_taken(bags.instances)
+        instances = taken if target is None else taken[rows]
+        self.transformer_ = transformer.fit(instances, target, **parameters)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """`Bags` of transformed instances; for a plain table, a table."""
-        bags = self._start_predict(X)
-        instances = self.transformer_.transform(bags.instances)
-        if hasattr(instances, "to_numpy"):
+    def _as_taken(self, instances: Any) -> Any:
+        """The instances in a form that the transformer takes."""
+        if not sp.issparse(instances) or get_tags(self.transformer).input_tags.sparse:
+            return instances
+        return filled(instances, f"{type(self.transformer).__name__}, which takes no sparse features,")
+
+    def _transform(self, bags: Bags) -> Any:
+        instances = self.transformer_.transform(self._as_taken(bags.instances))
+        if hasattr(instances, "to_numpy"):  # a frame, which scikit-learn was told to give
             instances = instances.to_numpy()
         if instances.shape[0] != bags.n_instances:
             raise InputError(
                 f"{type(self.transformer).__name__} turned {bags.n_instances} rows into {instances.shape[0]}; "
                 "PerInstance needs a transformer that gives one row for each row."
             )
-        return instances if is_flat(X) else Bags(instances, bags.offsets)
+        return instances
+
+    @property
+    def _n_features_out(self) -> int:
+        return n_outputs(self.transformer_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names that the transformer gives its outputs."""
         check_is_fitted(self)
+        if input_features is None:
+            input_features = getattr(self, "feature_names_in_", None)
         return self.transformer_.get_feature_names_out(input_features)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         tags.input_tags.sparse = False  # whether sparse instances work is up to the transformer
+        tags.target_tags.required = needs_target(self.transformer)
         return tags
+
+
+def needs_target(transformer: Any) -> bool:
+    """Whether a transformer, or a part of it, learns from a target."""
+    if isinstance(transformer, Pipeline):
+        return any(needs_target(step) for _, step in transformer.steps)
+    if isinstance(transformer, FeatureUnion):
+        return any(needs_target(part) for _, part in transformer.transformer_list)
+    if isinstance(transformer, SelectorMixin):  # SelectKBest says that it needs none, for the sake of k="all"
+        return not isinstance(transformer, VarianceThreshold)
+    return hasattr(transformer, "__sklearn_tags__") and bool(get_tags(transformer).target_tags.required)
 
 
 class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -107,11 +166,16 @@ class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     1.0
     """
 
-    def fit(self, X: Any, y: Any = None) -> CLPLScaler:
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, **OUTPUT, "minimum_": Numbers("features"), "range_": Numbers("features", positive=True),
+        "mean_": Numbers("features"), "norm_": Number(positive=True),
+    }  # fmt: skip
+
+    def fit(self, X: InstancesLike, y: object = None) -> CLPLScaler:
         """Learn ranges, means and norm; `y` is ignored."""
-        X = validate_data(self, X, dtype=FLOATS)
-        self._set_range(X.min(axis=0), X.max(axis=0))
-        mean, squares = _column_moments(self._to_unit(X))
+        rows = validate_data(self, X, dtype=FLOATS)
+        self._set_range(rows.min(axis=0), rows.max(axis=0))
+        mean, squares = _column_moments(self._to_unit(rows))
         return self._set_moments(mean, squares)
 
     def _set_range(self, minimum: np.ndarray, maximum: np.ndarray) -> None:
@@ -128,14 +192,64 @@ class CLPLScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.norm_ = norm if norm > 0 else 1.0
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: InstancesLike) -> np.ndarray:
         """Apply what was learned."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=FLOATS)
-        return ((self._to_unit(X) - self.mean_) / self.norm_).astype(X.dtype, copy=False)
+        rows = validate_data(self, X, reset=False, dtype=FLOATS)
+        return ((self._to_unit(rows) - self.mean_) / self.norm_).astype(rows.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class TermScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Counts of terms to tf-idf: each term times its rarity, every instance of one length; sparse ones stay sparse.
+
+    The rarity of a term is 1 + ln((1 + m) / (1 + n)), where n of the m training instances hold it. The length of all
+    instances is `TERM_SIZE` times the root of the mean number of terms in one: so large is a term then on average. It
+    makes the penalties that suit standardized features suit terms (docs/texts.md).
+
+    Attributes
+    ----------
+    rarity_ : (d,) array
+    length_ : float
+        An instance without any term stays zero.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from bagwise.preprocessing import TermScaler
+    >>> TermScaler().fit_transform(sp.csr_matrix([[3.0, 0.0], [1.0, 1.0]])).toarray().round(2).tolist()
+    [[4.9, 0.0], [2.84, 3.99]]
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, **OUTPUT, "rarity_": Numbers("features", positive=True), "length_": Number(positive=True),
+    }  # fmt: skip
+
+    def fit(self, X: InstancesLike, y: object = None) -> TermScaler:
+        """Count in how many instances each term is; `y` is ignored."""
+        rows = sp.csr_matrix(validate_data(self, X, accept_sparse="csr", dtype=FLOATS))
+        found = np.bincount(rows.indices[rows.data != 0], minlength=rows.shape[1])
+        self.rarity_ = (1.0 + np.log((1.0 + rows.shape[0]) / (1.0 + found))).astype(rows.dtype)
+        self.length_ = TERM_SIZE * float(np.sqrt(found.sum() / rows.shape[0])) or 1.0
+        return self
+
+    def transform(self, X: InstancesLike) -> Any:
+        """(m, d) weighted terms, sparse where `X` is."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        rows = sp.csr_matrix(X, copy=True)
+        rows.data *= self.rarity_[rows.indices]
+        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel())
+        rows.data *= np.repeat(self.length_ / np.where(norms > 0, norms, 1.0), np.diff(rows.indptr))
+        return rows if sp.issparse(X) else rows.toarray()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -162,16 +276,21 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     frequencies_ : (d, D) array
     """
 
-    def __init__(self, gamma: float | str = 1.0, n_components: int = 50, random_state: Any = None):
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, **OUTPUT, "gamma_": Number(positive=True), "frequencies_": Numbers("features", "pairs"),
+        "_n_features_out": Size("2*pairs"),
+    }  # fmt: skip
+
+    def __init__(self, gamma: float | str = 1.0, n_components: int = 50, random_state: Seed = None):
         self.gamma = gamma
         self.n_components = n_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
+    def fit(self, X: InstancesLike, y: object = None) -> RandomFourierFeatures:
         """Draw the frequencies; of `X` only the width counts, and with "scale" the distances. `y` is ignored."""
         self._check_parameters()
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        return self._draw(X.shape[1], X.dtype, mean_squared_distance(X) if self.gamma == "scale" else 0.0)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        return self._draw(rows.shape[1], rows.dtype, mean_squared_distance(rows) if self.gamma == "scale" else 0.0)
 
     def _check_parameters(self) -> None:
         check_that(self, "gamma", lambda value: value == "scale" or is_positive(value), "a positive number or 'scale'")
@@ -188,15 +307,15 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self._n_features_out = 2 * self.n_components
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: InstancesLike) -> np.ndarray:
         """(m, 2 D) features, cosine and sine of a frequency side by side."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
-        angles = X @ self.frequencies_.astype(X.dtype, copy=False)
-        out = np.empty((X.shape[0], 2 * angles.shape[1]), dtype=X.dtype)
+        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        angles = rows @ self.frequencies_.astype(rows.dtype, copy=False)
+        out = np.empty((rows.shape[0], 2 * angles.shape[1]), dtype=rows.dtype)
         np.cos(angles, out=out[:, 0::2])
         np.sin(angles, out=out[:, 1::2])
-        out *= X.dtype.type(1.0 / np.sqrt(angles.shape[1]))
+        out *= rows.dtype.type(1.0 / np.sqrt(angles.shape[1]))
         return out
 
     def __sklearn_tags__(self) -> Any:
@@ -230,26 +349,31 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     whitening_ : (S, S) array, with whiten=True
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, "delta_": Number(positive=True), "dictionary_": Numbers("words", "features", sparse=True),
+        "whitening_": Maybe(Numbers("words", "words")), "_n_features_out": Size("words"),
+    }  # fmt: skip
+
     def __init__(
         self,
         width: float = 1.0,
         *,
         size: float | int | None = None,
         whiten: bool = False,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.width = width
         self.size = size
         self.whiten = whiten
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RBFDictionary:
+    def fit(self, X: InstancesLike, y: object = None) -> RBFDictionary:
         """Choose the dictionary and the width; `y` is ignored."""
         check_positive(self, "width")
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        index = self._draw_rows(X.shape[0])
-        self._check_memory(X.shape[0], len(index))
-        return self._set_dictionary(X[index], mean_squared_distance(X))
+        rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        index = self._draw_rows(rows.shape[0])
+        self._check_memory(rows.shape[0], len(index))
+        return self._set_dictionary(rows[index], mean_squared_distance(rows))
 
     def _draw_rows(self, n_instances: int) -> np.ndarray:
         """Which instances are the dictionary, in their order."""
@@ -267,12 +391,12 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._n_features_out = dictionary.shape[0]
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: InstancesLike) -> np.ndarray:
         """(m, S) kernel vectors."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
-        self._check_memory(X.shape[0], self.dictionary_.shape[0])
-        kernel = self._kernel(X)
+        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        self._check_memory(rows.shape[0], self.dictionary_.shape[0])
+        kernel = self._kernel(rows)
         if not hasattr(self, "whitening_"):
             return kernel
         return kernel @ self.whitening_.astype(kernel.dtype, copy=False)
@@ -334,38 +458,50 @@ class SparseReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ((5, 5), (5, 2))
     """
 
-    def __init__(self, n_components: int = 100, random_state: Any = None):
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        **INPUTS, **OUTPUT, "components_": Either(None, Numbers("outputs", "features")),
+        "_n_features_out": Size("outputs"),
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        if self.components_ is None and self._n_features_out != self.n_features_in_:
+            raise InputError("SparseReducer gives all features, but not as many as it takes; fit it again")
+
+    def __init__(self, n_components: int = 100, random_state: Seed = None):
         self.n_components = n_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> SparseReducer:
+    def fit(self, X: InstancesLike, y: object = None) -> SparseReducer:
         """Find the components of sparse features; `y` is ignored."""
         check_count(self, "n_components")
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         self.components_ = None
-        if sp.issparse(X):
-            n_components = min(self.n_components, X.shape[1])
-            svd = TruncatedSVD(n_components, random_state=check_random_state(self.random_state)).fit(X)
+        if sp.issparse(rows):
+            n_components = min(self.n_components, rows.shape[1])
+            svd = TruncatedSVD(n_components, random_state=check_random_state(self.random_state)).fit(rows)
             self.components_ = svd.components_
-        self._n_features_out = X.shape[1] if self.components_ is None else len(self.components_)
+        self._n_features_out = rows.shape[1] if self.components_ is None else len(self.components_)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: InstancesLike) -> np.ndarray:
         """(m, k) dense array; (m, d) after a fit on dense features."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
         if self.components_ is not None:
-            return X @ self.components_.T.astype(X.dtype, copy=False)
-        if sp.issparse(X):
-            check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], "A dense copy", "fit on sparse features")
-            return X.toarray()
-        return X
+            return rows @ self.components_.T.astype(rows.dtype, copy=False)
+        return filled(rows, "SparseReducer that was fitted on dense features") if sp.issparse(rows) else rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def filled(X: Any, who: str, cure: str = "use a learner that takes sparse ones") -> np.ndarray:
+    """Sparse features as an array, where there is memory for it; `who` needs it."""
+    check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], f"{who} needs an array, which", cure)
+    return X.toarray()
 
 
 def _column_moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,12 @@ from bagwise.bag_statistics import BagStatistics
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.fitted import Attribute, Either, ListOf, Number, Numbers, Part, n_outputs
+from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, upgrade_forest
 from bagwise.parameters import check_count, check_that, is_count
+from bagwise.pipeline import bag_tags, final_step, fit_parameters
+from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1 before logarithms are taken of them
 LARGEST_SCORE = 30.0
@@ -102,6 +106,28 @@ class BagStack(BagClassifierMixin, BagEstimator):
     True
     """
 
+    forest_: tuple[Any, ...]
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "members_": ListOf(Part("predict_instances_proba"), "members"),
+        "statistics_": Either(None, Part("transform")), "own_scale_": Number(),
+        "logistic_coef_": Numbers("classes", "5*members"), "logistic_intercept_": Numbers("classes"),
+        "forest_": FOREST, "prior_": Numbers("classes", low=0, high=1), "log_likelihood_": Number(),
+        "pool_coef_": Numbers(2), "pool_intercept_": Number(),
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        n_classes, forest = len(self.classes_), Forest(*self.forest_)
+        for member in self.members_:
+            if not isinstance(final_step(member), BagEstimator) or len(final_step(member).classes_) != n_classes:
+                raise InputError("BagStack.members_ know other classes than the stack; fit it again")
+        if self.statistics_ is not None and not isinstance(self.statistics_, BagStatistics):
+            raise InputError("BagStack.statistics_ is no BagStatistics; fit it again")
+        statistics = 0 if self.statistics_ is None else n_outputs(self.statistics_)
+        forest.check(5 * len(self.members_) * n_classes + 1 + statistics)
+        if forest.n_columns != n_classes:
+            raise InputError(f"BagStack.forest_ has leaves of {forest.n_columns} classes; fit it again")
+
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
         super()._upgrade(params, state)
@@ -116,7 +142,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
         max_features: str | int | float | None = 0.2,
         statistics: Any = ("mean", "max", "min", "deviation"),
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.members = members
         self.cv = cv
@@ -128,32 +154,37 @@ class BagStack(BagClassifierMixin, BagEstimator):
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any) -> BagStack:
+    def fit(self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None) -> BagStack:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
+        sample_weight : (n,) array or None
+            Weight of each bag in the members, the logistic regressions and the trees; one of weight 0 is left out.
         """
         check_count(self, "n_estimators")
         check_that(self, "cv", lambda value: is_count(value) and value >= 2, "a whole number, 2 or more")
         self._check_members()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, given = self._start_weighted_fit(X, y, sample_weight)
         if len(bags) < 2:
             raise InputError("BagStack cross-fits its members, so it needs 2 bags or more; there is 1 sample.")
         rng = check_random_state(self.random_state)
         folds = KFold(min(self.cv, len(bags)), shuffle=True, random_state=rng.randint(np.iinfo(np.int32).max))
         splits = list(folds.split(np.zeros(len(bags))))
         self.statistics_ = BagStatistics(self.statistics).fit(bags) if self.statistics else None
-        self.members_ = [clone(member).fit(bags, indicator) for member in self.members]
+        self.members_ = [fit_weighted(member, bags, indicator, given) for member in self.members]
         summaries = np.concatenate(
-            [summarize(cross_posteriors(m, bags, indicator, splits, self.n_jobs), bags) for m in self.members], axis=2
+            [summarize(cross_posteriors(m, bags, indicator, splits, self.n_jobs, given), bags) for m in self.members],
+            axis=2,
         )
-        targets = indicator.astype(np.float64)
-        logistic_logits = self._fit_logistic(summaries, targets, splits)
-        tree_logits = self._fit_trees(self._table(bags, summaries), targets, rng)
-        weights, self.log_likelihood_ = pool_weights(np.stack([logistic_logits, tree_logits], axis=2), targets)
+        targets, counts = indicator.astype(np.float64), np.ones(len(bags)) if given is None else given
+        logistic_logits = self._fit_logistic(summaries, targets, splits, counts)
+        tree_logits = self._fit_trees(self._table(bags, summaries), targets, counts, rng)
+        logits = np.stack([logistic_logits, tree_logits], axis=2)
+        weights, self.log_likelihood_ = pool_weights(logits, targets, counts)
         self.pool_coef_, self.pool_intercept_ = weights[:-1], float(weights[-1])
         return self
 
@@ -169,15 +200,17 @@ class BagStack(BagClassifierMixin, BagEstimator):
                     "use ORedLogisticRegression or ORedForest, or a bagwise.make_pipeline that ends in one."
                 )
 
-    def _fit_logistic(self, summaries: np.ndarray, targets: np.ndarray, splits: list[Any]) -> np.ndarray:
+    def _fit_logistic(
+        self, summaries: np.ndarray, targets: np.ndarray, splits: list[Any], counts: np.ndarray
+    ) -> np.ndarray:
         """Keeps the fit on all bags; returns (n, c) logits of fits that did not see the bag."""
         features = transformed(summaries)
-        self.own_scale_, held_out = choose_own_scale(features, targets, splits)
-        fitted = SharedLogistic.fit(features, targets, self.own_scale_)
+        self.own_scale_, held_out = choose_own_scale(features, targets, splits, counts)
+        fitted = SharedLogistic.fit(features, targets, self.own_scale_, counts)
         self.logistic_coef_, self.logistic_intercept_ = fitted.coef, fitted.intercept
         return held_out
 
-    def _fit_trees(self, table: Any, targets: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    def _fit_trees(self, table: Any, targets: np.ndarray, counts: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         """Keeps the trees; returns (n, c) logits by the trees whose bootstrap sample lacks the bag."""
         n_bags = len(targets)
         samples = [
@@ -189,11 +222,11 @@ class BagStack(BagClassifierMixin, BagEstimator):
 
         def grow(times: np.ndarray, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
             tree = ExtraTreeRegressor(max_features=self.max_features, random_state=seed)
-            tree.fit(columns, targets, sample_weight=times.astype(np.float64))
+            tree.fit(columns, targets, sample_weight=times * counts)
             unseen = np.flatnonzero(times == 0)
             return tree, unseen, mean_values(Forest.of_regression([tree]), rows[unseen])
 
-        prior = targets.mean(axis=0)
+        prior = np.average(targets, axis=0, weights=counts)
         total, judges = np.zeros(targets.shape), np.zeros(n_bags)
         trees = []
         for tree, unseen, values in self._parallel()(delayed(grow)(*sample) for sample in samples):
@@ -232,7 +265,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
         pooled = self.pool_coef_[0] * by_logistic + self.pool_coef_[1] * by_trees + self.pool_intercept_
         return np.clip(pooled, -LARGEST_SCORE, LARGEST_SCORE)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: BagsLike) -> np.ndarray:
         """(n, c) probability that each label is among the bag's.
 
         After a fit on (n,) values, where each bag has exactly one label, the probability of that label: given that
@@ -245,6 +278,8 @@ class BagStack(BagClassifierMixin, BagEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
+        members = self.members if isinstance(self.members, Sequence) else ()
+        tags.bag_tags.sample_weight = all(bag_tags(member).sample_weight for member in members)
         return tags
 
 
@@ -252,13 +287,28 @@ class BagStack(BagClassifierMixin, BagEstimator):
 # What members say
 
 
+def fit_weighted(member: Any, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None) -> Any:
+    """A copy of the member fitted on bags, with their weights where there are some."""
+    if weights is None:
+        return clone(member).fit(bags, indicator)
+    if not bag_tags(member).sample_weight:
+        raise InputError(f"{type(final_step(member)).__name__} takes no sample_weight; fit the stack without weights.")
+    return clone(member).fit(bags, indicator, **fit_parameters(member, sample_weight=weights))
+
+
 def cross_posteriors(
-    member: Any, bags: Bags, indicator: np.ndarray, splits: Sequence[Any], n_jobs: int | None = None
+    member: Any,
+    bags: Bags,
+    indicator: np.ndarray,
+    splits: Sequence[Any],
+    n_jobs: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """(m, c) probabilities of every instance by a copy of the member that has seen none of its fold's bags."""
 
     def judge(train: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-        return clone(member).fit(bags[train], indicator[train]).predict_instances_proba(bags[held_out])
+        counts = None if weights is None else weights[train]
+        return fit_weighted(member, bags[train], indicator[train], counts).predict_instances_proba(bags[held_out])
 
     found = np.empty((bags.n_instances, indicator.shape[1]))
     with warnings.catch_warnings():

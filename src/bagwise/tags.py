@@ -23,6 +23,8 @@ class BagTags:
         `fit` takes the labels of instances that are known.
     needs_instance_labels : bool
         `fit` cannot do without them (where bags carry several labels).
+    sample_weight : bool
+        `fit` takes a weight a bag.
     callback, checkpoint : bool
         `fit` takes them.
     warm_start : bool
@@ -34,6 +36,7 @@ class BagTags:
     background: bool = False
     instance_labels: bool = False
     needs_instance_labels: bool = False
+    sample_weight: bool = False
     callback: bool = False
     checkpoint: bool = False
     warm_start: bool = False

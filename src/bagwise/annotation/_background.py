@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -10,6 +11,7 @@ from scipy.optimize import brentq
 from bagwise.bags import Bags
 from bagwise.exceptions import BackgroundShareWarning, warn_caller
 from bagwise.findings import Findings
+from bagwise.fitted import Attribute, Choice, Maybe, Number
 from bagwise.kernels.union import UnionProblem
 
 FARTHEST_SHIFT = 30.0
@@ -22,8 +24,18 @@ class BackgroundMixin:
     A subclass keeps ``background_shift_`` once it is fitted with one, and only then.
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "background_label_": Choice(-1, None), "background_shift_": Maybe(Number()),
+    }  # fmt: skip
+
     classes_: np.ndarray
     background_shift_: float
+
+    @classmethod
+    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
+        super()._upgrade(params, state)  # type: ignore[misc]
+        if isinstance(state.get("classes_"), np.ndarray):  # earlier versions had no background, or gave it no name
+            state.setdefault("background_label_", background_label(state["classes_"]))
 
     @property
     def _has_background(self) -> bool:
@@ -75,12 +87,15 @@ def counted_instances(problem: UnionProblem) -> np.ndarray:
 
 
 def shift_to_share(background_at: Callable[[float], np.ndarray], counted: np.ndarray, share: float) -> float:
-    """As `shift_of_mass`, from the (m,) posterior probabilities of the background at a shift, and who counts."""
-    count = int(counted.sum())
-    return shift_of_mass(lambda shift: (float(np.sum(background_at(shift)[counted])), count), share)
+    """As `shift_of_mass`, from the (m,) posterior probabilities of the background at a shift, and who counts.
+
+    `counted` is a mask, or holds how much each instance counts.
+    """
+    count = float(counted.sum())
+    return shift_of_mass(lambda shift: (float(np.sum(background_at(shift) * counted)), count), share)
 
 
-def shift_of_mass(mass: Callable[[float], tuple[float, int]], share: float) -> float:
+def shift_of_mass(mass: Callable[[float], tuple[float, float]], share: float) -> float:
     """The shift of the background's score at which its mean posterior over the instances that count is the share.
 
     Zero, with a `BackgroundShareWarning`, where there is no such shift: moved as far as it goes, a model would take
@@ -103,7 +118,7 @@ def shift_of_mass(mass: Callable[[float], tuple[float, int]], share: float) -> f
     least, most = total / count - share, above(FARTHEST_SHIFT)
     if least > 0.0 or most < 0.0:
         warn_caller(
-            f"The expected share of background, {share:g}, cannot be had: of the {count} unknown "
+            f"The expected share of background, {share:g}, cannot be had: of the {count:g} unknown "
             f"instances in bags with labels between {least + share:.3g} and {most + share:.3g} can be background, "
             "since every label needs an instance. The background stays as the likelihood has it; ask for a share "
             "between the two (background_share, --noise-share).",

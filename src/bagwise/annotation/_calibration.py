@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -39,7 +39,8 @@ from bagwise.annotation._calibration_fit import (
     untold_shares,
 )
 from bagwise.bags import Bags
-from bagwise.exceptions import CalibrationWarning, warn_caller
+from bagwise.exceptions import CalibrationWarning, InputError, warn_caller
+from bagwise.fitted import Attribute, Maybe, Number, Numbers, Plain
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import UnionProblem
 from bagwise.metrics import reliability_table
@@ -49,11 +50,16 @@ BAG = "bag"
 N_FOLDS = 5
 ENOUGH_HELD_OUT = 1_000  # bags that a few numbers can be found from; with more bags fewer folds are fitted
 FEWEST_BAGS = 10
-FITTED = (
-    "temperature_", "doubt_", "class_scale_", "background_scale_", "told_class_scale_", "told_background_scale_",
-    "seen_temperature_", "seen_class_scale_", "seen_background_scale_", "seen_bags_", "bag_slope_", "bag_offset_",
-    "bag_reliability_",
-)  # fmt: skip
+FEWEST_FOR_SHARE = 3  # bags from which the share of background in new bags alone can be put right
+FITTED: dict[str, Attribute] = {
+    "temperature_": Number(positive=True), "seen_temperature_": Number(positive=True), "doubt_": Number(0, 1),
+    "class_scale_": Numbers("classes", positive=True), "background_scale_": Number(positive=True),
+    "told_class_scale_": Numbers("classes", positive=True), "told_background_scale_": Number(positive=True),
+    "seen_class_scale_": Numbers("classes", positive=True), "seen_background_scale_": Number(positive=True),
+    "seen_bags_": Numbers("seen", whole=True), "bag_slope_": Number(), "bag_offset_": Number(),
+    "bag_reliability_": Plain(),
+}  # fmt: skip
+"""All of them are there in a calibrated model, those of the background where it has one."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,8 @@ class Training:
         Numbers of the bags that `scores` speak of, in order.
     scores : (m, c) array
         Of their instances; softmax makes probabilities of them.
+    weights : (n,) array or None
+        How much each bag counts.
     """
 
     bags: Bags
@@ -76,6 +84,7 @@ class Training:
     relaxed: np.ndarray | None
     held_out: np.ndarray
     scores: np.ndarray
+    weights: np.ndarray | None = None
 
 
 class CalibratedMixin:
@@ -85,6 +94,8 @@ class CalibratedMixin:
     `_forget_calibration` when a fit begins and `_calibrate` at its end, and may give `_problem_of`,
     `_inference_options`, `_has_background` and `background_share`.
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {name: Maybe(attribute) for name, attribute in FITTED.items()}
 
     calibrate: str | None
     classes_: np.ndarray
@@ -103,6 +114,15 @@ class CalibratedMixin:
     def _check_calibrate(self) -> None:
         check_that(self, "calibrate", lambda value: value is None or value == BAG, f"None or {BAG!r}")
 
+    def _check_fitted(self) -> None:
+        super()._check_fitted()  # type: ignore[misc]
+        found = [name for name in FITTED if name in vars(self)]
+        needed = [name for name in FITTED if self._has_background or "background" not in name]
+        if found == ["background_scale_"] and self._has_background:  # all that a few bags can tell
+            return
+        if found and (lacks := [name for name in needed if name not in found]):
+            raise InputError(f"{type(self).__name__} is calibrated but lacks its attribute {lacks[0]!r}; fit it again")
+
     def _forget_calibration(self) -> None:
         for name in FITTED:
             self.__dict__.pop(name, None)
@@ -115,15 +135,21 @@ class CalibratedMixin:
     # -- fit ----------------------------------------------------------------------------------------------------------
 
     def _can_calibrate(self, indicator: np.ndarray) -> bool:
-        """Whether there are bags enough, with a warning where calibration was asked for and there are not."""
+        """Whether there are bags enough, with a warning where calibration was asked for and there are not.
+
+        Of a few bags only the share of background can be learned, which is one number.
+        """
         n_labelled = int(indicator.any(axis=1).sum())
-        if self.calibrate is not None and n_labelled < FEWEST_BAGS:
-            warn_caller(
-                f"calibrate={self.calibrate!r} holds bags out to see how sure the model may be, and of {n_labelled} "
-                f"labelled bag(s) none can be spared; give {FEWEST_BAGS} or more. Probabilities stay as they are.",
-                CalibrationWarning,
-            )
-        return self.calibrate is not None and n_labelled >= FEWEST_BAGS
+        if self.calibrate is None or n_labelled >= FEWEST_BAGS:
+            return self.calibrate is not None
+        has_share = self._has_background and self.background_share is not None and n_labelled >= FEWEST_FOR_SHARE
+        but = ", but for the share of background in new bags" if has_share else ""
+        warn_caller(
+            f"calibrate={self.calibrate!r} holds bags out to see how sure the model may be, and {n_labelled} "
+            f"labelled bag(s) are too few for that; give {FEWEST_BAGS} or more. Probabilities stay as they are{but}.",
+            CalibrationWarning,
+        )
+        return has_share
 
     def _cross_fitted(self, training: Training, fit: Callable[[np.ndarray], Any]) -> Training:
         """The training with scores of folds that were held out; `fit(bags)` gives a model of the others."""
@@ -149,7 +175,10 @@ class CalibratedMixin:
         return replace(training, held_out=index[order], scores=spread[order].instances)
 
     def _calibrate(self, training: Training) -> None:
-        """Find out how sure the model may be."""
+        """Find out how sure the model may be, or from a few bags how much of new ones is background."""
+        if int(training.indicator.any(axis=1).sum()) < FEWEST_BAGS:
+            self._calibrate_share(training)
+            return
         if not len(training.held_out):
             warn_caller(
                 "calibrate='bag': every label is in one bag only, so that no bag can be held out; probabilities stay "
@@ -159,17 +188,7 @@ class CalibratedMixin:
             return
         held = training.held_out
         shares = self._given_shares(training)
-
-        def among(scores: np.ndarray, index: np.ndarray) -> HeldOut:
-            known, relaxed = training.known, training.relaxed
-            if known is not None:
-                known = Bags(known, training.bags.offsets)[index].instances
-            problem = self._problem_of(
-                training.bags[index], training.indicator[index], known, None if relaxed is None else relaxed[index]
-            )
-            return HeldOut(problem, scores, self._rates(), self._inference_options(scores.size), shares)
-
-        unseen = among(training.scores, held)
+        unseen = self._held_out_bags(training, training.scores, held, shares)
         told = unseen.most_likely()
         if not unseen.meets_shares(told):  # they cannot be had, and the fit has said so
             shares = {}
@@ -178,18 +197,44 @@ class CalibratedMixin:
         new = unseen.with_shares(told, alone=True)
         own = self._plain_scores(training.bags)
         rows, _ = training.bags.select(held)
-        seen = among(own[rows], held).nearest(unseen.posterior(told), told)
+        seen = self._held_out_bags(training, own[rows], held, shares).nearest(unseen.posterior(told), told)
         if shares:  # those of all bags that were learned from, not of the held-out ones alone
-            everything = among(own, np.arange(len(training.bags)))
+            everything = self._held_out_bags(training, own, np.arange(len(training.bags)), shares)
             moved = everything.with_shares(seen)
             seen = moved if everything.meets_shares(moved) else seen
         self._set_recalibrations(new, told, seen)
         self.seen_bags_ = np.unique(fingerprints(training.bags))
-        self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], new)
+        weights = np.ones(len(held)) if training.weights is None else training.weights[held]
+        self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], weights, new)
+
+    def _calibrate_share(self, training: Training) -> None:
+        """The factor on the odds of the background at which its mean in bags that were not seen is the share.
+
+        The fit has moved it by bags whose labels it knew, and what it never saw has other scores: far from everything,
+        they are all alike, and the background may take half of it.
+        """
+        if len(training.held_out):
+            column = len(self.classes_)
+            unseen = self._held_out_bags(
+                training, training.scores, training.held_out, {column: float(self.background_share or 0.0)}
+            )
+            found = unseen.with_shares(Recalibration(), alone=True).shifts
+            self.background_scale_ = 1.0 if found is None else float(np.exp(found[column]))
+
+    def _held_out_bags(self, training: Training, scores: np.ndarray, index: np.ndarray, shares: Shares) -> HeldOut:
+        """Some of the bags that were learned from, with scores of their instances."""
+        known, relaxed = training.known, training.relaxed
+        if known is not None:
+            known = Bags(known, training.bags.offsets)[index].instances
+        problem = self._problem_of(
+            training.bags[index], training.indicator[index], known, None if relaxed is None else relaxed[index]
+        )
+        weights = None if training.weights is None else training.weights[index]
+        return HeldOut(problem, scores, self._rates(), self._inference_options(scores.size), shares, weights)
 
     def _given_shares(self, training: Training) -> Shares:
         """Shares that label sets do not tell: of the background where it is given, of labels that are everywhere."""
-        shares = untold_shares(training.indicator, training.bags.sizes)
+        shares = untold_shares(training.indicator, training.bags.sizes, training.weights)
         if self._has_background and self.background_share is not None:
             rest = 1.0 - self.background_share
             shares = {column: rest * share for column, share in shares.items()}
@@ -205,16 +250,18 @@ class CalibratedMixin:
             if self._has_background:
                 setattr(self, f"{prefix}background_scale_", float(scale[-1]))
 
-    def _calibrate_bags(self, scores: np.ndarray, bags: Bags, Y: np.ndarray, new: Recalibration) -> None:
+    def _calibrate_bags(
+        self, scores: np.ndarray, bags: Bags, Y: np.ndarray, weights: np.ndarray, new: Recalibration
+    ) -> None:
         plain = softmax_of(scores)[:, : len(self.classes_)]
         if self.single_label_:
             log_joint = np.add.reduceat(np.log(np.maximum(plain, SMALLEST)), bags.offsets[:-1], axis=0)
-            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y), 0.0
+            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y, weights), 0.0
             before, after = (softmax_of(power * log_joint) for power in (1.0, self.bag_slope_))
         else:
             proba = new.probabilities(scores)[:, : len(self.classes_)]
             log_odds = union_log_odds(proba, bags.offsets)
-            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y)
+            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y, weights)
             before = expit(union_log_odds(plain, bags.offsets))
             after = expit(self.bag_slope_ * log_odds + self.bag_offset_)
         self.bag_reliability_ = {
@@ -237,6 +284,8 @@ class CalibratedMixin:
         `told`: the labels of the bags will be taken into account.
         """
         if not self._is_calibrated:
+            if not told and hasattr(self, "background_scale_"):
+                scores[:, -1] += np.log(self.background_scale_)
             softmax_in_place(scores)
             return scores
         proba = self._recalibration("told_" if told else "").probabilities(scores)

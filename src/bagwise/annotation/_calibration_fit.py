@@ -73,6 +73,8 @@ class HeldOut:
         Options of `UnionProblem.infer_in_place`.
     shares : dict
         Columns whose share of the instances is given, since the label sets do not tell it.
+    weights : (n,) array or None
+        How much each bag counts in likelihoods and means.
     """
 
     problem: UnionProblem
@@ -80,6 +82,14 @@ class HeldOut:
     rates: Rates | None
     inference: dict[str, Any]
     shares: Shares
+    weights: np.ndarray | None = None
+
+    @property
+    def _counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) and (m,) how much bags and instances count."""
+        sizes = np.diff(self.problem.offsets)
+        weights = np.ones(len(sizes)) if self.weights is None else self.weights
+        return weights, np.repeat(weights, sizes)
 
     @property
     def _has_shares(self) -> bool:
@@ -105,8 +115,10 @@ class HeldOut:
         soft = replace(found, doubt=0.0).probabilities(self.scores)
         proba = (1.0 - found.doubt) * soft + found.doubt / n_columns
         ratio = proba.copy()
-        value = float(self.infer(ratio).sum())
+        of_bags, of_rows = self._counts
+        value = float(of_bags @ self.infer(ratio))
         ratio /= proba
+        ratio *= of_rows[:, None]
         mean = np.einsum("ic,ic->i", soft, self.scores)
         slope = -np.einsum("ic,ic->", ratio, soft * (self.scores - mean[:, None])) / found.temperature
         shift = 0.0
@@ -137,7 +149,8 @@ class HeldOut:
 
         def negative(candidate: Recalibration) -> float:
             log_temperature = float(np.log(candidate.temperature))
-            return 0.5 * log_temperature**2 - float(self.infer(candidate.probabilities(self.scores)).sum())
+            likelihood = self._counts[0] @ self.infer(candidate.probabilities(self.scores))
+            return 0.5 * log_temperature**2 - float(likelihood)
 
         return self._best_temperature(negative, found)
 
@@ -145,7 +158,8 @@ class HeldOut:
         """That of `start` at the temperature whose posterior has the least cross-entropy to the one `wanted`."""
 
         def cross_entropy(candidate: Recalibration) -> float:
-            return -float(np.sum(wanted * np.log(np.maximum(self.posterior(candidate), SMALLEST)))) / len(wanted)
+            log_posterior = np.log(np.maximum(self.posterior(candidate), SMALLEST))
+            return -float(np.average(np.sum(wanted * log_posterior, axis=1), weights=self._counts[1]))
 
         return self._best_temperature(cross_entropy, start)
 
@@ -196,16 +210,18 @@ class HeldOut:
         """Whether the shares could be had; a temperature near zero leaves nothing to shift."""
         if not self._has_shares:
             return True
-        mean = self.posterior(recalibration)[counted_instances(self.problem)].mean(axis=0)
+        counted = counted_instances(self.problem)
+        mean = np.average(self.posterior(recalibration)[counted], axis=0, weights=self._counts[1][counted])
         return all(abs(mean[column] - share) <= NEAR for column, share in self.shares.items())
 
     def _with_share(self, recalibration: Recalibration, column: int, share: float, alone: bool) -> Recalibration:
         counted, n_columns = counted_instances(self.problem), self.scores.shape[1]
+        counts = self._counts[1][counted]
 
         def excess(shift: float) -> float:
             moved = recalibration.shifted(column, shift, n_columns)
             proba = moved.probabilities(self.scores) if alone else self.posterior(moved)
-            return float(np.mean(proba[counted, column])) - share
+            return float(np.average(proba[counted, column], weights=counts)) - share
 
         old = 0.0 if recalibration.shifts is None else float(recalibration.shifts[column])
         return recalibration.shifted(column, _root(excess, old), n_columns)
@@ -226,7 +242,7 @@ def _root(rising: Callable[[float], float], start: float) -> float:
         here, step = there, 2.0 * step
 
 
-def untold_shares(indicator: np.ndarray, sizes: np.ndarray) -> Shares:
+def untold_shares(indicator: np.ndarray, sizes: np.ndarray, weights: np.ndarray | None = None) -> Shares:
     """Labels that are in all bags, as good as, and hardly ever alone: even shares of their bags' instances.
 
     Such a label explains every instance, so it is never wrong, and the likelihood gives it all that the others can
@@ -236,8 +252,11 @@ def untold_shares(indicator: np.ndarray, sizes: np.ndarray) -> Shares:
     labelled = n_labels > 0
     if not labelled.any():
         return {}
-    listed, alone = indicator[labelled].mean(axis=0), indicator[n_labels == 1].sum(axis=0) / labelled.sum()
-    share = np.repeat(indicator[labelled] / n_labels[labelled, None], sizes[labelled], axis=0).mean(axis=0)
+    counts = (np.ones(len(indicator)) if weights is None else weights)[labelled]
+    inside, n_inside = indicator[labelled], n_labels[labelled]
+    listed = np.average(inside, axis=0, weights=counts)
+    alone = np.average(inside * (n_inside == 1)[:, None], axis=0, weights=counts)
+    share = np.average(inside / n_inside[:, None], axis=0, weights=counts * sizes[labelled])
     everywhere = np.flatnonzero((listed >= EVERYWHERE) & (alone <= 1.0 - EVERYWHERE))
     return {int(c): float(share[c]) for c in everywhere}
 
@@ -252,14 +271,18 @@ def union_log_odds(proba: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.log(-np.expm1(log_absent)) - log_absent
 
 
-def fit_log_odds(log_odds: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
-    """Slope and offset of a logistic regression of labels on log-odds; the slope is positive, so no order changes."""
+def fit_log_odds(log_odds: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float]:
+    """Slope and offset of a logistic regression of labels on log-odds; the slope is positive, so no order changes.
+
+    `weights` (n,) are those of the bags.
+    """
+    counts = np.ones((len(Y), 1)) if weights is None else weights[:, None]
 
     def negative(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         slope, offset = parameters
         eta = slope * log_odds + offset
-        value = -np.sum(np.where(Y == 1, log_expit(eta), log_expit(-eta)))
-        error = expit(eta) - Y
+        value = -np.sum(counts * np.where(Y == 1, log_expit(eta), log_expit(-eta)))
+        error = counts * (expit(eta) - Y)
         prior = 0.5 * (slope - 1.0) ** 2 + 0.125 * offset**2  # weak, around nothing to put right
         return float(value) + prior, np.array(
             [np.vdot(error, log_odds) + slope - 1.0, error.sum() + 0.25 * offset], dtype=np.float64
@@ -269,12 +292,13 @@ def fit_log_odds(log_odds: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
     return float(found[0]), float(found[1])
 
 
-def fit_power(log_joint: np.ndarray, Y: np.ndarray) -> float:
+def fit_power(log_joint: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> float:
     """The power of the product of probabilities at which the one label of each bag is most likely."""
 
     def negative(log_power: float) -> float:
         scores = np.exp(log_power) * log_joint
-        return -float(np.sum(scores[Y == 1])) + float(np.sum(logsumexp(scores, axis=1)))
+        costs = logsumexp(scores, axis=1) - np.sum(scores * (Y == 1), axis=1)
+        return float(costs.sum() if weights is None else weights @ costs)
 
     return float(np.exp(minimize_scalar(negative, bounds=(-6.0, 3.0), method="bounded").x))
 

@@ -20,10 +20,12 @@ def infeasible_bags(
     known: np.ndarray | None,
     background: bool,
     rates: Rates | None = None,
+    weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, str]:
     """(n,) mask of the bags whose label set no assignment gives, and what is wrong with the first of them.
 
-    With `rates`, a label that may be spurious needs no instance, and a bag in which all went unnoticed no label.
+    With `rates`, a label that may be spurious needs no instance, and a bag in which all went unnoticed no label. Bags
+    of weight zero are not asked.
     """
     sizes = np.diff(offsets)
     n_classes = indicator.shape[1]
@@ -42,6 +44,8 @@ def infeasible_bags(
     impossible = needed > free
     if not background and not (rates is not None and rates.missed.any()):
         impossible |= n_labels == 0
+    if weights is not None:
+        impossible &= weights > 0.0
     if not impossible.any():
         return impossible, ""
     b = int(np.flatnonzero(impossible)[0])
@@ -65,6 +69,8 @@ class LabelledBags:
         Column of the instances whose label is known, -1 elsewhere.
     relaxed : (n,) bool or None
         Bags that are to carry labels of their set, but not all.
+    weights : (n,) float or None
+        How much each bag counts in the likelihood; None: as much as any other.
     """
 
     index: np.ndarray
@@ -72,13 +78,25 @@ class LabelledBags:
     indicator: np.ndarray
     known: np.ndarray | None = None
     relaxed: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     @classmethod
-    def of(cls, offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None = None) -> LabelledBags:
-        return cls(np.arange(len(indicator)), offsets, indicator, known)
+    def of(
+        cls,
+        offsets: np.ndarray,
+        indicator: np.ndarray,
+        known: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> LabelledBags:
+        return cls(np.arange(len(indicator)), offsets, indicator, known, weights=weights)
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def n_instances(self) -> float:
+        """Instances, each counted as often as its bag."""
+        return count_instances(self.offsets, self.weights)
 
     def __getitem__(self, key: Any) -> LabelledBags:
         """Some of the bags: a slice, which takes no room, integers or a mask."""
@@ -89,12 +107,19 @@ class LabelledBags:
                 self.index[key], self.offsets[first : last + 1] - start, self.indicator[key],
                 None if self.known is None else self.known[start:stop],
                 None if self.relaxed is None else self.relaxed[key],
+                None if self.weights is None else self.weights[key],
             )  # fmt: skip
         known = None if self.known is None else Bags(self.known, self.offsets)[key].instances
         return LabelledBags(
             self.index[key], offsets_of(np.diff(self.offsets)[key]), self.indicator[key], known,
             None if self.relaxed is None else self.relaxed[key],
+            None if self.weights is None else self.weights[key],
         )  # fmt: skip
+
+
+def count_instances(offsets: np.ndarray, weights: np.ndarray | None) -> float:
+    """Instances of bags, each counted as often as its bag weighs."""
+    return int(offsets[-1]) if weights is None else float(weights @ np.diff(offsets))
 
 
 def relaxed_bags(
@@ -129,10 +154,10 @@ def select_bags(
     prune: float = 0.0,
     rates: Rates | None = None,
 ) -> LabelledBags:
-    """Leave out pruned bags and, unless they are relaxed, those that no assignment explains."""
+    """Leave out bags of weight zero, pruned ones and, unless they are relaxed, those that no assignment explains."""
     indicator, sizes = told.indicator, np.diff(told.offsets)
-    impossible, reason = infeasible_bags(told.offsets, indicator, told.known, background, rates)
-    keep, relaxed = np.ones(len(told), dtype=bool), None
+    impossible, reason = infeasible_bags(told.offsets, indicator, told.known, background, rates, told.weights)
+    keep, relaxed = np.ones(len(told), dtype=bool) if told.weights is None else told.weights > 0.0, None
     if impossible.any():
         named = name_bags(np.flatnonzero(impossible))
         message = f"{impossible.sum()} of {len(told)} bags cannot be explained, {named}: {reason}"
@@ -140,8 +165,9 @@ def select_bags(
             raise InputError(f"{message} Correct their labels, or pass on_infeasible='drop' or 'relax'.")
         if on_infeasible == "relax":
             relaxed = impossible & indicator.any(axis=1)
-        keep = ~impossible if relaxed is None else ~impossible | relaxed
-        if not keep.all():
+        dropped = impossible if relaxed is None else impossible & ~relaxed
+        keep &= ~dropped
+        if dropped.any():
             warn_caller(
                 f"{message} They are left out of the likelihood; pass on_infeasible='error' to stop instead, "
                 "'relax' to use them all the same.",

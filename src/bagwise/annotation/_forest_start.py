@@ -31,8 +31,9 @@ def smooth_model(forest: Any, bags: Bags) -> tuple[WrongLabelsMixin, Bags]:
     return model, Bags(features.fit_transform(scaled), bags.offsets)
 
 
-def ranking_of_sets(proba: np.ndarray, bags: Bags, indicator: np.ndarray) -> float:
-    """Average precision of all pairs of bag and label, by the probability that some instance carries it."""
+def ranking_of_sets(proba: np.ndarray, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Average precision of all pairs of bag and label, by the probability that some instance carries it, weighted."""
     carried = np.minimum(proba[:, : indicator.shape[1]], 1.0 - 1e-15)
     absent = np.add.reduceat(np.log1p(-carried), bags.offsets[:-1], axis=0)
-    return float(average_precision_score(indicator.ravel(), -absent.ravel()))
+    counts = None if weights is None else np.repeat(weights, indicator.shape[1])
+    return float(average_precision_score(indicator.ravel(), -absent.ravel(), sample_weight=counts))

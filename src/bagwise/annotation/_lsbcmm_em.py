@@ -39,7 +39,7 @@ def log_stick_weights(activations: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Responsibilities (m, K) of the components, expected label counts (K, c), and sum_n log Z_n."""
+    """Responsibilities (m, K) of the components times the instances' weights, expected label counts, sum_n log Z_n."""
 
     responsibilities: np.ndarray
     label_counts: np.ndarray
@@ -51,8 +51,13 @@ def expected_log_labels(counts: np.ndarray) -> np.ndarray:
     return digamma(counts) - digamma(counts.sum(axis=1, keepdims=True))
 
 
-def expectation(log_weights: np.ndarray, counts: np.ndarray, mask: np.ndarray) -> Expectation:
-    """The best q(z_n, y_n), proportional to phi_nk exp(E[log theta_kl]) on the candidate labels."""
+def expectation(
+    log_weights: np.ndarray, counts: np.ndarray, mask: np.ndarray, weights: np.ndarray | None = None
+) -> Expectation:
+    """The best q(z_n, y_n), proportional to phi_nk exp(E[log theta_kl]) on the candidate labels.
+
+    `weights` (m,) say how often each instance counts.
+    """
     gate = np.exp(expected_log_labels(counts))
     allowed = np.maximum(mask @ gate.T, TINY)
     joint = log_weights + np.log(allowed)
@@ -60,8 +65,12 @@ def expectation(log_weights: np.ndarray, counts: np.ndarray, mask: np.ndarray) -
     responsibilities = np.exp(joint - top)
     total = responsibilities.sum(axis=1, keepdims=True)
     responsibilities /= total
+    log_evidence = np.log(total) + top
+    if weights is not None:
+        responsibilities *= weights[:, None]
+        log_evidence *= weights[:, None]
     label_counts = gate * ((responsibilities / allowed).T @ mask)
-    return Expectation(responsibilities, label_counts, float(np.sum(np.log(total) + top)))
+    return Expectation(responsibilities, label_counts, float(np.sum(log_evidence)))
 
 
 def dirichlet_divergence(counts: np.ndarray, alpha: float) -> float:
@@ -135,12 +144,16 @@ def _regress(
     return stick
 
 
-def initial_expectation(mask: np.ndarray, n_components: int, rng: np.random.Generator) -> Expectation:
+def initial_expectation(
+    mask: np.ndarray, n_components: int, rng: np.random.Generator, weights: np.ndarray | None = None
+) -> Expectation:
     """Component k starts as one of label k mod c; an instance is shared at random among those of its candidates."""
     m, n_classes = mask.shape
     label = np.arange(n_components) % n_classes
     responsibilities = mask[:, label] * rng.standard_exponential((m, n_components)) + 1e-9
     responsibilities /= responsibilities.sum(axis=1, keepdims=True)
+    if weights is not None:
+        responsibilities *= weights[:, None]
     label_counts = np.zeros((n_components, n_classes))
     label_counts[np.arange(n_components), label] = responsibilities.sum(axis=0)
     return Expectation(responsibilities, label_counts, -np.inf)
@@ -157,20 +170,21 @@ def variational_em(
     tol: float,
     rng: np.random.Generator,
     callback: Callback | None = None,
+    weights: np.ndarray | None = None,
 ) -> tuple[SolveResult, np.ndarray]:
-    """Sticks (in the `SolveResult`) and Dirichlet counts.
+    """Sticks (in the `SolveResult`) and Dirichlet counts; `weights` (m,) say how often each instance counts.
 
     An iteration updates the sticks, then q(theta), then q(z, y); each raises the bound or leaves it. The bound is
     taken after q(z, y), where it is sum_n log Z_n - KL(q(theta) || prior) - ||w||^2 / 2 sigma2.
     """
-    state = initial_expectation(mask, n_components, rng)
+    state = initial_expectation(mask, n_components, rng, weights)
     sticks = np.zeros((n_components - 1, X.shape[1]))
     history: list[float] = []
     converged = False
     for iteration in range(1, max_iter + 1):
         sticks = update_sticks(X, sticks, state.responsibilities, sigma2, NEWTON_STEPS)
         counts = alpha + state.label_counts
-        state = expectation(log_stick_weights(X @ sticks.T), counts, mask)
+        state = expectation(log_stick_weights(X @ sticks.T), counts, mask, weights)
         penalty = 0.5 * float(np.sum(sticks[:, :-1] ** 2)) / sigma2
         history.append(state.log_evidence - dirichlet_divergence(counts, alpha) - penalty)
         if callback is not None:

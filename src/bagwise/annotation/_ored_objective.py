@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
+from scipy.special import logsumexp
 
 from bagwise.annotation._background import counted_instances
+from bagwise.annotation._feasibility import count_instances
 from bagwise.annotation._ored_blocks import Block, exponentials, own_labels_pay
 from bagwise.annotation._rates import RateParameters
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
@@ -83,15 +85,15 @@ def inference_threads(n_entries: int, n_jobs: int | None) -> int:
 class PenalizedLikelihood:
     """What a fit maximises, whoever computes the log-likelihood of weights (c, d + 1), the intercept last.
 
-        L(W) = scale * sum_b log P(Y_b | X_b, W) - l2 / 2 ||W without intercepts||^2
+        L(W) = scale * sum_b v_b log P(Y_b | X_b, W) - l2 / 2 ||W without intercepts||^2
 
-    `scale` is 1, or more where the bags are a sample that stands for all of them. A subclass gives
-    `log_likelihood(weights)`, the sum over bags and its gradient, and `n_instances`; where `rates` are not None that
-    also fills `statistics`, whose rows sum to what the gradient in the rates is made of. For EM it gives `bend`, for a
-    background of a given share `background_mass`.
+    v_b is the weight of a bag, 1 where none are given. `scale` is 1, or more where the bags are a sample that stands
+    for all of them. A subclass gives `log_likelihood(weights)`, the sum over bags and its gradient, and `n_instances`;
+    where `rates` are not None that also fills `statistics`, whose rows sum to what the gradient in the rates is made
+    of. For EM it gives `bend`, for a background of a given share `background_mass`.
     """
 
-    n_instances: int
+    n_instances: float  # each counted as often as its bag weighs
     statistics: np.ndarray
     rates: Rates | None
 
@@ -106,7 +108,7 @@ class PenalizedLikelihood:
         """How far the summed log-partition function A(W + t D) is above its tangent at W, as a function of t."""
         raise NotImplementedError
 
-    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, float]]:
         """Shift of the background's score to its posterior, summed over the instances that count, and their number."""
         raise NotImplementedError
 
@@ -163,6 +165,7 @@ class ORedObjective(PenalizedLikelihood):
         max_exact_labels: int,
         n_jobs: int | None = None,
         rates: Rates | None = None,
+        weights: np.ndarray | None = None,
     ):
         super().__init__(l2, scale)
         self.X = X
@@ -171,7 +174,9 @@ class ORedObjective(PenalizedLikelihood):
         self.max_exact_labels = max_exact_labels
         self.n_jobs = n_jobs
         self.rates = rates
-        self.n_instances = X.shape[0]
+        self.bag_weights = weights
+        self.row_weights = None if weights is None else np.repeat(weights, np.diff(problem.offsets))
+        self.n_instances = count_instances(problem.offsets, weights)
         self.statistics = np.empty((len(problem.offsets) - 1, 3))  # of the last evaluation, with rates
         self._parts: dict[int, list[Block]] = {}  # by the number of columns
         self._scores: np.ndarray | None = None  # of one block, used again at every evaluation
@@ -187,8 +192,16 @@ class ORedObjective(PenalizedLikelihood):
         """Log-likelihood of a block from the scores of all classes; adds its part of the gradient."""
         residual = affine_scores(X, weights, self._room(block, len(weights)))
         values = self._infer(block.problem, residual, True, statistics=self.statistics[block.bags])
+        if self.bag_weights is not None and self.row_weights is not None:
+            residual *= self.row_weights[block.rows, None]
+            if self.rates is not None:
+                self.statistics[block.bags] *= self.bag_weights[block.bags, None]
         gradient += affine_gradient(X, residual)
-        return float(values.sum())
+        return self._summed(values, block)
+
+    def _summed(self, values: np.ndarray, block: Block) -> float:
+        """Of the bags of a block, as often as they count."""
+        return float(values.sum() if self.bag_weights is None else self.bag_weights[block.bags] @ values)
 
     def _evaluate_own(self, block: Block, X: Any, weights: np.ndarray, gradient: np.ndarray) -> float:
         """The same where bags look at their own labels, and at the others only through the normaliser."""
@@ -204,30 +217,39 @@ class ORedObjective(PenalizedLikelihood):
         if not explained.all():  # they pull at nothing
             nothing = ~explained[own.bag]
             inverse[nothing], posterior[nothing] = 0.0, 0.0
+        if self.row_weights is not None:
+            inverse *= self.row_weights[block.rows]
+            posterior *= self.row_weights[block.rows, None]
         gradient -= weighted_gradient(X, scores, inverse)
         gradient += affine_gradient(X, own.spread(posterior, len(weights)))
-        return float(values.sum())
+        return self._summed(values, block)
 
     def bend(self, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
         blocks = self._blocks(len(weights))
-        kept = [bend_of(self.X[block.rows], weights, direction) for block in blocks] if len(blocks) <= FEW else None
+
+        def of_block(block: Block) -> Callable[[float], float]:
+            counts = None if self.row_weights is None else self.row_weights[block.rows]
+            return bend_of(self.X[block.rows], weights, direction, counts)
+
+        kept = [of_block(block) for block in blocks] if len(blocks) <= FEW else None
 
         def at(step: float) -> float:
-            bends = kept or (bend_of(self.X[block.rows], weights, direction) for block in blocks)
-            return sum(bend(step) for bend in bends)
+            return sum(bend(step) for bend in kept or map(of_block, blocks))
 
         return at
 
-    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, float]]:
         counted = counted_instances(self.problem)
+        if self.row_weights is not None:
+            counted = counted * self.row_weights
 
-        def mass(shift: float) -> tuple[float, int]:
+        def mass(shift: float) -> tuple[float, float]:
             moved, total = weights.copy(), 0.0
             moved[-1, -1] += shift
             for block in self._blocks(len(weights)):
                 posterior, background = self._posterior(block, moved)
-                total += float(posterior[counted[block.rows], background].sum())
-            return total, int(counted.sum())
+                total += float(posterior[:, background] @ counted[block.rows])
+            return total, float(counted.sum())
 
         return mass
 
@@ -278,14 +300,23 @@ class ORedObjective(PenalizedLikelihood):
         )
 
 
-def bend_of(X: Any, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
-    """`PenalizedLikelihood.bend` of some instances."""
+def bend_of(
+    X: Any, weights: np.ndarray, direction: np.ndarray, counts: np.ndarray | None = None
+) -> Callable[[float], float]:
+    """`PenalizedLikelihood.bend` of some instances, each counted so many times."""
     scores, along = affine_scores(X, weights), affine_scores(X, direction)
-    base = sum_log_partition(scores, along, 0.0)
     proba = scores.copy()
     softmax_in_place(proba)
-    tangent = float(np.vdot(proba, along))
-    return lambda step: sum_log_partition(scores, along, step) - base - step * tangent
+
+    def log_partition(step: float) -> float:
+        if counts is None:
+            return sum_log_partition(scores, along, step)
+        return float(counts @ logsumexp(scores + step * along, axis=1))
+
+    if counts is not None:
+        proba *= counts[:, None]
+    base, tangent = log_partition(0.0), float(np.vdot(proba, along))
+    return lambda step: log_partition(step) - base - step * tangent
 
 
 class ORedExpectation:
@@ -348,6 +379,6 @@ class DeviceObjective(PenalizedLikelihood):
     def errors(self, weights: np.ndarray) -> np.ndarray:
         return self._here(rates=self.rates).errors(weights)
 
-    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, float]]:
         """By compiled code: a dozen evaluations after the fit."""
         return self._here(rates=self.rates).background_mass(weights)

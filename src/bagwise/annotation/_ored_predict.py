@@ -15,10 +15,11 @@ from bagwise.annotation._ored_blocks import Block, by_blocks, own_labels_pay
 from bagwise.annotation._ored_objective import affine_scores, inference_threads
 from bagwise.annotation._rates import WrongLabelsMixin
 from bagwise.bags import Bags
-from bagwise.base import InstanceAnnotatorMixin, check_labels_given, encode_labels, union_of_best
+from bagwise.base import InstanceAnnotatorMixin, encode_labels, given_labels, union_of_best
 from bagwise.findings import Findings
 from bagwise.kernels.union import UnionProblem, warn_approximation
 from bagwise.memory import check_allocation
+from bagwise.typing import BagsLike, LabelsLike
 
 
 class ORedPrediction(CalibratedMixin, BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin):
@@ -31,7 +32,7 @@ class ORedPrediction(CalibratedMixin, BackgroundMixin, WrongLabelsMixin, Instanc
     n_jobs: int | None
     _weights: Callable[[], np.ndarray]
 
-    def predict_instances(self, X: Any) -> np.ndarray:
+    def predict_instances(self, X: BagsLike) -> np.ndarray:
         """(m,) most likely class of every instance when the labels of its bag are not known."""
         bags = self._start_predict(X)
         n_classes = len(self.classes_)
@@ -39,13 +40,13 @@ class ORedPrediction(CalibratedMixin, BackgroundMixin, WrongLabelsMixin, Instanc
             self._by_blocks(bags, lambda block: self._ranking(block)[:, :n_classes].argmax(axis=1))
         )  # fmt: skip
 
-    def annotate(self, X: Any, Y: Any) -> np.ndarray:
+    def annotate(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) most likely class of every instance among the labels of its bag.
 
         With a background still the most likely listed one (see `background_proba` for the rest), and in a bag without
         labels ``background_label_``.
         """
-        check_labels_given(Y)
+        Y = given_labels(X, Y)
         bags = self._start_predict(X)
         indicator = encode_labels(Y, self.classes_, len(bags))
         problem = self._listed_problem(bags, indicator, None)

@@ -22,7 +22,13 @@ def enough_to_judge(indicator: np.ndarray) -> bool:
     return len(indicator) >= N_FOLDS and indicator.sum() >= FEWEST_LABELS
 
 
-def missed_pays(model: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None) -> bool:
+def missed_pays(
+    model: Any,
+    bags: Bags,
+    indicator: np.ndarray,
+    instance_labels: Bags | None,
+    weights: np.ndarray | None = None,
+) -> bool:
     """Whether some fold's labels are ranked better by a model that learns `missed` than by one that has none.
 
     The likelihood cannot tell: where labels have many instances a high rate costs it next to nothing, and forgives
@@ -32,33 +38,51 @@ def missed_pays(model: Any, bags: Bags, indicator: np.ndarray, instance_labels: 
     if not enough_to_judge(indicator):
         return True
     try:
-        without = _held_out_precisions(model, 0.0, bags, indicator, instance_labels)
+        without = _held_out_precisions(model, 0.0, bags, indicator, instance_labels, weights)
     except InputError:  # only missed labels explain these bags
         return True
-    with_rate = _held_out_precisions(model, model.missed, bags, indicator, instance_labels)
+    with_rate = _held_out_precisions(model, model.missed, bags, indicator, instance_labels, weights)
     return any(mine > other for mine, other in zip(with_rate, without, strict=True))
 
 
 def _held_out_precisions(
-    model: Any, missed: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
+    model: Any,
+    missed: Any,
+    bags: Bags,
+    indicator: np.ndarray,
+    instance_labels: Bags | None,
+    weights: np.ndarray | None,
 ) -> list[float]:
     """Of every fold: average precision of all pairs of bag and label, by the probability that the label is listed."""
+    counts = None if weights is None else np.repeat(weights[:, None], indicator.shape[1], axis=1)
     return [
-        float(average_precision_score(indicator[test].ravel(), judge._listed_probability(bags[test]).ravel()))
-        for judge, test in cross_fitted(model, missed, bags, indicator, instance_labels)
+        float(
+            average_precision_score(
+                indicator[test].ravel(),
+                judge._listed_probability(bags[test]).ravel(),
+                sample_weight=None if counts is None else counts[test].ravel(),
+            )
+        )
+        for judge, test in cross_fitted(model, missed, bags, indicator, instance_labels, weights)
         if indicator[test].any()
     ]
 
 
 def cross_fitted(
-    model: Any, missed: Any, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
+    model: Any,
+    missed: Any,
+    bags: Bags,
+    indicator: np.ndarray,
+    instance_labels: Bags | None,
+    weights: np.ndarray | None = None,
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """The model with that rate fitted on all folds but one, and the bags of that one."""
     for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(indicator):
-        judge = clone(model).set_params(missed=missed, calibrate=None)
+        judge = clone(model).set_params(missed=missed, calibrate=None, verbose=0)
         judge._judges_missed = False
         own = None if instance_labels is None else instance_labels[train]
+        weighted = {} if weights is None else {"sample_weight": weights[train]}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit on all bags says it again
-            judge.fit(bags[train], indicator[train], instance_labels=own)
+            judge.fit(bags[train], indicator[train], instance_labels=own, **weighted)
         yield judge, test

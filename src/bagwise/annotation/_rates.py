@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.bags import Bags, known_labels
+from bagwise.base import given_labels
 from bagwise.exceptions import InputError, warn_caller
+from bagwise.fitted import Attribute, Either, Number, Numbers
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, as_rates, warn_approximation
 from bagwise.label_forms import encode_labels
 from bagwise.solvers import minimize_lbfgs
+from bagwise.typing import BagsLike, LabelsLike
 
 LEARN = "learn"
 START = {"missed": 0.1, "spurious": 0.02}
 PRIOR_WRONG, PRIOR_RIGHT = 1.0, 9.0  # counts that a learned rate starts with, a Beta(2, 10): one wrong in ten
+RATE = Either(Number(0, 1 - 1e-12), Numbers("classes", low=0, high=1 - 1e-12))
 SMALLEST = 1e-9  # learned rates stay this far from 0 and 1, whatever the solver tries
 BOUND = 0.9  # a learned rate above this has run away
 MEANING = {
@@ -131,6 +135,8 @@ class WrongLabelsMixin:
     comes behind the classes'.
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {"missed_": RATE, "spurious_": RATE}
+
     classes_: np.ndarray
     missed_: Any
     spurious_: Any
@@ -151,13 +157,22 @@ class WrongLabelsMixin:
         return False
 
     def _borne_out(
-        self, parameters: RateParameters, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None
+        self,
+        parameters: RateParameters,
+        bags: Bags,
+        indicator: np.ndarray,
+        instance_labels: Bags | None,
+        weights: np.ndarray | None = None,
     ) -> RateParameters:
         """Without a rate of missed labels that is to be learned but that held-out bags speak against."""
         if not self._judges_missed or "missed" not in parameters.learned:
             return parameters
+        if weights is not None and not weights.all():
+            used = weights > 0.0
+            bags, indicator, weights = bags[used], indicator[used], weights[used]
+            instance_labels = None if instance_labels is None else instance_labels[used]
         judge, seen = self._rate_judge(bags)
-        pays = missed_pays(judge, seen, indicator, instance_labels)
+        pays = missed_pays(judge, seen, indicator, instance_labels, weights)
         return parameters if pays else parameters.without_missed()
 
     def _rate_judge(self, bags: Bags) -> tuple[Any, Bags]:
@@ -184,14 +199,16 @@ class WrongLabelsMixin:
     def _inference_options(self, n_entries: int) -> dict[str, Any]:
         return {}
 
-    def label_posterior(self, X: Any, Y: Any, instance_labels: Bags | None = None) -> np.ndarray:
+    def label_posterior(
+        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: Bags | None = None
+    ) -> np.ndarray:
         """(n, c) probability that each label, listed or not, is truly in the bag: carried by one of its instances.
 
         Without rates listed labels have probability one and others zero. With them, labels that somebody forgot are
         the unlisted ones of high probability, those that somebody made up the listed ones of low. NaN in a bag that
         nothing explains. Instances that are known (`instance_labels`, as of `find`) count as what they are.
         """
-        bags = self._start_predict(X)
+        Y, bags = given_labels(X, Y), self._start_predict(X)
         n_classes = len(self.classes_)
         indicator = encode_labels(Y, self.classes_, len(bags))
         known = known_labels(instance_labels, bags.offsets, n_classes, background=self._has_background)
@@ -207,26 +224,35 @@ def plain_rate(given: Any) -> Any:
 
 
 def learn_rates(
-    parameters: RateParameters, problem: UnionProblem, proba: np.ndarray, start: np.ndarray
+    parameters: RateParameters,
+    problem: UnionProblem,
+    proba: np.ndarray,
+    start: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits of the learned rates and a power of `proba` at which label sets are most likely.
 
     Probabilities of instances that are too timid spread what went unnoticed over all classes, and probabilities that
     are too sure leave nothing to it: so their power, rows made to sum to one again, is found together with the rates.
-    `proba` must be that of bags that were not learned from. Returns the logits, and the probabilities to that power.
+    `proba` must be that of bags that were not learned from, `weights` are those of the bags. Returns the logits, and
+    the probabilities to that power.
     """
+    of_bags = np.ones(len(problem.offsets) - 1) if weights is None else weights
+    of_rows = np.repeat(of_bags, np.diff(problem.offsets))
+    n_instances = float(of_rows.sum())
     log_proba = np.log(proba)
     work, statistics = np.empty_like(proba), np.empty((len(problem.offsets) - 1, 3))
 
     def negative_mean(flat: np.ndarray) -> tuple[float, np.ndarray]:
         logits, power = flat[:-1], np.exp(flat[-1])
         np.multiply(log_proba, power, out=work)
-        value = problem.infer_in_place(
+        likelihoods = problem.infer_in_place(
             work, softmax=True, residual=True, rates=parameters.rates(logits), statistics=statistics
-        ).sum() + parameters.log_prior(logits)
-        slope = power * np.vdot(work, log_proba)
-        gradient = np.append(parameters.gradient(logits, statistics), slope)
-        return -float(value) / len(proba), -gradient / len(proba)
+        )
+        value = of_bags @ likelihoods + parameters.log_prior(logits)
+        slope = power * np.vdot(work * of_rows[:, None], log_proba)
+        gradient = np.append(parameters.gradient(logits, statistics * of_bags[:, None]), slope)
+        return -float(value) / n_instances, -gradient / n_instances
 
     found = minimize_lbfgs(negative_mean, np.append(start, 0.0), max_iter=100, tol=1e-5).weights
     sharpened = np.exp(found[-1]) * log_proba

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from bagwise.annotation._feasibility import count_instances
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
 from bagwise.exceptions import InfeasibleBagWarning, warn_caller
+from bagwise.fitted import ITERATED, Attribute, Numbers
 from bagwise.parameters import check_count, check_positive
 from bagwise.solvers import minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
+from bagwise.typing import BagsLike, LabelsLike, WeightsLike
 
 
 class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -36,6 +39,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         Most iterations of L-BFGS.
     tol : float, default=1e-6
         Tolerance of the gradient, for instances of norm 1 on average.
+    verbose : int, default=0
+        Print the objective after every so many iterations: 1 for all of them, 10 for every tenth, 0 for none.
 
     Attributes
     ----------
@@ -70,36 +75,50 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     True
     """
 
-    def __init__(self, C: float = 1000.0, *, max_iter: int = 1000, tol: float = 1e-6):
+    def __init__(self, C: float = 1000.0, *, max_iter: int = 1000, tol: float = 1e-6, verbose: int = 0):
         self.C = C
         self.max_iter = max_iter
         self.tol = tol
+        self.verbose = verbose
 
-    def fit(self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: CheckpointLike | None = None) -> CLPL:
+    def fit(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        callback: Callback | None = None,
+        checkpoint: CheckpointLike | None = None,
+        sample_weight: WeightsLike | None = None,
+    ) -> CLPL:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
         callback : callable or None
             Called after every iteration with its number and the objective.
         checkpoint : Checkpoint or None
             Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
+        sample_weight : (n,) array or None
+            Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
         self._check_parameters()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         labelled = labelled_bags(indicator)
         if not labelled.all():
             bags, indicator = bags[labelled], indicator[labelled]
-        X, candidates = bags.instances, np.repeat(indicator, bags.sizes, axis=0)
-        size = norm_of(*largest_and_squares(X), X.shape[0])
-        return self._learn(SummedLoss(X / size, candidates), X.shape[0], size, callback, checkpoint)
+            weights = None if weights is None else weights[labelled]
+        instances, candidates = bags.instances, np.repeat(indicator, bags.sizes, axis=0)
+        rows = None if weights is None else np.repeat(weights, bags.sizes)
+        n_instances = count_instances(bags.offsets, weights)
+        size = norm_of(*largest_and_squares(instances, rows), n_instances)
+        return self._learn(SummedLoss(instances / size, candidates, rows), n_instances, size, callback, checkpoint)
 
     def _learn(
         self,
         loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
-        n_instances: int,
+        n_instances: float,
         size: float,
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
@@ -108,6 +127,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
         W X^T = (s W) (X / s)^T: with instances of norm 1 on average one tolerance does for any scale of the features.
         """
+        callback = self._progress(callback)
         unit = self.C * n_instances
         penalty = min(1.0 / unit / size / size, 1e100)  # features of 1e-200 would make it infinite
 
@@ -135,6 +155,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.converged_ = result.converged
         return self
 
+    _fitted: ClassVar[dict[str, Attribute]] = {"coef_": Numbers("classes", "features"), **ITERATED}
+
     def _check_parameters(self) -> None:
         check_positive(self, "C", "tol")
         check_count(self, "max_iter")
@@ -154,11 +176,13 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.bag_tags.callback = tags.bag_tags.checkpoint = True
+        tags.bag_tags.callback = tags.bag_tags.checkpoint = tags.bag_tags.sample_weight = True
         return tags
 
 
-def ambiguous_loss(scores: np.ndarray, candidates: np.ndarray) -> tuple[float, np.ndarray]:
+def ambiguous_loss(
+    scores: np.ndarray, candidates: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
     """Summed squared-hinge ambiguous loss of instances, and its derivative with respect to their scores.
 
     Parameters
@@ -166,6 +190,8 @@ def ambiguous_loss(scores: np.ndarray, candidates: np.ndarray) -> tuple[float, n
     scores : (m, c) array
     candidates : (m, c) array of 0 and 1
         The labels that each instance may have, at least one.
+    weights : (m,) array or None
+        How often each instance counts.
 
     Returns
     -------
@@ -176,17 +202,20 @@ def ambiguous_loss(scores: np.ndarray, candidates: np.ndarray) -> tuple[float, n
     short = np.maximum(1.0 - np.where(listed, scores, 0.0).sum(axis=1) / n_listed, 0.0)
     excess = np.where(listed, 0.0, np.maximum(1.0 + scores, 0.0))
     derivative = np.where(listed, (-2.0 * short / n_listed)[:, None], 2.0 * excess)
-    return float(short @ short + np.vdot(excess, excess)), derivative
+    if weights is None:
+        return float(short @ short + np.vdot(excess, excess)), derivative
+    value = weights @ (short**2 + np.einsum("ic,ic->i", excess, excess))
+    return float(value), derivative * weights[:, None]
 
 
 class SummedLoss:
     """`ambiguous_loss` of linear scores of instances, summed, and its gradient in the (c, d) weights."""
 
-    def __init__(self, X: Any, candidates: np.ndarray):
-        self.X, self.candidates = X, candidates
+    def __init__(self, X: Any, candidates: np.ndarray, weights: np.ndarray | None = None):
+        self.X, self.candidates, self.weights = X, candidates, weights
 
     def __call__(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, derivative = ambiguous_loss(np.asarray(self.X @ weights.T), self.candidates)
+        value, derivative = ambiguous_loss(np.asarray(self.X @ weights.T), self.candidates, self.weights)
         return value, np.asarray(self.X.T @ derivative).T
 
 
@@ -202,15 +231,23 @@ def labelled_bags(indicator: np.ndarray) -> np.ndarray:
     return labelled
 
 
-def largest_and_squares(X: Any) -> tuple[float, float]:
-    """The largest absolute feature, and the summed squares of all relative to it (those of 1e200 are no numbers)."""
+def largest_and_squares(X: Any, weights: np.ndarray | None = None) -> tuple[float, float]:
+    """The largest absolute feature, and the summed squares of all relative to it (those of 1e200 are no numbers).
+
+    `weights` (m,) say how often the squares of an instance count.
+    """
     values = X.data if sp.issparse(X) else X
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0.0:
         return 0.0, 0.0
-    return largest, float(np.sum(np.square(values / largest, dtype=np.float64)))
+    squares = np.square(values / largest, dtype=np.float64)
+    if weights is None:
+        return largest, float(np.sum(squares))
+    if sp.issparse(X):
+        return largest, float(np.repeat(weights, np.diff(X.indptr)) @ squares)
+    return largest, float(weights @ squares.sum(axis=1))
 
 
-def norm_of(largest: float, squares: float, n_instances: int) -> float:
+def norm_of(largest: float, squares: float, n_instances: float) -> float:
     """Root mean square norm of the instances; 1 where all are zero."""
     return largest * float(np.sqrt(squares / n_instances)) if largest > 0.0 else 1.0

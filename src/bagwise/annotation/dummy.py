@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+from bagwise.fitted import Attribute, Numbers
+from bagwise.typing import BagsLike, LabelsLike, WeightsLike
 
 
 class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -22,10 +24,14 @@ class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstim
     share_ : (c,) array
     """
 
-    def fit(self, X: Any, Y: Any) -> MostFrequentAnnotator:
-        """Count."""
-        _, indicator = self._start_fit(X, Y)
-        self.share_ = indicator.mean(axis=0)
+    _fitted: ClassVar[dict[str, Attribute]] = {"share_": Numbers("classes", low=0, high=1)}
+
+    def fit(
+        self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+    ) -> MostFrequentAnnotator:
+        """Count; with `sample_weight` each bag as often as it weighs."""
+        _, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
+        self.share_ = np.average(indicator, axis=0, weights=weights)
         return self
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
@@ -40,4 +46,5 @@ class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstim
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
+        tags.bag_tags.sample_weight = True
         return tags

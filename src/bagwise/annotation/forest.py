@@ -37,6 +37,9 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.findings import Findings, set_known, share_among_labels
+from bagwise.fitted import ITERATED, Attribute, Number
+from bagwise.inputs import validate_weights
+from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, upgrade_forest
 from bagwise.kernels.union import (
     MAX_EXACT_LABELS,
@@ -46,6 +49,7 @@ from bagwise.kernels.union import (
 )
 from bagwise.parameters import check_count, check_positive, check_that
 from bagwise.solvers.result import Callback
+from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
@@ -88,7 +92,7 @@ class ORedForest(
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Features tried at every split, as in scikit-learn's trees.
     min_samples_leaf : int, default=1
-        More where a tree would else have more than 50,000 leaves: it then takes about a megabyte in a model file.
+        More where a tree would else have more than 50,000 leaves: it then takes one or two megabytes in a model file.
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
     background : bool, default=False
@@ -107,6 +111,8 @@ class ORedForest(
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
+    verbose : int, default=0
+        Print the objective after every so many rounds: 1 for all of them, 10 for every tenth, 0 for none.
     n_jobs : int or None
         Trees in parallel (threads).
     random_state : int, RandomState or None
@@ -153,9 +159,21 @@ class ORedForest(
     True
     """
 
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
     log_likelihood_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
     _kept_parameters = ("smoothing",)
+    forest_: tuple[Any, ...]
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        forest = Forest(*self.forest_)
+        forest.check(self.n_features_in_)
+        if forest.n_columns != len(self.classes_) + self._has_background:
+            raise InputError(f"ORedForest.forest_ has leaves of {forest.n_columns} classes; fit it again")
 
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -175,11 +193,12 @@ class ORedForest(
         smoothing: float = 0.3,
         background: bool = False,
         background_share: float | None = None,
-        missed: Any = 0.0,
-        spurious: Any = 0.0,
+        missed: RateLike = 0.0,
+        spurious: RateLike = 0.0,
         calibrate: str | None = None,
+        verbose: int = 0,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.n_estimators = n_estimators
         self.n_rounds = n_rounds
@@ -192,49 +211,65 @@ class ORedForest(
         self.missed = missed
         self.spurious = spurious
         self.calibrate = calibrate
+        self.verbose = verbose
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any, instance_labels: Bags | None = None, callback: Callback | None = None) -> ORedForest:
+    def fit(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        instance_labels: Bags | None = None,
+        callback: Callback | None = None,
+        sample_weight: WeightsLike | None = None,
+    ) -> ORedForest:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere. Trees are grown on them as
             examples of their own class alone, and what the other instances of the bag carry follows from them too.
             With a background, -2 (`bagwise.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
         callback : callable or None
             Called after every round with its number and the out-of-bag log-likelihood of the bags' labels.
+        sample_weight : (n,) array or None
+            Weight of each bag in trees and likelihood; one of weight 0 is left out. A bag of weight 2 is in a bootstrap
+            sample as a whole or not at all, where two copies of it could be one in and one out.
         """
         check_count(self, "n_estimators", "n_rounds", "n_round_trees", "min_samples_leaf")
         check_positive(self, "smoothing")
         self._check_calibrate()
         self._forget_calibration()
         check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator = self._start_fit(X, y)
         refuse_sparse(bags)
         n_classes, background = len(self.classes_), bool(self.background)
         known = known_labels(instance_labels, bags.offsets, n_classes, background=background)
         parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
-        parameters = self._borne_out(parameters, bags, indicator, instance_labels)
-        bags, indicator, known = leave_out_infeasible(bags, indicator, known, parameters.possible, background)
-        rng = check_random_state(self.random_state)
+        weights = validate_weights(sample_weight, len(bags))
+        parameters = self._borne_out(parameters, bags, indicator, instance_labels, weights)
+        bags, indicator, known, weights = leave_out_infeasible(
+            bags, indicator, known, weights, parameters.possible, background
+        )
+        of_rows = np.repeat(weights, bags.sizes)
+        rng, callback = check_random_state(self.random_state), self._progress(callback)
         shape = (bags.n_instances, n_classes + background)
         problem = checked(union_problem(bags.offsets, indicator, background, known))
         guess, logits = np.full(shape, 1.0 / shape[1]), parameters.start({})
-        found = self._rounds(bags, problem, parameters, guess, logits, rng, callback)
+        found = self._rounds(bags, weights, problem, parameters, guess, logits, rng, callback)
         if parameters.may_miss and enough_to_judge(indicator):
-            guess = self._smooth_guess(bags, indicator, known, shape)
-            logits, guess = learn_rates(parameters, problem, guess, logits)
-            smooth = self._rounds(bags, problem, parameters, guess, logits, rng, callback)
-            found = max(found, smooth, key=lambda of: ranking_of_sets(of.shares, bags, indicator))
+            guess = self._smooth_guess(bags, indicator, known, shape, weights)
+            logits, guess = learn_rates(parameters, problem, guess, logits, weights)
+            smooth = self._rounds(bags, weights, problem, parameters, guess, logits, rng, callback)
+            found = max(found, smooth, key=lambda of: ranking_of_sets(of.shares, bags, indicator, weights))
         posterior, logits = found.posterior, found.logits
-        instances, whole = np.ascontiguousarray(bags.instances, dtype=np.float32), np.ones(bags.n_instances)
+        instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
-        trees = self._parallel()(delayed(self._grow)(instances, posterior, whole, int(seed)) for seed in seeds)
+        trees = self._parallel()(delayed(self._grow)(instances, posterior, of_rows, int(seed)) for seed in seeds)
         self.forest_ = tuple(Forest.of(trees, shape[1]))
         self._keep_parameters()
         self.background_label_ = background_label(self.classes_)
@@ -242,7 +277,7 @@ class ORedForest(
         if background:
             self.background_shift_ = 0.0
             if self.background_share is not None:
-                self._move_background(problem, self._plain_probabilities(bags), parameters.rates(logits))
+                self._move_background(problem, self._plain_probabilities(bags), parameters.rates(logits), of_rows)
         self.objective_history_ = np.asarray(found.history)
         self.n_iter_, self.converged_ = self.n_rounds, True
         learned = parameters.values(logits)
@@ -255,12 +290,13 @@ class ORedForest(
             proba = found.proba
             if background:
                 move_last_column(proba, self.background_shift_)
-            self._calibrate(_held_out(bags, indicator, known, proba))
+            self._calibrate(_held_out(bags, indicator, known, proba, weights))
         return self
 
     def _rounds(
         self,
         bags: Bags,
+        weights: np.ndarray,
         problem: UnionProblem,
         parameters: RateParameters,
         guess: np.ndarray,
@@ -270,14 +306,15 @@ class ORedForest(
     ) -> Found:
         """Trees and posteriors in turns, from probabilities and logits of the rates to start with."""
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
+        of_rows = np.repeat(weights, bags.sizes)
         _, posterior = infer(problem, guess, parameters.rates(logits))
         history: list[float] = []
         for number in range(1, self.n_rounds + 1):
-            proba = shares = self._out_of_bag(instances, posterior, bags, rng)
+            proba = shares = self._out_of_bag(instances, posterior, bags, of_rows, rng)
             if parameters.possible is not None:
-                logits, proba = learn_rates(parameters, problem, shares, logits)
+                logits, proba = learn_rates(parameters, problem, shares, logits, weights)
             log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
-            history.append(float(log_likelihood.sum()))
+            history.append(float(weights @ log_likelihood))
             if callback is not None:
                 callback(number, history[-1])
         return Found(shares, proba, posterior, logits, history)
@@ -286,24 +323,31 @@ class ORedForest(
         return smooth_model(self, bags)
 
     def _smooth_guess(
-        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, shape: tuple[int, int]
+        self,
+        bags: Bags,
+        indicator: np.ndarray,
+        known: np.ndarray | None,
+        shape: tuple[int, int],
+        weights: np.ndarray | None = None,
     ) -> np.ndarray:
         """(m, c) probabilities of every instance by a kernel model that did not see its bag."""
         model, features = smooth_model(self, bags)
         own, proba = None if known is None else Bags(known, bags.offsets), np.empty(shape)
-        for judge, test in cross_fitted(model, self.missed, features, indicator, own):
+        for judge, test in cross_fitted(model, self.missed, features, indicator, own, weights):
             rows, _ = bags.select(test)
             proba[rows] = judge._probabilities(features[test])
         return proba
 
-    def _move_background(self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None) -> None:
+    def _move_background(
+        self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray
+    ) -> None:
         """Multiply the background's probabilities until its mean posterior over what counts is the share."""
 
         def background_at(shift: float) -> np.ndarray:
             return infer(problem, move_last_column(proba.copy(), shift), rates)[1][:, -1]
 
         self.background_shift_ = shift_to_share(
-            background_at, counted_instances(problem), float(self.background_share or 0.0)
+            background_at, counted_instances(problem) * of_rows, float(self.background_share or 0.0)
         )
 
     def _parallel(self) -> Parallel:
@@ -320,9 +364,14 @@ class ORedForest(
         )
 
     def _out_of_bag(
-        self, instances: np.ndarray, posterior: np.ndarray, bags: Bags, rng: np.random.RandomState
+        self,
+        instances: np.ndarray,
+        posterior: np.ndarray,
+        bags: Bags,
+        of_rows: np.ndarray,
+        rng: np.random.RandomState,
     ) -> np.ndarray:
-        """(m, c) probabilities of every instance by the trees that did not see its bag."""
+        """(m, c) probabilities of every instance, with weights `of_rows`, by the trees that did not see its bag."""
         n_bags, n_classes = len(bags), posterior.shape[1]
         samples = [
             (np.bincount(rng.randint(n_bags, size=n_bags), minlength=n_bags), int(rng.randint(np.iinfo(np.int32).max)))
@@ -330,7 +379,7 @@ class ORedForest(
         ]
 
         def judge(times: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-            weights = times[bags.bag_index]
+            weights = times[bags.bag_index] * of_rows
             tree = self._grow(instances, posterior, weights, seed)
             unseen = np.flatnonzero(weights == 0)
             return unseen, Forest.of([tree], n_classes).mean_shares(instances[unseen])
@@ -357,7 +406,8 @@ class ORedForest(
     def _probabilities(self, bags: Bags) -> np.ndarray:
         """The same, calibrated where the model is."""
         proba = self._plain_probabilities(bags)
-        return self._as_probabilities(np.log(proba), bags) if self._is_calibrated else proba
+        changed = self._is_calibrated or hasattr(self, "background_scale_")
+        return self._as_probabilities(np.log(proba), bags) if changed else proba
 
     def _told_probabilities(self, bags: Bags) -> np.ndarray:
         return super()._told_probabilities(bags) if self._is_calibrated else self._plain_probabilities(bags)
@@ -409,7 +459,7 @@ class ORedForest(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         own = tags.bag_tags
-        own.probabilities = own.instance_labels = own.callback = True
+        own.probabilities = own.instance_labels = own.callback = own.sample_weight = True
         own.background = self._has_background if hasattr(self, "forest_") else bool(self.background)
         tags.non_deterministic = self.random_state is None
         return tags
@@ -434,35 +484,41 @@ def infer(
     return log_likelihood, posterior
 
 
-def _held_out(bags: Bags, indicator: np.ndarray, known: np.ndarray | None, proba: np.ndarray) -> Training:
+def _held_out(
+    bags: Bags, indicator: np.ndarray, known: np.ndarray | None, proba: np.ndarray, weights: np.ndarray
+) -> Training:
     """The training with what the trees say of bags that they did not see; not of those with a label of their own."""
     fair = np.flatnonzero(~indicator[:, indicator.sum(axis=0) < 2].any(axis=1))
     rows, _ = bags.select(fair) if len(fair) else (slice(0, 0), None)
-    return Training(bags, indicator, known, None, fair, np.log(proba[rows]))
+    return Training(bags, indicator, known, None, fair, np.log(proba[rows]), weights)
 
 
 def leave_out_infeasible(
     bags: Bags,
     indicator: np.ndarray,
     known: np.ndarray | None,
+    weights: np.ndarray | None,
     rates: Rates | None = None,
     background: bool = False,
-) -> tuple[Bags, np.ndarray, np.ndarray | None]:
-    """The bags whose labels some assignment explains, with a warning about the others."""
-    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background, rates)
-    if impossible.all():
+) -> tuple[Bags, np.ndarray, np.ndarray | None, np.ndarray]:
+    """The bags whose labels some assignment explains and that have a weight, with a warning about the former."""
+    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background, rates, weights)
+    weights = np.ones(len(bags)) if weights is None else weights
+    keep = ~impossible & (weights > 0.0)
+    if not keep.any():
         raise InputError(f"No bag is left to learn from, since none can be explained: {reason}")
-    if not impossible.any():
-        return bags, indicator, known
-    warnings.warn(
-        f"{impossible.sum()} of {len(bags)} bags cannot be explained and are left out, "
-        f"{name_bags(np.flatnonzero(impossible))}: {reason}",
-        InfeasibleBagWarning,
-        stacklevel=3,
-    )
+    if impossible.any():
+        warnings.warn(
+            f"{impossible.sum()} of {len(bags)} bags cannot be explained and are left out, "
+            f"{name_bags(np.flatnonzero(impossible))}: {reason}",
+            InfeasibleBagWarning,
+            stacklevel=3,
+        )
+    if keep.all():
+        return bags, indicator, known, weights
     if known is not None:
-        known = Bags(known, bags.offsets)[~impossible].instances
-    return bags[~impossible], indicator[~impossible], known
+        known = Bags(known, bags.offsets)[keep].instances
+    return bags[keep], indicator[keep], known, weights[keep]
 
 
 def refuse_sparse(bags: Bags) -> None:

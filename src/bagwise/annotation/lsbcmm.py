@@ -21,9 +21,11 @@ from bagwise.base import (
     union_of_best,
 )
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.fitted import ITERATED, Attribute, Numbers
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.solvers.result import Callback
+from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 COMPONENTS_PER_CLASS = 5  # Pham et al.
 
@@ -59,6 +61,8 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         Tolerance of the change of the bound.
     random_state : int, RandomState or None
         Draws the initial responsibilities.
+    verbose : int, default=0
+        Print the objective after every so many iterations: 1 for all of them, 10 for every tenth, 0 for none.
 
     Attributes
     ----------
@@ -104,6 +108,10 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     elbo_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"elbo_history_": "objective_history_"}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "sticks_": Numbers("sticks", "features+1", empty=True),  # one component has no stick
+        "label_counts_": Numbers("sticks+1", "classes", low=0), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -113,30 +121,41 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         sigma2: float = 1.0,
         max_iter: int = 200,
         tol: float = 1e-3,
-        random_state: Any = None,
+        verbose: int = 0,
+        random_state: Seed = None,
     ):
         self.n_components = n_components
         self.alpha = alpha
         self.sigma2 = sigma2
         self.max_iter = max_iter
         self.tol = tol
+        self.verbose = verbose
         self.random_state = random_state
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any, callback: Callback | None = None) -> LSBCMM:
+    def fit(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        callback: Callback | None = None,
+        sample_weight: WeightsLike | None = None,
+    ) -> LSBCMM:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
             Bags without labels are left out with a warning: their instances have no candidates.
         callback : callable or None
             Called after every iteration with its number and the bound.
+        sample_weight : (n,) array or None
+            Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
         self._check_parameters()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         features = with_intercept(bags)
         labelled = indicator.any(axis=1)
         if not labelled.all():
@@ -166,7 +185,8 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             rng=np.random.default_rng(seed),
-            callback=callback,
+            callback=self._progress(callback),
+            weights=None if weights is None else np.repeat(weights, bags.sizes)[rows],
         )
         self.sticks_, self.objective_history_ = result.weights, result.history
         self.n_iter_, self.converged_ = result.n_iter, result.converged
@@ -193,7 +213,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         proba = self._instance_scores(bags)
         return proba, proba
 
-    def component_proba(self, X: Any) -> np.ndarray:
+    def component_proba(self, X: BagsLike) -> np.ndarray:
         """(m, K) probabilities phi of the components; rows sum to 1."""
         return self._component_proba(self._start_predict(X))
 
@@ -213,7 +233,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.bag_tags.probabilities = tags.bag_tags.callback = True
+        tags.bag_tags.probabilities = tags.bag_tags.callback = tags.bag_tags.sample_weight = True
         return tags
 
 

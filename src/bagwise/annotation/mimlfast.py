@@ -11,11 +11,13 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, former_name
 from bagwise.exceptions import InputError
+from bagwise.fitted import ITERATED, Attribute, Either, Number, Numbers
 from bagwise.kernels.mimlfast import run_epoch
 from bagwise.memory import check_allocation
 from bagwise.metrics import ranking_loss
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_positive
 from bagwise.solvers.result import Callback
+from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 
 class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -60,6 +62,8 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         An epoch makes as many steps as there are training bags.
     patience : int, default=30
         Epochs without a lower validation loss after which training stops.
+    verbose : int, default=0
+        Print the objective after every so many epochs: 1 for all of them, 10 for every tenth, 0 for none.
     random_state : int, RandomState or None
 
     Attributes
@@ -110,6 +114,11 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     validation_loss_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"validation_loss_history_": "objective_history_"}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "scale_": Number(positive=True), "concepts_": Numbers("classes+1", "concepts", "components"),
+        "shared_": Either(Numbers("components", "features"), Numbers("components", "features+1")),
+        "best_epoch_": Number(0, whole=True), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -124,7 +133,8 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         validation_fraction: float = 0.1,
         max_epochs: int = 200,
         patience: int = 30,
-        random_state: Any = None,
+        verbose: int = 0,
+        random_state: Seed = None,
     ):
         self.n_components = n_components
         self.n_concepts = n_concepts
@@ -136,37 +146,51 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.validation_fraction = validation_fraction
         self.max_epochs = max_epochs
         self.patience = patience
+        self.verbose = verbose
         self.random_state = random_state
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any, callback: Callback | None = None) -> MIMLFast:
+    def fit(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        callback: Callback | None = None,
+        sample_weight: WeightsLike | None = None,
+    ) -> MIMLFast:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
         callback : callable or None
             Called after every epoch with its number and the validation loss (NaN where nothing is held out).
+        sample_weight : (n,) array or None
+            How often each bag is drawn, relative to others, and counts in the validation loss; weight 0: left out. An
+            epoch makes as many steps as there are bags, whatever they weigh.
         """
         self._check_parameters()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
+        weights = np.ones(len(bags)) if weights is None else weights
         refuse_sparse(bags)
         n_rows = self.n_components * (bags.n_features + self.n_concepts * (indicator.shape[1] + 1))
         check_allocation(24 * n_rows, "The weights of MIMLFast", "lower n_components or n_concepts")
-        self.scale_ = root_mean_square_norm(bags.instances) if self.scale is None else float(self.scale)
+        of_rows = np.repeat(weights, bags.sizes)
+        self.scale_ = root_mean_square_norm(bags.instances, of_rows) if self.scale is None else float(self.scale)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         bags = Bags(self._features(bags, self.fit_intercept), bags.offsets)
         held_out = draw_held_out(len(bags), self.validation_fraction, rng)
-        self._train(bags, indicator, held_out, rng, callback)
+        self._train(bags, indicator, weights, held_out, rng, self._progress(callback))
         return self
 
     def _train(
         self,
         bags: Bags,
         indicator: np.ndarray,
+        weights: np.ndarray,
         held_out: np.ndarray,
         rng: np.random.Generator,
         callback: Callback | None,
@@ -175,6 +199,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         if held_out.any():
             training, labels = bags[~held_out], indicator[~held_out]
             watched, watched_labels = bags[held_out], indicator[held_out]
+        shares = np.cumsum(weights[~held_out])
         shared, concepts = initial_weights(
             bags.n_features, self.n_components, indicator.shape[1] + 1, self.n_concepts, self.norm, rng
         )
@@ -183,12 +208,14 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         history: list[float] = []
         for epoch in range(1, self.max_epochs + 1):
             draws = rng.random((len(training), indicator.shape[1] + 3))
+            draws[:, 0] = draw_bags(draws[:, 0], shares)
             n_before = (epoch - 1) * len(training)
             run_epoch(training.instances, training.offsets, labels, shared, concepts, draws, n_before, *rates)
             loss = np.nan
             if held_out.any():
                 scores = instance_scores(watched.instances, shared, concepts)
-                loss = dummy_ranking_loss(watched_labels, np.maximum.reduceat(scores, watched.offsets[:-1], axis=0))
+                bag_scores = np.maximum.reduceat(scores, watched.offsets[:-1], axis=0)
+                loss = dummy_ranking_loss(watched_labels, bag_scores, weights[held_out])
                 history.append(loss)
             if not loss >= best_loss:  # lower, or nothing held out
                 best, best_loss, best_epoch = (shared.copy(), concepts.copy()), loss, epoch
@@ -232,7 +259,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.bag_tags.callback = True
+        tags.bag_tags.callback = tags.bag_tags.sample_weight = True
         return tags
 
 
@@ -249,10 +276,19 @@ def refuse_sparse(bags: Bags) -> None:
         )
 
 
-def root_mean_square_norm(X: np.ndarray) -> float:
-    """sqrt(mean ||x||^2), or 1 where all instances are zero."""
-    norm = float(np.sqrt(np.mean(np.einsum("ij,ij->i", X, X, dtype=np.float64))))
+def root_mean_square_norm(X: np.ndarray, weights: np.ndarray) -> float:
+    """sqrt(mean ||x||^2), a weighted mean, or 1 where all instances are zero."""
+    norm = float(np.sqrt(np.average(np.einsum("ij,ij->i", X, X, dtype=np.float64), weights=weights)))
     return norm if norm > 0 else 1.0
+
+
+def draw_bags(draws: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Uniform numbers such that each bag comes as often as its weight says; `shares` are summed weights.
+
+    The kernel takes bag int(draw * n): weights of one leave the draws as they are, but for rounding within a bag.
+    """
+    chosen = np.minimum(np.searchsorted(shares, draws * shares[-1], side="right"), len(shares) - 1)
+    return (chosen + 0.5) / len(shares)
 
 
 def initial_weights(
@@ -286,7 +322,7 @@ def instance_scores(X: np.ndarray, shared: np.ndarray, concepts: np.ndarray) -> 
     return scores
 
 
-def dummy_ranking_loss(indicator: np.ndarray, bag_scores: np.ndarray) -> float:
+def dummy_ranking_loss(indicator: np.ndarray, bag_scores: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Mean of two ranking losses: the dummy, the last score, taken as a label that each bag carries, and as one not."""
-    carried = [np.full((len(indicator), 1), value, np.uint8) for value in (1, 0)]
-    return float(np.mean([ranking_loss(np.hstack([indicator, column]), bag_scores) for column in carried]))
+    tables = [np.hstack([indicator, np.full((len(indicator), 1), value, np.uint8)]) for value in (1, 0)]
+    return float(np.mean([ranking_loss(table, bag_scores, sample_weight=weights) for table in tables]))

@@ -35,6 +35,8 @@ from bagwise.base import (
     former_name,
 )
 from bagwise.exceptions import InputError, warn_caller
+from bagwise.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
+from bagwise.inputs import validate_weights
 from bagwise.kernels.union import (
     METHODS,
     Rates,
@@ -45,6 +47,7 @@ from bagwise.kernels.union import (
 from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
+from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
 ITERATIONS = {"lbfgs": 500, "em": 50}  # 50: the paper's stopping rule
 TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
@@ -110,6 +113,8 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         "bag": probabilities of instances and of bag labels are put right by what bags that were held out (five folds,
         fitted from nothing) say about them, from their labels alone; see docs/calibration.md. Labels and rankings of
         new bags stay what they were.
+    verbose : int, default=0
+        Print the objective after every so many iterations: 1 for all of them, 10 for every tenth, 0 for none.
     warm_start : bool, default=False
         Start from the weights of the last fit: each class that was there from its own, a new one from zero, the
         background from the background. With another number of features all start from zero.
@@ -168,8 +173,21 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
     True
     """
 
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}  # whoever passes them means them
     log_likelihood_history_ = former_name("objective_history_")
     _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,
+        "background_coef_": Maybe(Numbers("features")), "background_intercept_": Maybe(Number()),
+        "background_shift_": Maybe(Number()), "background_label_": Choice(-1, None),
+        "inference": Choice(*METHODS), "max_exact_labels": Number(1, 30, whole=True),
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        has = {name for name in ("background_coef_", "background_intercept_") if hasattr(self, name)}
+        if len(has) == 1 or (self.background and not has):
+            raise InputError("ORedLogisticRegression has a background but no weights for it; fit it again")
 
     def __init__(
         self,
@@ -185,13 +203,14 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         batch_fraction: float = 1.0,
         max_exact_labels: int = 16,
         on_infeasible: str = "drop",
-        missed: Any = 0.0,
-        spurious: Any = 0.0,
+        missed: RateLike = 0.0,
+        spurious: RateLike = 0.0,
         calibrate: str | None = None,
+        verbose: int = 0,
         warm_start: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.l2 = l2
         self.solver = solver
@@ -207,6 +226,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         self.missed = missed
         self.spurious = spurious
         self.calibrate = calibrate
+        self.verbose = verbose
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.device = device
@@ -216,18 +236,20 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
 
     def fit(
         self,
-        X: Any,
-        Y: Any,
+        X: BagsLike,
+        y: LabelsLike | None = None,
         instance_labels: Bags | None = None,
         callback: Callback | None = None,
         checkpoint: CheckpointLike | None = None,
+        sample_weight: WeightsLike | None = None,
     ) -> ORedLogisticRegression:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere: mixed granularity. With a
             background, -2 (`bagwise.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
@@ -235,18 +257,25 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
             Called after every iteration with its number and the objective.
         checkpoint : Checkpoint or None
             Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
+        sample_weight : (n,) array or None
+            Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
         self._check_parameters()
         last = self._last_fit()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator = self._start_fit(X, y)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
+        weights = validate_weights(sample_weight, len(bags))
+        if weights is not None and self.device is not None:
+            raise InputError(
+                f"device={self.device!r} takes no sample_weight; fit with device=None, or without weights."
+            )
         told = self._learn(
-            LabelledBags.of(bags.offsets, indicator, known), partial(self._likelihood, bags),
-            lambda: (bags, indicator, instance_labels), last, callback, checkpoint,
+            LabelledBags.of(bags.offsets, indicator, known, weights), partial(self._likelihood, bags),
+            lambda: (bags, indicator, instance_labels, weights), last, callback, checkpoint,
         )  # fmt: skip
         if self._can_calibrate(told.indicator):
             bags = bags if len(told) == len(bags) else bags[told.index]
-            self._calibrate(self._held_out(bags, told.indicator, told.known, told.relaxed))
+            self._calibrate(self._held_out(bags, told))
         return self
 
     def _last_fit(self) -> tuple[dict[Any, np.ndarray], dict[str, Any]]:
@@ -259,17 +288,18 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         self,
         told: LabelledBags,
         likelihood_of: LikelihoodOf,
-        sample: Callable[[], tuple[Bags, np.ndarray, Bags | None]],
+        sample: Callable[[], tuple[Bags, np.ndarray, Bags | None, np.ndarray | None]],
         last: tuple[dict[Any, np.ndarray], dict[str, Any]],
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
     ) -> LabelledBags:
         """The fit, wherever the instances are: `likelihood_of` bags that are learned from knows them. Gives these bags.
 
-        `sample` gives bags in memory, with labels and known instances, on which rates are judged: all, or some of them.
+        `sample` gives bags in memory, with labels, known instances and weights, on which rates are judged: all or some.
 
         ``classes_``, ``single_label_`` and ``n_features_in_`` are set; `last` is what `_last_fit` gave before that.
         """
+        callback = self._progress(callback)
         parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
         if parameters.possible is not None:
             check_carries_rates(self.inference)
@@ -383,30 +413,32 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
 
         return expectation
 
-    def _held_out(
-        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
-    ) -> Training:
+    def _held_out(self, bags: Bags, told: LabelledBags) -> Training:
         """The training with scores of bags by models that did not see them.
 
         Each is fitted from nothing: the likelihood has many peaks, and one that starts from these weights ends on the
         peak that knew the bags (a held-out log-likelihood of -4.28 a bag in place of -4.46, on Letter-Carroll). And as
         far: the background grows late, so that a fit which stops sooner is another model.
         """
-        values = None
-        if known is not None:
-            values = Bags(np.where(known == len(self.classes_), KNOWN_BACKGROUND, known), bags.offsets)
+        values, indicator, weights = None, told.indicator, told.weights
+        if told.known is not None:
+            values = Bags(np.where(told.known == len(self.classes_), KNOWN_BACKGROUND, told.known), bags.offsets)
         settings = {
-            "calibrate": None, "warm_start": False, "prune": 0.0, "missed": self.missed_, "spurious": self.spurious_,
+            "calibrate": None, "verbose": 0, "warm_start": False, "prune": 0.0,
+            "missed": self.missed_, "spurious": self.spurious_,
         }  # fmt: skip
 
         def fit(rest: np.ndarray) -> ORedLogisticRegression:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
-                labels = None if values is None else values[rest]
-                return clone(self).set_params(**settings).fit(bags[rest], indicator[rest], instance_labels=labels)
+                return clone(self).set_params(**settings).fit(
+                    bags[rest], indicator[rest], instance_labels=None if values is None else values[rest],
+                    sample_weight=None if weights is None else weights[rest],
+                )  # fmt: skip
 
         nothing = np.empty(0, dtype=np.int64)
-        return self._cross_fitted(Training(bags, indicator, known, relaxed, nothing, np.empty((0, 0))), fit)
+        training = Training(bags, indicator, told.known, told.relaxed, nothing, np.empty((0, 0)), weights)
+        return self._cross_fitted(training, fit)
 
     def _move_background(self, likelihood: PenalizedLikelihood) -> None:
         """Shift the background's intercept until its mean posterior over the instances that count is the share."""
@@ -419,7 +451,8 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         chosen = bags if np.array_equal(told.index, np.arange(len(bags))) else bags[told.index]
         problem = self._problem(chosen, told.indicator, self.background, told.known, told.relaxed)
         if self.device is None:
-            return ORedObjective(chosen.instances, problem, scale=scale, **self._objective_options())
+            options = self._objective_options()
+            return ORedObjective(chosen.instances, problem, scale=scale, weights=told.weights, **options)
         given = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
         return DeviceObjective(
             chosen.instances, problem, len(self.classes_) + bool(self.background), device=self.device, l2=self.l2,
@@ -501,6 +534,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         own = tags.bag_tags
-        own.probabilities = own.instance_labels = own.callback = own.checkpoint = own.warm_start = True
+        own.probabilities = own.instance_labels = own.sample_weight = True
+        own.callback = own.checkpoint = own.warm_start = True
         own.background = self._has_background if hasattr(self, "coef_") else bool(self.background)
         return tags

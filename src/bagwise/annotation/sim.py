@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,11 +14,13 @@ from bagwise.aggregation import AGGREGATIONS
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
 from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.fitted import ITERATED, Attribute, Choice, Numbers
 from bagwise.losses import LOSSES
 from bagwise.parameters import check_choice, check_count, check_positive
 from bagwise.solvers.cccp import cccp
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
 from bagwise.solvers.subgradient import BagProblem, HingeProblem, heuristic
+from bagwise.typing import BagsLike, LabelsLike, WeightsLike
 
 SOLVERS: dict[str, Callable[..., SolveResult]] = {"heuristic": heuristic, "cccp": cccp}
 LONGEST_STEP = 1e150  # a sub-gradient over alpha, whose square still is a number
@@ -45,7 +47,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         hamming  sum over i, j of max(0, 1 - Y_ij F_ij) / (n c), Y_ij = 1 or -1.
 
     Every aggregation can be written F_ij = w_j . x_ij with a "support instance" x_ij of each bag and class. The
-    solvers alternate between finding support instances and descending on the convex problem that is left.
+    solvers alternate between finding support instances and descending on the convex problem that is left. With
+    `sample_weight` the mean over bags, 1 / n in the losses, is a weighted one.
 
     Parameters
     ----------
@@ -71,6 +74,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     on_undefined : {"drop", "error"}, default="drop"
         What to do with bags that carry no label or all of them, for which the rank loss is not defined: leave them out
         of training with a warning that names them, or raise an error.
+    verbose : int, default=0
+        Print the objective after every so many phases: 1 for all of them, 10 for every tenth, 0 for none.
 
     Attributes
     ----------
@@ -109,6 +114,9 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     """
 
     _kept_parameters = ("aggregation",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("classes", "features"), "aggregation_": Choice(*AGGREGATIONS), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -122,6 +130,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         *,
         restart: str = "best",
         on_undefined: str = "drop",
+        verbose: int = 0,
     ):
         self.loss = loss
         self.aggregation = aggregation
@@ -132,27 +141,37 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self.max_steps = max_steps
         self.restart = restart
         self.on_undefined = on_undefined
+        self.verbose = verbose
 
     def fit(
-        self, X: Any, Y: Any, callback: Callback | None = None, checkpoint: CheckpointLike | None = None
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        callback: Callback | None = None,
+        checkpoint: CheckpointLike | None = None,
+        sample_weight: WeightsLike | None = None,
     ) -> SupportInstanceMachine:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
         callback : callable or None
             Called after every phase with its number and the objective.
         checkpoint : Checkpoint or None
             Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
+        sample_weight : (n,) array or None
+            Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
         self._check_parameters()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         keep = self._defined_bags(indicator)
         if not keep.all():
             bags, indicator = bags[keep], indicator[keep]
-        problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha))
+            weights = None if weights is None else weights[keep]
+        problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha), weights)
         largest = float(abs(bags.instances).max())
         return self._learn(
             problem, largest, lambda: float(row_norms(bags.instances, squared=True).max()), callback, checkpoint
@@ -176,7 +195,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
             AGGREGATIONS[self.aggregation],
             n_phases=self.n_phases,
             n_steps=self.n_steps,
-            callback=callback,
+            callback=self._progress(callback),
             checkpoint=checkpoint,
             **own,
         )
@@ -269,5 +288,5 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.bag_tags.callback = tags.bag_tags.checkpoint = True
+        tags.bag_tags.callback = tags.bag_tags.checkpoint = tags.bag_tags.sample_weight = True
         return tags

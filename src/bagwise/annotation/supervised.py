@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import has_fit_parameter
 
 from bagwise.bags import Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Part
+from bagwise.inputs import validate_weights
+from bagwise.typing import BagsLike, LabelsLike, WeightsLike
 
 
 class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -29,20 +33,40 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     classes_ : (c,) array
     """
 
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    _fitted: ClassVar[dict[str, Attribute]] = {"estimator_": Part("predict")}
+
+    def _check_fitted(self) -> None:
+        """The classifier's classes are numbers of ours; with two it may give one score."""
+        super()._check_fitted()
+        inner = getattr(self.estimator_, "classes_", None)
+        if inner is None or not any(hasattr(self.estimator_, name) for name in ("predict_proba", "decision_function")):
+            raise InputError("SupervisedAnnotator.estimator_ is no classifier; fit it again")
+        if inner.dtype.kind != "i" or len(inner) < 2 or inner.min() < 0 or inner.max() >= len(self.classes_):
+            raise InputError("SupervisedAnnotator.estimator_ knows classes that are none of its own; fit it again")
+
     def __init__(self, estimator: Any = None):
         self.estimator = estimator
 
-    def fit(self, X: Any, Y: Any, instance_labels: Bags | None = None) -> SupervisedAnnotator:
+    def fit(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        instance_labels: Bags | None = None,
+        sample_weight: WeightsLike | None = None,
+    ) -> SupervisedAnnotator:
         """Learn from the instances whose label is known.
 
         Parameters
         ----------
-        X, Y : bags and their labels, in any form
+        X, y : bags and their labels, in any form
         instance_labels : Bags of int
             Index into ``classes_`` of each instance, -1 where unknown. May be left out only where every bag has
             exactly one label, which its instances then carry.
+        sample_weight : (n,) array or None
+            Weight of each bag, which its instances are given to the classifier with.
         """
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator = self._start_fit(X, y)
         labels = known_labels(instance_labels, bags.offsets, len(self.classes_))
         if labels is None:
             if np.any(indicator.sum(axis=1) != 1):
@@ -51,7 +75,9 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
                     "with -1 where unknown."
                 )
             labels = np.repeat(indicator.argmax(axis=1), bags.sizes)
-        rows = np.flatnonzero(labels >= 0)
+        weights = validate_weights(sample_weight, len(bags))
+        of_rows = np.ones(bags.n_instances) if weights is None else np.repeat(weights, bags.sizes)
+        rows = np.flatnonzero((labels >= 0) & (of_rows > 0.0))
         if len(rows) == 0:
             raise InputError("No instance has a known label (all are -1), so there is nothing to learn from.")
         if len(np.unique(labels[rows])) < 2:
@@ -59,7 +85,10 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
                 f"All labelled instances are of one class, {self.classes_[labels[rows[0]]]!r}; at least two are needed."
             )
         model = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)
-        self.estimator_ = model.fit(bags.instances[rows], labels[rows])
+        weighted = {} if weights is None else {"sample_weight": of_rows[rows]}
+        if weighted and not has_fit_parameter(model, "sample_weight"):
+            raise InputError(f"{type(model).__name__} takes no sample_weight; use another classifier, or no weights.")
+        self.estimator_ = model.fit(bags.instances[rows], labels[rows], **weighted)
         return self
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
@@ -93,4 +122,5 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         model = getattr(self, "estimator_", self.estimator)
         tags.bag_tags.probabilities = model is None or hasattr(model, "predict_proba")
         tags.bag_tags.instance_labels = tags.bag_tags.needs_instance_labels = True
+        tags.bag_tags.sample_weight = True
         return tags

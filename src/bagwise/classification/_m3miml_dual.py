@@ -58,6 +58,11 @@ class Examples:
         signs[: self.n_means] = 1.0
         return signs
 
+    def bounds(self, C: float, weights: np.ndarray) -> np.ndarray:
+        """C times the weight of the bag that each example comes from."""
+        instances = np.repeat(self.as_instances, self.bags.sizes)
+        return C * np.concatenate([weights[self.as_mean], np.repeat(weights, self.bags.sizes)[instances]])
+
     def positions_of(self, part: Examples) -> np.ndarray:
         """Where the examples of `part`, a subset of these, stand among them."""
         mean_at = np.cumsum(self.as_mean) - 1
@@ -149,12 +154,14 @@ class ClassSolution:
     history: np.ndarray
 
 
-def solve_smo(gram: np.ndarray, signs: np.ndarray, C: float, *, max_iter: int, tol: float) -> SolveResult:
+def solve_smo(
+    gram: np.ndarray, signs: np.ndarray, bounds: np.ndarray | float, *, max_iter: int, tol: float
+) -> SolveResult:
     """The dual variables by sequential minimal optimisation (libsvm's, through scikit-learn)."""
-    model = SVC(C=C, kernel="precomputed", tol=tol, max_iter=max_iter)
+    model = SVC(C=1.0, kernel="precomputed", tol=tol, max_iter=max_iter)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the estimator says it, with the cure
-        model.fit(gram, signs)
+        model.fit(gram, signs, sample_weight=np.broadcast_to(bounds, signs.shape).copy())
     dual = np.zeros(len(signs))
     dual[model.support_] = np.abs(model.dual_coef_[0])
     n_iter = int(np.max(model.n_iter_))
@@ -171,38 +178,41 @@ def dual_value(gram: np.ndarray, signs: np.ndarray, dual: np.ndarray) -> float:
     return float(dual.sum() - 0.5 * signed @ (gram[np.ix_(used, used)] @ signed))
 
 
-def best_bias(outputs: np.ndarray, signs: np.ndarray) -> float:
+def best_bias(outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Middle of the biases that minimise the summed hinge loss: where the KKT conditions hold, theirs.
 
     The loss is piecewise linear in b with a kink at signs_i - outputs_i for each example; left of all kinks its slope
     is minus the number of positive examples, and each kink adds one. So the minimum lies between two order statistics.
-    With 0 < alpha_il < C in the solution both are equation 16.
+    With 0 < alpha_il < C in the solution both are equation 16. With weights of the hinges each kink adds its own.
     """
+    weights = np.ones(len(signs)) if weights is None else weights
     kinks = signs - outputs
-    n_positive = int(np.count_nonzero(signs > 0))
-    low, high = np.partition(kinks, [n_positive - 1, n_positive])[n_positive - 1 : n_positive + 1]
-    return float(0.5 * (low + high))
+    order = np.argsort(kinks, kind="stable")
+    slope = np.cumsum(weights[order]) - weights[signs > 0].sum()
+    level = 1e-9 * weights.sum()  # a slope of this size is rounding
+    first, last = int(np.argmax(slope >= -level)), int(np.argmax(slope > level))
+    return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
 
 
 def solve_class(
     examples: Examples,
     gram: np.ndarray,
-    C: float,
+    bounds: np.ndarray,
     solver: str,
     *,
     max_iter: int,
     tol: float,
 ) -> ClassSolution:
-    """Solve the problem of one class; its matrix is `gram`."""
+    """Solve the problem of one class; its matrix is `gram`, its dual variables are at most `bounds`."""
     signs = examples.signs
-    result = SOLVERS[solver](gram, signs, C, max_iter=max_iter, tol=tol)
+    result = SOLVERS[solver](gram, signs, bounds, max_iter=max_iter, tol=tol)
     used = np.flatnonzero(result.weights)
     outputs = gram[:, used] @ (signs * result.weights)[used]
-    bias = best_bias(outputs, signs)
-    slack = float(np.maximum(0.0, 1.0 - signs * (outputs + bias)).sum())
+    bias = best_bias(outputs, signs, bounds)
+    slack = float(bounds @ np.maximum(0.0, 1.0 - signs * (outputs + bias)))
     norm = float(result.weights.sum() - result.objective)  # 1/2 ||w||^2, from the dual objective itself
     return ClassSolution(
-        examples.coefficients(result.weights), bias, result.objective, norm + C * slack, result.n_iter,
+        examples.coefficients(result.weights), bias, result.objective, norm + slack, result.n_iter,
         result.converged, result.history if len(result.history) else np.array([result.objective]),
     )  # fmt: skip
 
@@ -210,6 +220,7 @@ def solve_class(
 def solve_all(
     bags: Bags,
     indicator: np.ndarray,
+    weights: np.ndarray,
     *,
     kernel: str,
     gamma: float,
@@ -245,7 +256,7 @@ def solve_all(
         else:
             at = everything.positions_of(problem)
             gram = shared[np.ix_(at, at)]
-        return solve_class(problem, gram, C, solver, max_iter=max_iter, tol=tol)
+        return solve_class(problem, gram, problem.bounds(C, weights), solver, max_iter=max_iter, tol=tol)
 
     # threads, not processes: libsvm and BLAS release the interpreter, and the matrix is not copied
     return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve)(problem) for problem in problems)

@@ -37,6 +37,7 @@ def map_features(feature_map: Any, X: Any) -> Any:
 def solve_primal(
     bags: Bags,
     indicator: np.ndarray,
+    weights: np.ndarray,
     *,
     C: float,
     max_iter: int,
@@ -44,7 +45,10 @@ def solve_primal(
     n_jobs: int | None,
     random_state: Any,
 ) -> list[ClassSolution]:
-    """Solve every class of `indicator` on bags of explicit features; `coefficients` are the (D,) weights themselves."""
+    """Solve every class of `indicator` on bags of explicit features; `coefficients` are the (D,) weights themselves.
+
+    `weights` are those of the bags' slacks.
+    """
     features = bags.instances
     if not sp.issparse(features):
         check_allocation(
@@ -63,16 +67,17 @@ def solve_primal(
         parts = [means[carries], features[single]]
         examples = sp.vstack(parts, format="csr") if sp.issparse(features) else np.concatenate(parts)
         signs = np.repeat([1.0, -1.0], [int(carries.sum()), int(single.sum())])
-        model = LinearSVC(C=C, loss="hinge", dual=True, tol=tol, max_iter=max_iter, random_state=random_state)
+        costs = C * np.concatenate([weights[carries], np.repeat(weights, bags.sizes)[single]])
+        model = LinearSVC(C=1.0, loss="hinge", dual=True, tol=tol, max_iter=max_iter, random_state=random_state)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the estimator says it, with the cure
-            model.fit(examples, signs)
-        weights = model.coef_[0]
-        outputs = examples @ weights
-        bias = best_bias(outputs, signs)  # liblinear penalises the bias, Problem 3 does not
-        slack = float(np.maximum(0.0, 1.0 - signs * (outputs + bias)).sum())
-        primal = 0.5 * float(weights @ weights) + C * slack
+            model.fit(examples, signs, sample_weight=costs)
+        coef = model.coef_[0]
+        outputs = examples @ coef
+        bias = best_bias(outputs, signs, costs)  # liblinear penalises the bias, Problem 3 does not
+        slack = float(costs @ np.maximum(0.0, 1.0 - signs * (outputs + bias)))
+        primal = 0.5 * float(coef @ coef) + slack
         n_iter = int(model.n_iter_)
-        return ClassSolution(weights, bias, np.nan, primal, n_iter, n_iter < max_iter, np.array([primal]))
+        return ClassSolution(coef, bias, np.nan, primal, n_iter, n_iter < max_iter, np.array([primal]))
 
     return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve)(column) for column in indicator.astype(bool).T)

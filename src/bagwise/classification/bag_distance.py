@@ -17,9 +17,11 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.classification._shared import t_criterion
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, BagsOf, Choice, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, thread_limit
+from bagwise.typing import Seed
 
 
 class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
@@ -29,12 +31,16 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
     """
 
     _kept_parameters: ClassVar[tuple[str, ...]] = ("distance",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "distance_": Choice(*KINDS), "medoid_indices_": Numbers("medoids", whole=True, low=0),
+        "medoids_": BagsOf("medoids"),
+    }  # fmt: skip
 
     n_medoids: float | int
     distance: str
     distance_: str
     n_jobs: int | None
-    random_state: Any
+    random_state: Seed
     _code_scores: Any
 
     def _encode_training(self, bags: Bags) -> np.ndarray:
@@ -70,6 +76,11 @@ class BagDistanceClassifier(BagClassifierMixin, BagEstimator):
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         return t_criterion(self._bag_scores(bags))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.sample_weight = True
+        return tags
+
     def _check_distance(self) -> None:
         check_choice("distance", self.distance, KINDS)
 
@@ -92,7 +103,7 @@ def medoid_count(n_medoids: float | int, n_bags: int, name: str) -> int:
     )
 
 
-def choose_medoids(distances: np.ndarray, count: int, random_state: Any) -> np.ndarray:
+def choose_medoids(distances: np.ndarray, count: int, random_state: Seed) -> np.ndarray:
     """Sorted indices of `count` bags with a small sum of distances from each bag to the nearest of them (FasterPAM)."""
     n_bags = len(distances)
     if count == n_bags:

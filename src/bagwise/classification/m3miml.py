@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +20,9 @@ from bagwise.classification._shared import (
     t_criterion,
 )
 from bagwise.exceptions import InputError
+from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers, Part, n_outputs
 from bagwise.parameters import check_choice, check_count, check_positive
+from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 TOLERANCES = {"smo": 1e-5, "frank-wolfe": 1e-3, "liblinear": 1e-2}
 ITERATIONS = {"smo": -1, "frank-wolfe": 10_000, "liblinear": 2_000}  # -1: libsvm's own limit, ten million
@@ -109,6 +111,22 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """
 
     _kept_parameters = ("gamma",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "intercept_": Numbers("classes"), "dual_objective_": Numbers("classes", finite=False),
+        "primal_objective_": Numbers("classes", finite=False), "gamma_": Number(positive=True),
+        "coef_": Maybe(Numbers("classes", "features")),
+        "support_instances_": Maybe(Numbers("support", "features", sparse=True)),
+        "dual_coef_": Maybe(Numbers("support", "classes")),
+        "feature_map_": Maybe(Part("transform")), "component_coef_": Maybe(Numbers("classes", "mapped")), **ITERATED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        ways = (("coef_",), ("support_instances_", "dual_coef_"), ("feature_map_", "component_coef_"))
+        if sum(all(hasattr(self, name) for name in way) for way in ways) != 1:
+            raise InputError("M3MIML needs one kind of weights, and only one; fit it again")
+        if hasattr(self, "feature_map_") and n_outputs(self.feature_map_) != self.component_coef_.shape[1]:
+            raise InputError("M3MIML.component_coef_ does not fit the features of its feature_map_; fit it again")
 
     def __init__(
         self,
@@ -122,7 +140,7 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         approximation: str | None = None,
         n_components: int = 500,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.C = C
         self.kernel = kernel
@@ -135,16 +153,20 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any) -> M3MIML:
+    def fit(self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None) -> M3MIML:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
+        sample_weight : (n,) array or None
+            C of each bag's slacks is multiplied by it; one of weight 0 is left out.
         """
         self._check_parameters()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
+        weights = np.ones(len(bags)) if weights is None else weights
         check_learnable(indicator, self.classes_, "M3MIML")
         constant = constant_scores(indicator)
         learned = np.flatnonzero(np.isnan(constant))
@@ -157,14 +179,14 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             self.__dict__.pop(old, None)  # of an earlier fit with another kernel
         if self.approximation is None:
             if len(learned):
-                solutions = self._solve_dual(bags, indicator[:, learned])
+                solutions = self._solve_dual(bags, indicator[:, learned], weights)
             self._keep_instances(bags, _columns(solutions, learned, len(constant), bags.n_instances))
         else:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))  # a number: the model file keeps it
             feature_map = make_map(self.approximation, bags.instances, self.gamma, self.n_components, seed)
             features = Bags(map_features(feature_map, bags.instances), bags.offsets)
             if len(learned):
-                solutions = self._solve_primal(features, indicator[:, learned], seed)
+                solutions = self._solve_primal(features, indicator[:, learned], weights, seed)
             weights = _columns(solutions, learned, len(constant), features.n_features).T
             if feature_map is None:
                 self.coef_ = weights
@@ -183,10 +205,11 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             "max_iter": ITERATIONS[route] if self.max_iter is None else self.max_iter,
         }
 
-    def _solve_dual(self, bags: Bags, indicator: np.ndarray) -> list[ClassSolution]:
+    def _solve_dual(self, bags: Bags, indicator: np.ndarray, weights: np.ndarray) -> list[ClassSolution]:
         return solve_all(
             bags,
             indicator,
+            weights,
             kernel=self.kernel,
             gamma=self.gamma,
             C=self.C,
@@ -195,8 +218,12 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             **self._limits(),
         )
 
-    def _solve_primal(self, features: Bags, indicator: np.ndarray, seed: int) -> list[ClassSolution]:
-        return solve_primal(features, indicator, C=self.C, n_jobs=self.n_jobs, random_state=seed, **self._limits())
+    def _solve_primal(
+        self, features: Bags, indicator: np.ndarray, weights: np.ndarray, seed: int
+    ) -> list[ClassSolution]:
+        return solve_primal(
+            features, indicator, weights, C=self.C, n_jobs=self.n_jobs, random_state=seed, **self._limits()
+        )
 
     def _keep_instances(self, bags: Bags, weights: np.ndarray) -> None:
         """Keep w itself where it is a vector, else the instances that it is a sum of."""
@@ -252,6 +279,11 @@ class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         return t_criterion(self._bag_scores(bags))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.sample_weight = True
+        return tags
 
     def _check_parameters(self) -> None:
         check_choice("kernel", self.kernel, KERNELS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,9 +18,11 @@ from bagwise.classification._shared import (
     row_blocks,
     t_criterion,
 )
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.kernels.smo import descend_pairs
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, check_positive
+from bagwise.typing import BagsLike, LabelsLike, WeightsLike
 
 LABEL_CODINGS = ("separate", "feature")
 TOLERANCE = 1e-3  # of the optimality conditions of a weak learner
@@ -32,7 +34,8 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
     """MIBoosting over the pairs of a bag and a label, with Gaussian support vector machines as weak learners.
 
     Every bag X_i becomes one multi-instance example (X_i, l) for each label l, positive if the bag carries l. All pairs
-    start with weight W_il = 1 / (n c). A round (MIBoosting of Xu and Frank 2004, table 1 of Zhou and Zhang 2007)
+    start with weight W_il = 1 / (n c), or in proportion to `sample_weight`. A round (MIBoosting of Xu and Frank 2004,
+    table 1 of Zhou and Zhang 2007)
 
     1. gives every instance of a pair the pair's sign and weight W_il / n_i and trains h(x, l) in {-1, 1} on them,
     2. takes e_il, the share of the pair's instances that h gets wrong; if all e_il < 1/2 it stops,
@@ -100,6 +103,12 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
     """
 
     _kept_parameters = ("gamma",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "constant_": Numbers("classes", finite=False), "votes_": Numbers("rounds"),
+        "intercepts_": Numbers("rounds", "classes"), "dual_coef_": Numbers("rounds", "support", "classes"),
+        "support_instances_": Numbers("support", "features", sparse=True), "gamma_": Number(positive=True),
+        **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -116,18 +125,22 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         self.label_coding = label_coding
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, Y: Any) -> MIMLBoost:
+    def fit(self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None) -> MIMLBoost:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
+        sample_weight : (n,) array or None
+            The weights that a bag's pairs start with, relative to others; one of weight 0 is left out.
         """
         check_count(self, "n_rounds")
         check_positive(self, "C", "gamma")
         check_choice("label_coding", self.label_coding, LABEL_CODINGS)
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, given = self._start_weighted_fit(X, y, sample_weight)
+        given = np.ones(len(bags)) if given is None else given
         check_learnable(indicator, self.classes_, "MIMLBoost")
         self.constant_ = constant_scores(indicator)
         learned = np.flatnonzero(np.isnan(self.constant_))
@@ -142,16 +155,17 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         if len(learned):
             kernel = kernel_matrix(bags.instances, bags.instances, "rbf", self.gamma)
             numbers = learned / max(len(self.classes_) - 1, 1)
-            weak, votes, losses = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0, numbers)
+            weak, votes, losses = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0, given, numbers)
         self.objective_history_ = losses
         self._keep(bags, weak, votes, learned)
         return self
 
     def _boost(
-        self, kernel: np.ndarray, bags: Bags, signs: np.ndarray, numbers: np.ndarray
+        self, kernel: np.ndarray, bags: Bags, signs: np.ndarray, given: np.ndarray, numbers: np.ndarray
     ) -> tuple[list[list[tuple[np.ndarray, float]]], np.ndarray, np.ndarray]:
         """Weak learners of every round, for each label its (m,) coefficients and bias, the votes and the losses."""
-        weights = np.full(signs.shape, 1.0 / signs.size)
+        weights = np.tile(given[:, None], signs.shape[1]) / (given.sum() * signs.shape[1])
+        n_pairs = signs.shape[1] * float(given @ bags.sizes)  # of instance and label, as often as they count
         targets = np.repeat(signs, bags.sizes, axis=0).T
         machines = machines_of(self.label_coding, numbers, self.gamma)
         relative = np.zeros(targets.shape)  # the last round's coefficients as shares of their bounds
@@ -160,7 +174,7 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
         losses: list[float] = []
         for _ in range(self.n_rounds):
             bounds = np.repeat(weights / bags.sizes[:, None], bags.sizes, axis=0).T
-            bounds *= self.C / bounds.mean()
+            bounds *= self.C * n_pairs / bounds.sum()
             trained = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(train_weak_learner)(kernel, between, targets[rows], bounds[rows], relative[rows])
                 for rows, between in machines
@@ -213,6 +227,11 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         return t_criterion(self._bag_scores(bags))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.sample_weight = True
+        return tags
 
 
 def machines_of(label_coding: str, numbers: np.ndarray, gamma: float) -> list[tuple[slice, np.ndarray]]:

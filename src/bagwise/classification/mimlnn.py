@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from bagwise.classification._shared import check_learnable, constant_scores
 from bagwise.classification.bag_distance import BagDistanceClassifier
+from bagwise.fitted import Attribute, Number, Numbers
 from bagwise.parameters import check_positive
+from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 
 class MIMLNN(BagDistanceClassifier):
@@ -66,6 +68,11 @@ class MIMLNN(BagDistanceClassifier):
     True
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "code_coef_": Numbers("medoids", "classes"), "intercept_": Numbers("classes"),
+        "n_iter_": Number(0, whole=True),
+    }  # fmt: skip
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -73,7 +80,7 @@ class MIMLNN(BagDistanceClassifier):
         n_medoids: float | int = 0.4,
         distance: str = "maximal",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.alpha = alpha
         self.n_medoids = n_medoids
@@ -81,21 +88,24 @@ class MIMLNN(BagDistanceClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any) -> MIMLNN:
+    def fit(self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None) -> MIMLNN:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
+        sample_weight : (n,) array or None
+            Weight of each bag's squares; one of weight 0 is left out. The medoids are those of the bags, unweighted.
         """
         check_positive(self, "alpha")
         self._check_distance()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         check_learnable(indicator, self.classes_, "MIMLNN")
         codes = self._encode_training(bags)
         constant = constant_scores(indicator)
-        self.code_coef_ = ridge_weights(codes, 2.0 * indicator - 1.0, self.alpha)
+        self.code_coef_ = ridge_weights(codes, 2.0 * indicator - 1.0, self.alpha, weights)
         self.code_coef_[:, ~np.isnan(constant)] = 0.0
         self.intercept_ = np.where(np.isnan(constant), 0.0, constant)
         self.n_iter_ = 1
@@ -105,9 +115,13 @@ class MIMLNN(BagDistanceClassifier):
         return codes @ self.code_coef_ + self.intercept_
 
 
-def ridge_weights(codes: np.ndarray, targets: np.ndarray, alpha: float) -> np.ndarray:
-    """(k, c) minimiser of ||codes V - targets||^2 + alpha ||V||^2."""
+def ridge_weights(
+    codes: np.ndarray, targets: np.ndarray, alpha: float, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """(k, c) minimiser of ||codes V - targets||^2 + alpha ||V||^2; `weights` (n,) are those of the squares of rows."""
     k = codes.shape[1]
+    if weights is not None:
+        codes, targets = (np.sqrt(weights)[:, None] * rows for rows in (codes, targets))
     stacked = np.vstack([codes, np.sqrt(alpha) * np.eye(k)])
     padded = np.vstack([targets, np.zeros((k, targets.shape[1]))])
     Q, R = np.linalg.qr(stacked)  # R is regular because alpha > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -11,7 +11,9 @@ from sklearn.svm import SVC
 
 from bagwise.classification._shared import check_learnable, constant_scores, row_blocks
 from bagwise.classification.bag_distance import BagDistanceClassifier
+from bagwise.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.parameters import check_positive
+from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 
 class MIMLSVM(BagDistanceClassifier):
@@ -65,6 +67,10 @@ class MIMLSVM(BagDistanceClassifier):
     """
 
     _kept_parameters = ("gamma", "distance")
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "gamma_": Number(positive=True), "support_codes_": Numbers("support", "medoids"),
+        "dual_coef_": Numbers("support", "classes"), "intercept_": Numbers("classes"), **ITERATED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -74,7 +80,7 @@ class MIMLSVM(BagDistanceClassifier):
         n_medoids: float | int = 0.2,
         distance: str = "maximal",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.C = C
         self.gamma = gamma
@@ -83,23 +89,27 @@ class MIMLSVM(BagDistanceClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any) -> MIMLSVM:
+    def fit(self, X: BagsLike, y: LabelsLike | None = None, sample_weight: WeightsLike | None = None) -> MIMLSVM:
         """Learn from bags and their labels.
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
+        sample_weight : (n,) array or None
+            C of each bag is multiplied by it; one of weight 0 is left out. The medoids are those of the bags,
+            unweighted.
         """
         check_positive(self, "C", "gamma")
         self._check_distance()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         check_learnable(indicator, self.classes_, "MIMLSVM")
         codes = self._encode_training(bags)
         constant = constant_scores(indicator)
         learned = np.flatnonzero(np.isnan(constant))
         models = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(SVC(C=self.C, gamma=self.gamma).fit)(codes, indicator[:, c]) for c in learned
+            delayed(SVC(C=self.C, gamma=self.gamma).fit)(codes, indicator[:, c], weights) for c in learned
         )
         self.intercept_ = np.where(np.isnan(constant), 0.0, constant)
         weights = np.zeros((len(codes), len(constant)))

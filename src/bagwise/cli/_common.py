@@ -15,6 +15,10 @@ from typing import Any
 import click
 
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
+OUT_OF_MEMORY = (
+    "There is not enough memory; give fewer bags at a time, close other programs, or set BAGWISE_MEMORY_LIMIT so that "
+    "what does not fit is refused before it begins"
+)
 
 
 def any_path(**options: Any) -> click.Path:
@@ -26,6 +30,7 @@ class BagwiseGroup(click.Group):
     """Turns errors that bagwise raises on purpose into one line and exit code 1; usage errors stay click's 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        speak_utf8()
         try:
             with plain_warnings():
                 return super().invoke(ctx)
@@ -35,14 +40,24 @@ class BagwiseGroup(click.Group):
             click.echo("\ninterrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)
         except Exception as error:
-            from bagwise.exceptions import BagwiseError, in_words
+            from bagwise.exceptions import BagwiseError, InputError, in_words
 
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever read the output has seen enough; click ends quietly
+            if isinstance(error, MemoryError) and not isinstance(error, BagwiseError):
+                error = InputError(OUT_OF_MEMORY + (f" ({error})." if str(error) else "."))
             if isinstance(error, (BagwiseError, ImportError, OSError)):
                 click.echo(f"Error: {in_words(error)}", err=True)
                 ctx.exit(EXIT_ERROR)
             raise
+
+
+def speak_utf8() -> None:
+    """Print UTF-8, as files are written, where the locale's encoding could not hold all labels."""
+    for stream in (sys.stdout, sys.stderr):
+        encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
+        if encoding not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8")
 
 
 class ComputingCommand(click.Command):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,9 @@ def fit(
     DATA may also be a folder or a pattern of parquet files. Data that does not fit into the memory is read from disk by
     pieces, again at every iteration.
     """
-    from bagwise.catalog import make_model
+    import scipy.sparse as sp
+
+    from bagwise.catalog import for_sparse, make_model
     from bagwise.exceptions import InputError
     from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
@@ -71,8 +74,9 @@ def fit(
     from bagwise.workflow.learner import apply_settings, settings_of
     from bagwise.workflow.remarks import dataset_remarks, source_remarks
 
-    def make(model: str) -> Any:
-        return apply_settings(make_model(model), parse_pairs(settings), seed=seed, jobs=jobs)
+    def make(model: str, sparse: bool = False) -> Any:
+        made = for_sparse(make_model(model)) if sparse else make_model(model)
+        return apply_settings(made, parse_pairs(settings), seed=seed, jobs=jobs)
 
     values = grid_values(select, grid)
     check_target(out)
@@ -112,10 +116,12 @@ def fit(
     for remark in dataset_remarks(dataset, use_known):
         notice(f"Note: {remark}", silent)
     choice: dict[str, Any] = {}
+    sparse = sp.issparse(dataset.bags.instances)
     if name == AUTO:
         with progress(silent) as report:
-            choice = choose_learner(make, dataset, seed=seed, jobs=jobs, progress=report)
-        name, model = choice["model"], make(choice["model"])
+            choice = choose_learner(partial(make, sparse=sparse), dataset, seed=seed, jobs=jobs, progress=report)
+        name = choice["model"]
+    model = make(name, sparse)
     chosen: dict[str, Any] = {}
     if select is not None:
         chosen = select_setting(model, labelled_bags(dataset), select, values, folds=folds, seed=seed, jobs=jobs)

@@ -75,24 +75,26 @@ def annotate_table(
     _apply(
         model, data, format_name, reader_options(labels_from, bag, features), out, out_dir, as_json, quiet,
         ".annotated", lambda estimator, piece: annotate_piece(estimator, piece, piece.Y is not None and not inductive),
+        annotates=True,
     )  # fmt: skip
 
 
 def _apply(
     model: Path, data: tuple[Path, ...], format_name: str | None, options: dict[str, Any], out: Path | None,
     out_dir: Path | None, as_json: bool, quiet: bool, suffix: str, work: Callable[[Any, Any], Any],
+    annotates: bool = False,
 ) -> None:  # fmt: skip
     """Run `work` on every piece of every file and write or print what it gives."""
     from bagwise.io.files import check_target
-    from bagwise.io.model import load, read_about
     from bagwise.io.text import check_readable
+    from bagwise.workflow.learner import load_model
 
     if out is not None and (out_dir is not None or len(data) > 1):
         raise click.UsageError("--out takes the result of one file; use --out-dir for several.")
     if out is None and out_dir is None and len(data) > 1:
         raise click.UsageError("Several files need --out-dir, a folder for their results.")
     check_readable(model)
-    estimator, about = load(model), read_about(model)
+    estimator, about = load_model(model, annotates=annotates)
     written_by = about["written_by"].get("bagwise")
     notice(f"model {about.get('model', type(estimator).__name__)} of {model}, by bagwise {written_by}", quiet)
     if out is not None:
@@ -118,6 +120,7 @@ def _apply_one(
 ) -> None:  # fmt: skip
     from bagwise.io.data.pieces import iter_dataset, select_features
     from bagwise.io.results import write_csv_pieces, write_json_pieces, write_results
+    from bagwise.workflow.find import in_parts
     from bagwise.workflow.large import is_several, iter_several
 
     several = is_several(path)
@@ -128,9 +131,10 @@ def _apply_one(
         def pieces() -> Iterator[Any]:
             done = 0
             for dataset in datasets:
-                yield work(estimator, select_features(dataset, about.get("feature_names"), path))
-                done += len(dataset)
-                report(f"bags of {path.name}", done, 0)
+                for part in in_parts(estimator, select_features(dataset, about.get("feature_names"), path)):
+                    yield work(estimator, part)
+                    done += len(part)
+                    report(f"bags of {path.name}", done, 0)
 
         if target is None:
             (write_json_pieces if as_json else write_csv_pieces)(pieces(), sys.stdout)

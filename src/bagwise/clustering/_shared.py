@@ -10,9 +10,15 @@ import scipy.sparse as sp
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
+from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers
 from bagwise.kernels.segments import segment_max
 from bagwise.parameters import check_that
 
+CLUSTERED: dict[str, Attribute] = {
+    "labels_": Numbers("bags", whole=True, low=0), "witnesses_": Numbers("bags", whole=True, low=0),
+    "margins_": Maybe(Numbers("bags")), "objective_": Number(), **ITERATED,
+}  # fmt: skip
+"""Attributes of every clusterer; in earlier versions not all had margins."""
 FARTHEST = 1e100  # features between 1 / FARTHEST and FARTHEST: squares of others overflow or vanish
 
 

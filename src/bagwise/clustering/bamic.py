@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import kmedoids
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -19,9 +20,11 @@ from bagwise.clustering._shared import (
     gap_to_second,
     rank_by_size,
 )
+from bagwise.fitted import Attribute, BagsOf, Choice, Numbers
 from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_choice, check_count, thread_limit
+from bagwise.typing import BagsLike
 
 MAX_ITER = 100  # passes of FasterPAM over all bags
 
@@ -77,6 +80,10 @@ class BAMIC(ClusterMixin, BagEstimator):
     """
 
     _kept_parameters = ("distance",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "distance_": Choice(*KINDS), "medoid_indices_": Numbers("medoids", whole=True, low=0),
+        "medoids_": BagsOf("medoids"), **CLUSTERED,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -93,7 +100,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> BAMIC:
+    def fit(self, X: BagsLike, y: Any = None) -> BAMIC:
         """Find clusters of bags.
 
         Parameters
@@ -149,7 +156,7 @@ class BAMIC(ClusterMixin, BagEstimator):
         own = np.repeat(self.labels_, bags.sizes)
         return best_in_bag(-to_medoids[np.arange(len(own)), own], bags.offsets)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag: that of the nearest medoid."""
         bags = self._start_predict(X)
         medoids = self.medoids_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -22,11 +23,13 @@ from bagwise.clustering._shared import (
     vote_margins,
 )
 from bagwise.clustering._spaces import unit_direction
+from bagwise.fitted import Attribute, Numbers
 from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.parameters import check_count, check_not_negative, check_positive
 from bagwise.solvers.cutting_plane import solve_under_cuts
 from bagwise.solvers.result import has_settled
+from bagwise.typing import BagsLike
 
 
 class CPM3C(ClusterMixin, BagEstimator):
@@ -90,6 +93,11 @@ class CPM3C(ClusterMixin, BagEstimator):
     True
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("clusters", "features"), "instance_labels_": Numbers("instances", whole=True, low=0),
+        **CLUSTERED,
+    }  # fmt: skip
+
     def __init__(
         self,
         n_clusters: int = 2,
@@ -111,7 +119,7 @@ class CPM3C(ClusterMixin, BagEstimator):
         self.max_cuts = max_cuts
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> CPM3C:
+    def fit(self, X: BagsLike, y: Any = None) -> CPM3C:
         """Find clusters of bags.
 
         Parameters
@@ -143,7 +151,7 @@ class CPM3C(ClusterMixin, BagEstimator):
         self.witnesses_ = best_in_bag(scores[np.arange(len(own)), own], bags.offsets)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
         return majority_votes(self._scores(bags).argmax(axis=1), bags, len(self.coef_))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -16,10 +16,12 @@ from sklearn.utils import check_random_state, gen_batches
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._procedure import Run, decide, instance_margins, run_start
-from bagwise.clustering._shared import check_clusterable, check_enough_bags, check_n_clusters, rank_by_size
+from bagwise.clustering._shared import CLUSTERED, check_clusterable, check_enough_bags, check_n_clusters, rank_by_size
 from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Maybe, Number, Numbers
 from bagwise.parameters import check_choice, check_count, check_not_negative, check_positive
+from bagwise.typing import BagsLike
 
 KERNELS = ("linear", "rbf")
 BLOCK_BYTES = 2**26  # of kernel values at once in `predict`
@@ -120,6 +122,17 @@ class M3IC(ClusterMixin, BagEstimator):
     """
 
     _kept_parameters = ("gamma",)
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "n_cuts_": Numbers("problems", whole=True, empty=True), "gamma_": Number(positive=True),
+        "coef_": Maybe(Numbers("clusters", "features")), "dual_coef_": Maybe(Numbers("support", "clusters")),
+        "support_instances_": Maybe(Numbers("support", "features", sparse=True)), **CLUSTERED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        kernel = [hasattr(self, name) for name in ("support_instances_", "dual_coef_")]
+        if hasattr(self, "coef_") == all(kernel) or any(kernel) != all(kernel):
+            raise InputError("M3IC needs one kind of weights, and only one; fit it again")
 
     def __init__(
         self,
@@ -148,7 +161,7 @@ class M3IC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> M3IC:
+    def fit(self, X: BagsLike, y: Any = None) -> M3IC:
         """Find clusters of bags.
 
         Parameters
@@ -222,12 +235,12 @@ class M3IC(ClusterMixin, BagEstimator):
                 stacklevel=3,
             )
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag, by its instance of the largest margin."""
         bags = self._start_predict(X)
         return decide(self._scores(bags), bags.offsets).clusters
 
-    def assign(self, X: Any, *, threshold: float = 1.0) -> Claims:
+    def assign(self, X: BagsLike, *, threshold: float = 1.0) -> Claims:
         """Every cluster that some instance of a bag claims with a margin of at least `threshold`.
 
         A bag may hold several concepts (section 5.1 of the paper). Each instance claims the cluster that scores highest

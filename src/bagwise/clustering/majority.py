@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -20,7 +21,9 @@ from bagwise.clustering._shared import (
     rank_by_size,
     vote_margins,
 )
+from bagwise.fitted import Attribute, Numbers
 from bagwise.parameters import check_count
+from bagwise.typing import BagsLike
 
 
 class MajorityKMeans(ClusterMixin, BagEstimator):
@@ -62,12 +65,17 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
     [0, 0, 1]
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "cluster_centers_": Numbers("clusters", "features"),
+        "instance_labels_": Numbers("instances", whole=True, low=0), **CLUSTERED,
+    }  # fmt: skip
+
     def __init__(self, n_clusters: int = 2, *, n_init: int = 10, random_state: Any = None):
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> MajorityKMeans:
+    def fit(self, X: BagsLike, y: Any = None) -> MajorityKMeans:
         """Find clusters of bags.
 
         Parameters
@@ -95,7 +103,7 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         self.witnesses_ = best_in_bag(-distances[np.arange(len(own)), own], bags.offsets)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: BagsLike) -> np.ndarray:
         """(n,) cluster of every bag."""
         bags = self._start_predict(X)
         return majority_votes(self._distances(bags).argmin(axis=1), bags, len(self.cluster_centers_))

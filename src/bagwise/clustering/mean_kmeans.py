@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -19,6 +20,7 @@ from bagwise.clustering._shared import (
     rank_by_size,
 )
 from bagwise.clustering.whitening import bag_means
+from bagwise.fitted import Attribute, Numbers
 from bagwise.parameters import check_count
 
 
@@ -59,6 +61,8 @@ class MeanKMeans(ClusterMixin, BagEstimator):
     >>> MeanKMeans(2, random_state=0).fit_predict(bags).tolist()
     [0, 0, 1]
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {"cluster_centers_": Numbers("clusters", "features"), **CLUSTERED}
 
     def __init__(self, n_clusters: int = 2, *, n_init: int = 10, random_state: Any = None):
         self.n_clusters = n_clusters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags, as_bags
 from bagwise.base import BagEstimator, validate_bags
 from bagwise.clustering._shared import (
+    CLUSTERED,
     best_in_bag,
     check_clusterable,
     check_enough_bags,
@@ -24,6 +25,7 @@ from bagwise.clustering._shared import (
 from bagwise.clustering.codebook import Codebook, count_words, learn_codebook
 from bagwise.clustering.scaling import are_words
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Choice, Numbers
 from bagwise.parameters import check_choice, check_count, check_not_negative, check_positive
 
 KINDS = ("auto", "features", "codebooks")
@@ -104,6 +106,22 @@ class BagMixture(ClusterMixin, BagEstimator):
     >>> len({tuple(labels[c::3]) for c in range(3)}), np.bincount(labels).tolist()
     (3, [10, 10, 10])
     """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "log_words_": Numbers("clusters", "kinds", finite=False), "log_shares_": Numbers("clusters", finite=False),
+        "probabilities_": Numbers("bags", "clusters", finite=False), "kinds_": Choice(*KINDS[1:]),
+        "centres_": Numbers("centres", "features", empty=True), "widths_": Numbers("codebooks", low=0, empty=True),
+        "sizes_": Numbers("codebooks", whole=True, low=1, empty=True), **CLUSTERED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        by_features = self.kinds_ == "features"
+        n_kinds = self.n_features_in_ if by_features else int(self.sizes_.sum())
+        if by_features == bool(len(self.sizes_)) or len(self.centres_) != self.sizes_.sum():
+            raise InputError("BagMixture.centres_ do not fit its sizes_; fit it again")
+        if self.log_words_.shape[1] != n_kinds:
+            raise InputError(f"BagMixture.log_words_ is of {self.log_words_.shape[1]} kinds, not {n_kinds}")
 
     def __init__(
         self,

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, is_flat, validate_bags
+from bagwise.base import BagEstimator, BagTransformerMixin, validate_bags
 from bagwise.exceptions import InputError
+from bagwise.fitted import Attribute, Numbers
 from bagwise.memory import check_allocation
 from bagwise.parameters import check_positive, is_count
+from bagwise.typing import BagsLike
 
 
-class WithinBagWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+class WithinBagWhitener(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BagEstimator):
     """Makes the covariance of instances around the mean of their own bag the identity; needs no labels.
 
     What differs between the instances of one bag cannot tell bags apart, however large it is. With S_w the covariance
@@ -54,11 +56,16 @@ class WithinBagWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEs
     [43.3, 0.2]
     """
 
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "mean_": Numbers("features"), "components_": Numbers("outputs", "features"),
+        "ratios_": Numbers("outputs", low=0),
+    }  # fmt: skip
+
     def __init__(self, n_components: int | None = None, *, shrinkage: float = 0.01):
         self.n_components = n_components
         self.shrinkage = shrinkage
 
-    def fit(self, X: Any, y: Any = None) -> WithinBagWhitener:
+    def fit(self, X: BagsLike, y: Any = None) -> WithinBagWhitener:
         """Learn the directions.
 
         Parameters
@@ -88,14 +95,11 @@ class WithinBagWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEs
         self.components_ = np.ascontiguousarray(directions[:, kept].T)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Bags of the new features; a 2-d array for a 2-d array."""
-        bags = self._start_predict(X)
+    def _transform(self, bags: Bags) -> np.ndarray:
         check_allocation(
             8 * bags.n_instances * len(self.components_), f"{bags.n_instances} whitened instances", "use fewer bags"
         )
-        rows = np.asarray(bags.instances @ self.components_.T) - self.components_ @ self.mean_
-        return rows if is_flat(X) else Bags(rows, bags.offsets)
+        return np.asarray(bags.instances @ self.components_.T) - self.components_ @ self.mean_
 
     @property
     def _n_features_out(self) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import ndimage
 
 from bagwise.exceptions import InputError
+from bagwise.typing import Seed
 
 # Text fonts with all capitals; the mathematical ones (cmmi, cmsy, cmex, STIXSiz...) have other glyphs there.
 FONTS = (
@@ -53,7 +53,7 @@ _HEIGHT = (20.0, 40.0)  # pixels, at any distortion
 _N_DRAWS = 11
 
 
-def draw_letters(letters: str | Sequence[str], *, distortion: float = 1.0, random_state: Any = 0) -> np.ndarray:
+def draw_letters(letters: str | Sequence[str], *, distortion: float = 1.0, random_state: Seed = 0) -> np.ndarray:
     """Draw capital letters, each in a random font, size, place and distortion.
 
     A letter is rotated, slanted, stretched and bent, and lies anywhere in its image. The first k images of a
@@ -84,7 +84,7 @@ def draw_letters(letters: str | Sequence[str], *, distortion: float = 1.0, rando
 
 
 def draw_with_fonts(
-    letters: str | Sequence[str], *, distortion: float = 1.0, random_state: Any = 0
+    letters: str | Sequence[str], *, distortion: float = 1.0, random_state: Seed = 0
 ) -> tuple[np.ndarray, list[str]]:
     """The images of `draw_letters`, and the name of the font of each."""
     codes = _as_codes(letters)

@@ -6,7 +6,6 @@ import re
 import string
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from bagwise.dataset import BagDataset, as_column
 from bagwise.datasets.letter_drawing import draw_with_fonts
 from bagwise.datasets.letter_features import FEATURE_NAMES, letter_features
 from bagwise.exceptions import InputError
+from bagwise.typing import Seed
 
 # Written for this project; every letter of the alphabet occurs at least five times.
 TEXT = """
@@ -31,7 +31,7 @@ and the index is done. Just six birds, and a field that was never empty.
 
 
 def make_letter_bags(
-    words: str | Sequence[str] | None = None, *, distortion: float = 1.0, random_state: Any = 0
+    words: str | Sequence[str] | None = None, *, distortion: float = 1.0, random_state: Seed = 0
 ) -> BagDataset:
     """Turn a text into bags: one for each word, with the images of its letters as instances.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import InputError
+from bagwise.typing import Seed
 
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, float, float]]
 PEAK = 0.7  # of full scale, so that rounding to 16 bits never clips
@@ -80,7 +81,7 @@ def make_soundscape(
     calls_per_species: tuple[int, int] = (2, 5),
     loudness: tuple[float, float] = (8.0, 26.0),
     thumps: float = 1.0,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Soundscape:
     """Make recordings in which up to eight species call over noise.
 

@@ -11,6 +11,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.memory import check_allocation
+from bagwise.typing import Seed
 
 _BACKGROUND_SPREAD = 2.0  # standard deviation of the background, in those of all labelled instances together
 
@@ -24,7 +25,7 @@ def make_gaussian_bags(
     labels_per_bag: tuple[int, int] = (1, 3),
     separation: float = 3.0,
     background_share: float = 0.0,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> BagDataset:
     """Make bags whose instances come from one Gaussian for each class.
 

@@ -2,7 +2,8 @@
 
 from bagwise.featurize.audio import AudioSettings, featurize_audio
 from bagwise.featurize.image import ImageSettings, featurize_images
-from bagwise.featurize.series import SeriesSettings, featurize_series
+from bagwise.featurize.series import featurize_series
+from bagwise.featurize.series_file import SeriesSettings
 from bagwise.featurize.text import TextSettings, featurize_texts
 
 __all__ = [

@@ -107,7 +107,12 @@ def stack_features(files: Sequence[FileBags], names: Sequence[str]) -> Any:
     parts = [file.features for file in files if file.features.shape[0]]
     if not parts:
         return np.empty((0, len(names)))
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+    return stack_rows(parts)
+
+
+def stack_rows(parts: Sequence[Any]) -> Any:
+    """Arrays or CSR matrices below each other."""
+    return sp.vstack(parts, format="csr") if any(sp.issparse(part) for part in parts) else np.concatenate(parts)
 
 
 def common_feature_names(files: Sequence[FileBags], settings: Any = None) -> list[str]:

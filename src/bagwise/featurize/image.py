@@ -32,7 +32,7 @@ from bagwise.featurize.image_regions import (
     shape_regions,
     slic_regions,
 )
-from bagwise.featurize.image_shapes import find_shapes
+from bagwise.featurize.image_shapes import find_shapes, shape_file
 from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.picture_input import PictureInput
 from bagwise.featurize.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, filled_region
@@ -141,8 +141,19 @@ def _all_regions(path: str | Path, name: str, pixels: Pixels, settings: ImageSet
         raise FormatError(f"{settings.coco}: a region of {name} cannot be used: {error}.") from error
 
 
+def _mask_file(path: Path, settings: ImageSettings) -> Path:
+    return path.with_name(f"{path.stem}{settings.mask_suffix}.png")
+
+
+def _beside(path: Path, name: str, settings: ImageSettings) -> list[Path]:
+    """What the regions of a picture are taken from."""
+    if settings.regions == "mask":
+        return [_mask_file(path, settings)]
+    return [shape_file(name, settings.coco)] if settings.regions == "coco" else []
+
+
 def _mask_of(path: Path, name: str, pixels: Pixels, settings: ImageSettings) -> np.ndarray:
-    file = path.with_name(f"{path.stem}{settings.mask_suffix}.png")
+    file = _mask_file(path, settings)
     if not file.exists():
         raise FormatError(
             f"{file}: there is no such file, and the regions of {name} are taken from it; put the mask there, or "
@@ -290,6 +301,7 @@ IMAGE = Medium(
     extensions=EXTENSIONS,
     read=read_picture,
     belongs=_is_picture,
+    beside=_beside,
     feature_names=_feature_names,
     places=PLACES,
     whole=True,

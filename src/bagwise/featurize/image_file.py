@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,8 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
     if Path(path).suffix.lower() in HEIC:
         _learn_heic(path)
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # cameras have a hundred megapixels
             image = Image.open(file)
             size = image.size
             if largest is not None:
@@ -94,6 +97,8 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
         upright = ImageOps.exif_transpose(image)
         is_turned = (upright.width > upright.height) != (size[0] > size[1])  # by us, or by Pillow itself
         return upright, (size[::-1] if is_turned else size)
+    except Image.DecompressionBombError as error:
+        raise unreadable(path, "it has more points than are read", error, "Save it smaller, or in parts.") from error
     except UnidentifiedImageError as error:
         found = "it is of no known kind" if Path(path).stat().st_size else "the file is empty, 0 bytes"
         raise unreadable(path, "it is not a picture that can be read", found) from error
@@ -106,13 +111,13 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
 def _learn_heic(path: str | Path) -> None:
     """Let Pillow read HEIC, which needs a package of its own."""
     try:
-        from pillow_heif import register_heif_opener
+        pillow_heif = import_module("pillow_heif")
     except ImportError as error:
         raise unreadable(
             path, "HEIC is read with the package pillow-heif, which is not there", error,
             "pip install pillow-heif, or save it as JPEG.",
         ) from error  # fmt: skip
-    register_heif_opener()
+    pillow_heif.register_heif_opener()
 
 
 def _fitting(size: tuple[int, int], largest: int) -> tuple[int, int]:

@@ -44,21 +44,28 @@ class Shape:
             return sample_counts(self.counts, self.size, shape)
         inside = np.zeros(shape, dtype=bool)
         for polygon in self.polygons:
-            counts = ring_counts([polygon * (shape[1] / width, shape[0] / height)], *shape)
+            counts = ring_counts([(polygon * (shape[1] / width, shape[0] / height)).tolist()], *shape)
             inside |= sample_counts(counts, shape, shape)
         return inside
 
 
+def shape_file(name: str, file: str) -> Path:
+    """Where the regions of a picture are: in the COCO file, or in the file of the picture if that is a folder."""
+    source = Path(file)
+    if not source.is_dir():
+        return source
+    beside = [source / Path(name).with_suffix(".json"), source / f"{Path(name).stem}.json"]
+    return next((candidate for candidate in beside if candidate.is_file()), beside[0])
+
+
 def find_shapes(path: str | Path, name: str, file: str) -> Sequence[Shape]:
     """The regions of a picture in a COCO file, or in a folder that has a file of the picture's name with .json."""
-    source = Path(file)
-    if source.is_dir():
-        beside = [source / Path(name).with_suffix(".json"), source / f"{Path(name).stem}.json"]
-        found = next((candidate for candidate in beside if candidate.is_file()), None)
-        if found is None:
-            raise FormatError(f"{path}: there is no {beside[0]} with its regions; put it there, or leave it out.")
+    found = shape_file(name, file)
+    if found != Path(file):
+        if not found.is_file():
+            raise FormatError(f"{path}: there is no {found} with its regions; put it there, or leave it out.")
         return _read_one(found)
-    shapes = _read_all(file)
+    shapes = _read_all(file, found.stat().st_mtime_ns if found.exists() else 0)
     regions = shapes.get(name, shapes.get(Path(name).name))
     if regions is None:
         raise FormatError(f"{path}: the COCO file {file} does not name it; add it there, or leave it out.")
@@ -66,8 +73,8 @@ def find_shapes(path: str | Path, name: str, file: str) -> Sequence[Shape]:
 
 
 @lru_cache(maxsize=4)
-def _read_all(path: str) -> dict[str, list[Shape]]:
-    """For each file name its regions."""
+def _read_all(path: str, changed: int) -> dict[str, list[Shape]]:
+    """For each file name its regions; `changed` tells versions of the file apart."""
     document = _read_json(path)
     try:
         names = {image["id"]: str(image["file_name"]) for image in document["images"]}

@@ -25,8 +25,16 @@ def _every_file(path: Path, settings: Any) -> bool:
     return True
 
 
+def _nothing_beside(path: Path, name: str, settings: Any) -> list[Path]:
+    return []
+
+
 def _no_errors(files: Mapping[str, FileBags], expected: Sequence[str] | None) -> dict[str, str]:
     return {}
+
+
+def _nothing_to_note(files: Sequence[Row]) -> list[str]:
+    return []
 
 
 def _without_pieces(settings: Any) -> float:
@@ -83,6 +91,8 @@ class Medium:
         How long files are read in parts, where they may take long.
     belongs : function of path and settings
         Whether a file with a fitting ending is one of the media itself.
+    beside : function of path, name and settings
+        Further files that the bags of a file are made from, such as its mask.
     feature_names : function of the files and settings
         What the features of all files are called; for texts this is what is learned, and kept with the model.
     features : function of the files and the feature names that gives the features of all instances
@@ -102,6 +112,11 @@ class Medium:
     draw : function of path, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
+    joined : bool
+        Whether neighbouring instances of one label are one interval to people: `draw` is then given all instances of a
+        file, those that are not shown without a label.
+    pieces_have_names : bool
+        Whether the bags of one file have names (behind an @) by which people know them.
     close_ups : function of path, rows and settings that gives a `CloseUp` of each row of a file, or None
     cut_sound : function of path, start, end and settings that gives a short sound to play (FLAC), or None
     close_up_span : function of a row and the seconds of its file
@@ -114,6 +129,8 @@ class Medium:
         Whether the info of a file tells its seconds.
     recorded : function of path and name that gives when a file was recorded, or None where nothing tells it
         None where files of the medium tell no time at all.
+    notes : function of the facts of all files that gives sentences for people
+        What was read otherwise than a person may expect, and is no problem.
     embed : class of `NetworkInput` or None
         How its instances are given to networks that were trained elsewhere.
     """
@@ -130,6 +147,7 @@ class Medium:
     read: Callable[[Path, str, Any], FileBags] | None = None
     parts: Parts | None = None
     belongs: Callable[[Path, Any], bool] = _every_file
+    beside: Callable[[Path, str, Any], Sequence[Path]] = _nothing_beside
     feature_names: Callable[[Sequence[FileBags], Any], list[str]] = common_feature_names
     features: Callable[[Sequence[FileBags], Sequence[str]], Any] = stack_features
     check_files: Callable[[Mapping[str, FileBags], Sequence[str] | None], dict[str, str]] = _no_errors
@@ -141,6 +159,8 @@ class Medium:
     drawings: str = "Pictures"
     draw: Callable[[Path, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
+    joined: bool = False
+    pieces_have_names: bool = False
     close_ups: Callable[[Path, Sequence[Row], Any], Iterator[CloseUp]] | None = None
     cut_sound: Callable[[Path, float, float, Any], bytes] | None = None
     close_up_span: Callable[[Row, float], tuple[float, float]] | None = None
@@ -148,6 +168,7 @@ class Medium:
     shown_as: str = ""
     timed: bool = False
     recorded: Callable[[Path, str], Recorded | None] | None = None
+    notes: Callable[[Sequence[Row]], list[str]] = _nothing_to_note
     embed: type[NetworkInput] | None = None
 
     def __repr__(self) -> str:

@@ -11,13 +11,14 @@ import hashlib
 import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bagwise.exceptions import FormatError, InputError, MemoryLimitError
+from bagwise.exceptions import BagwiseError, FormatError, InputError, MemoryLimitError
 from bagwise.memory import check_allocation, memory_limit
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")  # operators that onnxruntime itself brings
@@ -105,18 +106,32 @@ def open_network(content: bytes, path: Path, n_rows: int, *, trusted: bool = Fal
     """
     onnx, runtime = _import()
     notes: dict[str, str] = {}
-    if not trusted:
-        model = _parse(onnx, content, path)
-        check_model(onnx, model, path, n_rows)
-        notes = {note.key: note.value for note in model.metadata_props}
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # files are read side by side
-    options.log_severity_level = 4
+    with _as_damaged(path):
+        if not trusted:
+            model = _parse(onnx, content, path)
+            check_model(onnx, model, path, n_rows)
+            notes = {note.key: note.value for note in model.metadata_props}
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # files are read side by side
+        options.log_severity_level = 4
+        session = runtime.InferenceSession(
+            content,
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # tried once, and nothing printed
+        )
+        return Network(path, session, notes)
+
+
+@contextmanager
+def _as_damaged(path: Path) -> Iterator[None]:
+    """Whatever onnx, onnxruntime and protobuf say of a file, whose errors share no class, as one that names it."""
     try:
-        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors share no class
-        raise FormatError(f"{path}: onnxruntime cannot load the network ({_short(error)}); export it again.") from error
-    return Network(path, session, notes)
+        yield
+    except BagwiseError:
+        raise
+    except Exception as error:
+        raise _damaged(path, _short(error)) from error
 
 
 def read_network_file(path: Path) -> bytes:
@@ -150,17 +165,16 @@ def _import() -> tuple[Any, Any]:
 
 
 def _parse(onnx: Any, content: bytes, path: Path) -> Any:
-    try:
-        model = onnx.load_model_from_string(content)
-    except Exception as error:  # protobuf's errors, by whichever of its implementations
-        raise _damaged(path, _short(error)) from error
+    model = onnx.load_model_from_string(content)
     if not model.graph.node or not model.graph.output:
         raise _damaged(path, "it holds no network")
     return model
 
 
 def _damaged(path: Path, why: str) -> FormatError:
-    return FormatError(f"{path}: it is damaged, cut off or no ONNX file ({why}); copy or export it again.")
+    return FormatError(
+        f"{path}: it is damaged, cut off, or no ONNX file that onnxruntime can load ({why}); copy or export it again."
+    )
 
 
 def _short(error: BaseException) -> str:
@@ -273,10 +287,7 @@ def _check_sizes(onnx: Any, model: Any, path: Path, n_rows: int) -> None:
     for tensor in model.graph.initializer:  # of weights the sizes are enough, and they would be copied
         if len(tensor.raw_data) > SMALL:
             tensor.ClearField("raw_data")
-    try:
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:  # of several kinds; also where sizes contradict each other
-        raise _damaged(path, _short(error)) from error
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for graph in _graphs(model.graph):
         for value in (*graph.input, *graph.output, *graph.value_info):
             shape = _shape(value.type.tensor_type)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -12,94 +12,18 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import FormatError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row
-from bagwise.featurize.pictures import (
-    CLOSE_WIDTH,
-    WIDTH,
-    CloseUp,
-    Picture,
-    as_drawing,
-    outline_region,
-    span_in_words,
-    tick_words,
-    time_ticks,
-)  # fmt: skip
-from bagwise.featurize.settings import Settings
+from bagwise.featurize.pictures import span_in_words
+from bagwise.featurize.series_file import RECORDING, Series, SeriesSettings, read_recordings
+from bagwise.featurize.series_pictures import close_up_stretches, draw_series
+from bagwise.featurize.series_time import UNITS
 from bagwise.io.annotations.label_studio_facts import LabelStudio
-from bagwise.io.text import read_rows
 
-EXTENSIONS = (".csv", ".tsv")
+EXTENSIONS = (".csv", ".tsv", ".parquet", ".pq")
 PLACES = ("start", "end")
-HEIGHT = 160  # of pictures, in units of the page
-MOST_CHANNELS = 24  # that are drawn
-TIME_HEADINGS = ("time", "t", "seconds", "timestamp")
 TIME_STATISTICS = ("mean", "deviation", "least", "greatest", "median", "step", "crossings")
 FREQUENCY_STATISTICS = ("peak", "centroid", "entropy", "band0", "band1", "band2", "band3")
-
-
-@dataclass(frozen=True)
-class SeriesSettings(Settings):
-    """How series become stretches.
-
-    Attributes
-    ----------
-    window, step : int
-        Rows of a stretch, and rows from the start of one to the start of the next.
-    rate : float
-        Rows a second, where no column tells the time.
-    """
-
-    window: int = 128
-    step: int = 64
-    rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        self.check_ranges({"window": (4, 10_000_000), "step": (1, 10_000_000), "rate": (1e-9, 1e12)})
-
-
-@dataclass(frozen=True)
-class Series:
-    """(n, k) values, names of the k channels, rows a second, second of the first row, heading of the time or ""."""
-
-    values: np.ndarray
-    channels: list[str]
-    rate: float
-    start: float
-    clock: str
-
-
-def read_series(path: str | Path, rate: float) -> Series:
-    """A table with a heading and a column for each channel; a column called time (in seconds) gives the rate."""
-    table = read_rows(path)
-    heading, rows = table.rows[0], table.rows[1:]
-    if not rows:
-        raise FormatError(f"{path}: there is a heading but no row below it.")
-    values = np.empty((len(rows), len(heading)))
-    for i, (line, row) in enumerate(zip(table.lines[1:], rows, strict=True)):
-        if len(row) != len(heading):
-            raise FormatError(f"{path}, row {line}: there are {len(row)} cells but {len(heading)} columns.")
-        try:
-            values[i] = [float(cell) for cell in row]
-        except ValueError as error:
-            raise FormatError(f"{path}, row {line}: {error}; expected numbers.") from error
-        if not np.isfinite(values[i]).all():
-            raise FormatError(f"{path}, row {line}: a value is not a finite number; fill it or remove the row.")
-    clock = [j for j, name in enumerate(heading) if name.lower() in TIME_HEADINGS]
-    start = 0.0
-    if clock:
-        times = values[:, clock[0]]
-        if len(times) > 1 and np.any(np.diff(times) <= 0):
-            line = table.lines[2 + int(np.argmax(np.diff(times) <= 0))]
-            raise FormatError(f"{path}, row {line}: the time does not rise; sort the rows by {heading[clock[0]]!r}.")
-        start = float(times[0])
-        rate = 1.0 / float(np.median(np.diff(times))) if len(times) > 1 else rate
-        values = np.delete(values, clock[0], axis=1)
-    channels = [name for j, name in enumerate(heading) if j not in clock[:1]]
-    if not channels:
-        raise FormatError(f"{path}: there is no column beside the time.")
-    return Series(values, channels, rate, start, heading[clock[0]] if clock else "")
 
 
 def stretch_features(values: np.ndarray, rate: float) -> np.ndarray:
@@ -128,28 +52,77 @@ def stretch_features(values: np.ndarray, rate: float) -> np.ndarray:
 
 
 def read_stretches(path: str | Path, name: str, settings: SeriesSettings) -> FileBags:
-    """The stretches of one series."""
-    series = read_series(path, settings.rate)
-    n = len(series.values)
-    first = np.arange(0, max(n - settings.window + 1, 0), settings.step)
-    names = [f"{channel}_{s}" for channel in series.channels for s in (*TIME_STATISTICS, *FREQUENCY_STATISTICS)]
-    features = [stretch_features(series.values[i : i + settings.window], series.rate) for i in first]
-    edges = (series.start + (first + shift) / series.rate for shift in (0, settings.window))
-    short = f"it has {n} rows, and a stretch takes {settings.window}; lower the window."
+    """The stretches of the recordings of a table; none reaches across a gap."""
+    recordings = read_recordings(path, settings)
+    found = {key: _stretches(series, settings) for key, series in recordings.items()}
+    some = next(iter(recordings.values()))
+    names = [f"{channel}_{s}" for channel in some.channels for s in (*TIME_STATISTICS, *FREQUENCY_STATISTICS)]
+    sizes = [len(features) for features, *_ in found.values()]
     return FileBags(
-        bag_names=[name],
-        sizes=[len(features)],
-        features=np.array(features) if features else np.empty((0, len(names))),
-        locations={key: np.round(column, 6) for key, column in zip(PLACES, edges, strict=True)},
-        info={
-            "rows": n,
-            "seconds": round(n / series.rate, 6),
-            "channels": series.channels,
-            "clock": series.clock,
+        bag_names=[f"{name}@{key}" if key else name for key in recordings],
+        sizes=sizes,
+        features=np.concatenate([features.reshape(-1, len(names)) for features, *_ in found.values()]),
+        locations={
+            **{key: np.concatenate([part[i] for part in found.values()]) for i, key in enumerate(PLACES, 1)},
+            **({RECORDING: np.repeat(np.array(list(recordings), dtype=object), sizes)} if settings.recording else {}),
         },
-        problems=[] if features else [short],
+        info=_facts(recordings, settings, sum(sizes)),
+        problems=[
+            _too_short(key, recordings[key], settings) for key, size in zip(recordings, sizes, strict=True) if not size
+        ],
         feature_names=names,
     )
+
+
+def _stretches(series: Series, settings: SeriesSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, starts and ends of all windows of a recording."""
+    first = np.concatenate(
+        [np.arange(a, max(b - settings.window + 1, a), settings.step, dtype=np.int64) for a, b in series.pieces]
+    )
+    features = [stretch_features(series.values[i : i + settings.window], series.rate) for i in first]
+    ends = series.times[first + settings.window - 1] + 1.0 / series.rate if len(first) else np.empty(0)
+    return np.array(features), np.round(series.times[first], 6), np.round(ends, 6)
+
+
+def _too_short(recording: str, series: Series, settings: SeriesSettings) -> str:
+    longest = max(b - a for a, b in series.pieces)
+    what = f"the recording {recording!r}" if recording else "it"
+    where = f" in its longest piece without a gap ({len(series.pieces)} pieces)" if len(series.pieces) > 1 else ""
+    cure = f"; lower it (--medium-set window={longest})" if longest >= 4 else ""
+    return f"{what} has {longest} rows{where}, and a stretch takes window={settings.window}{cure}."
+
+
+def _facts(recordings: Mapping[str, Series], settings: SeriesSettings, n_stretches: int) -> dict[str, Any]:
+    """What is known of a table: length, channels, how its times are written, gaps, blank cells."""
+    all_of = list(recordings.values())
+    clock = all_of[0].clock
+    lost = sum(b - a for series in all_of for a, b in series.pieces if b - a < settings.window)
+    facts: dict[str, Any] = {
+        "rows": sum(len(series.times) for series in all_of),
+        "seconds": round(sum(series.end - series.start for series in all_of), 6),
+        "start": round(min(series.start for series in all_of), 6),
+        "seconds_of_gaps": round(sum(_gap_seconds(series) for series in all_of), 6),
+        "rate": all_of[0].rate,
+        "channels": all_of[0].channels,
+        "clock": clock.heading,
+        "clock_kind": clock.kind,
+        "clock_unit": clock.unit,
+        "clock_first": clock.first,
+        "clock_pattern": clock.pattern,
+        "gaps": sum(len(series.pieces) - 1 for series in all_of),
+        "rows_lost": lost if n_stretches else 0,
+        "filled": sum(series.n_filled for series in all_of),
+    }
+    if clock.recorded:
+        facts |= {"recorded": clock.recorded, "recorded_from": "time"}
+    if list(recordings) != [""]:
+        facts["recordings"] = list(recordings)
+    return facts
+
+
+def _gap_seconds(series: Series) -> float:
+    steps = np.diff(series.times)
+    return float(np.sum(steps[steps > series.max_gap] - 1.0 / series.rate))
 
 
 def refuse_other_channels(files: Mapping[str, FileBags], expected: Sequence[str] | None) -> dict[str, str]:
@@ -167,73 +140,81 @@ def refuse_other_channels(files: Mapping[str, FileBags], expected: Sequence[str]
     }
 
 
-def draw_series(path: Path, name: str, rows: Sequence[Row], settings: SeriesSettings, start: float) -> Picture:
-    """The channels, each over its own range, with the stretches."""
-    series = read_series(path, settings.rate)
-    seconds = len(series.values) / series.rate
-    step = max(1, len(series.values) // WIDTH)
-    values = series.values[::step]
-    spread = np.maximum(np.ptp(values, axis=0), 1e-12)
-    heights = (1 - (values - values.min(axis=0)) / spread) * (HEIGHT - 20) + 10
-    across = np.arange(len(values)) * step / len(series.values) * WIDTH
-
-    def place(row: Row) -> list[tuple[float, float]]:
-        left, right = ((row[key] - series.start) / seconds * WIDTH for key in ("start", "end"))
-        return [(left, 0), (right, 0), (right, HEIGHT), (left, HEIGHT)]
-
-    return Picture(
-        title=f"{name}: {', '.join(series.channels)}",
-        kind="series",
-        width=WIDTH,
-        height=HEIGHT,
-        regions=[outline_region(row, place(row), WIDTH) for row in rows],
-        ticks=[
-            (t / seconds * WIDTH, tick_words(series.start + t, series.start + seconds)) for t in time_ticks(seconds)
-        ],
-        lines=[
-            " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, column, strict=True))
-            for column in heights.T[:MOST_CHANNELS]
-        ],
-    )
+def notes_on_series(files: Sequence[Row]) -> list[str]:
+    """Gaps, blank cells that were filled, and times that are no seconds."""
+    notes = []
+    gaps = [file for file in files if file.get("gaps")]
+    if gaps:
+        lost = sum(file["rows_lost"] for file in gaps)
+        short = f"; {lost} rows lie in pieces shorter than a stretch" if lost else ""
+        n = sum(file["gaps"] for file in gaps)
+        notes.append(f"{n} gap(s) in time in {_some(gaps)}: no stretch reaches across one{short}.")
+    filled = [file for file in files if file.get("filled")]
+    if filled:
+        notes.append(f"{sum(file['filled'] for file in filled)} blank cell(s) were filled in {_some(filled)}.")
+    for unit, words in (("ms", "milliseconds"), ("us", "microseconds"), ("ns", "nanoseconds")):
+        scaled = [file for file in files if file.get("clock_unit") == unit]
+        if scaled:
+            notes.append(f"Times in {words} in {_some(scaled)}.")
+    return notes
 
 
-def close_up_stretches(path: Path, rows: Sequence[Row], settings: SeriesSettings) -> Iterator[CloseUp]:
-    """The channels within each stretch."""
-    series = read_series(path, settings.rate)
-    for row in rows:
-        drawn = draw_stretch(series, row, CLOSE_WIDTH)
-        yield CloseUp(as_drawing(drawn), drawn.width, drawn.height)
-
-
-def draw_stretch(series: Series, place: Row, size: int) -> Any:
-    """The channels of a stretch, each over its range in the whole series; a square of `size` points."""
-    from PIL import Image, ImageDraw
-
-    times = series.start + np.arange(len(series.values)) / series.rate
-    values = series.values[(times >= place["start"]) & (times <= place["end"])]
-    image = Image.new("L", (size, size), 255)
-    draw = ImageDraw.Draw(image)
-    for k, column in enumerate(values.T):
-        spread = max(float(np.ptp(series.values[:, k])), 1e-12)
-        y = (size - 5) * (1 - (column - series.values[:, k].min()) / spread) + 2
-        x = np.linspace(2, size - 3, len(y))
-        draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), fill=110 * (k % 3) // 2, width=1)
-    return image
+def _some(files: Sequence[Row]) -> str:
+    names = ", ".join(str(file["file"]) for file in files[:3])
+    return f"{len(files)} file(s) ({names}{', ...' if len(files) > 3 else ''})"
 
 
 def place_in_words(row: Row) -> str:
     return span_in_words(row["start"], row["end"]) if row["end"] >= 60 else f"{row['start']} to {row['end']} s"
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Label Studio, which counts time as the column of times does
+
+
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
-    return {"start": row["start"], "end": row["end"], "instant": False}
+    start, end = (_as_written(row[key], file) for key in PLACES)
+    return {"start": start, "end": end, "instant": False}
+
+
+def _as_written(seconds: float, file: Row) -> Any:
+    kind = file.get("clock_kind", "seconds")
+    if kind == "none":  # it counts rows then
+        return round(seconds * file["rate"])
+    if kind == "clock":
+        moment = datetime.fromisoformat(file["recorded"]) + timedelta(seconds=seconds)
+        return moment.strftime(file["clock_pattern"]) if file["clock_pattern"] else moment.isoformat()
+    scale = UNITS[file.get("clock_unit", "s")]
+    return round(seconds / scale + (file["clock_first"] if kind == "epoch" else 0.0), 6)
+
+
+def _mark_place(value: Row, file: Row) -> dict[str, Any]:
+    return {key: _in_seconds(value[key], file) for key in PLACES}
+
+
+def _in_seconds(written: Any, file: Row) -> Any:
+    kind = file.get("clock_kind", "seconds")
+    if kind == "none":
+        return float(written) / file["rate"]
+    if kind == "clock":
+        pattern, begin = file["clock_pattern"], datetime.fromisoformat(file["recorded"])
+        moment = datetime.strptime(written, pattern) if pattern else datetime.fromisoformat(written)
+        return (moment.replace(tzinfo=moment.tzinfo or begin.tzinfo) - begin).total_seconds()
+    scale = UNITS[file.get("clock_unit", "s")]
+    return (float(written) - (file["clock_first"] if kind == "epoch" else 0.0)) * scale
 
 
 def _show_channels(key: str, file: Row) -> list[str]:
     """The tag of Label Studio that shows the channels of a file."""
     clock = f" timeColumn={quoteattr(file['clock'])}" if file["clock"] else ""
+    if file.get("clock_pattern"):
+        clock += f" timeFormat={quoteattr(file['clock_pattern'])}"
     channels = [f"    <Channel column={quoteattr(name)}/>" for name in file["channels"]]
     return [f'  <TimeSeries name="{key}" valueType="url" value="${key}"{clock}>', *channels, "  </TimeSeries>"]
+
+
+def _one_recording(file: Row) -> bool:
+    return len(file.get("recordings", ())) < 2
 
 
 SERIES = Medium(
@@ -248,15 +229,19 @@ SERIES = Medium(
     check_files=refuse_other_channels,
     places=PLACES,
     place_in_words=place_in_words,
-    formats=("csv", "parquet", "label-studio"),
+    formats=("csv", "parquet", "intervals", "label-studio"),
     label_studio=LabelStudio(
-        "csv", "timeserieslabels", "TimeSeries", "TimeSeriesLabels", value=_mark_value, show=_show_channels
+        "csv", "timeserieslabels", "TimeSeries", "TimeSeriesLabels", value=_mark_value, place=_mark_place,
+        show=_show_channels, joined=True, shows=_one_recording,
     ),
     draw=draw_series,
+    joined=True,
+    pieces_have_names=True,
     close_ups=close_up_stretches,
     timed=True,
     shown_as="series",
-)
+    notes=notes_on_series,
+)  # fmt: skip
 
 
 def featurize_series(paths: Sequence[str | Path], settings: SeriesSettings | None = None) -> BagDataset:
@@ -265,7 +250,7 @@ def featurize_series(paths: Sequence[str | Path], settings: SeriesSettings | Non
     Parameters
     ----------
     paths : list of paths
-        CSV files with a heading, a column for each channel and, where there is one, a column ``time`` in seconds.
+        CSV or parquet files with a heading, a column for each channel and, where there is one, a column of times.
     settings : SeriesSettings or None
 
     Returns

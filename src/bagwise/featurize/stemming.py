@@ -1,9 +1,20 @@
-"""Porter's stemmer for English (Porter, An algorithm for suffix stripping, Program 14, 1980)."""
+"""Stems of words: Porter's for English (An algorithm for suffix stripping, Program 14, 1980), else Snowball's."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from itertools import pairwise
+
+from bagwise.exceptions import InputError
+
+ENGLISH, NONE = "english", "none"
+LANGUAGES = (
+    "arabic", "armenian", "basque", "catalan", "danish", "dutch", ENGLISH, "finnish", "french", "german", "greek",
+    "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
+    "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
+)  # fmt: skip
+"""Those of snowballstemmer since 2.2."""
 
 _STEP_2 = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",
@@ -15,6 +26,24 @@ _STEP_4 = (
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
     "ous", "ive", "ize",
 )  # fmt: skip
+
+
+@cache
+def stemmer(language: str) -> Callable[[str], str]:
+    """The function that gives the stem of a lower-case word; "none" leaves words as they are.
+
+    English needs no library, so that every installation gives the same; the other languages need snowballstemmer.
+    """
+    if language in (ENGLISH, NONE):
+        return stem if language == ENGLISH else str
+    try:
+        import snowballstemmer
+    except ImportError as error:
+        raise InputError(
+            f"Stems of {language} need snowballstemmer; pip install 'bagwise[text]', or keep the words as they are "
+            "(--medium-set stems=false)."
+        ) from error
+    return lru_cache(maxsize=65_536)(snowballstemmer.stemmer(language).stemWord)
 
 
 @lru_cache(maxsize=65_536)

@@ -21,16 +21,18 @@ from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium, Row
 from bagwise.featurize.pictures import WIDTH, CloseUp, Picture
 from bagwise.featurize.settings import Settings
-from bagwise.featurize.stemming import stem
+from bagwise.featurize.stemming import ENGLISH, LANGUAGES, NONE, stemmer
 from bagwise.featurize.text_input import TextInput
 from bagwise.io.annotations.label_studio_facts import LabelStudio
-from bagwise.io.text import read_text
+from bagwise.io.documents import EXTENSIONS, UTF8, document_text, read_words
+from bagwise.memory import memory_limit
 
-EXTENSIONS = (".txt", ".md")
 PLACES = ("start", "end")
 FEW_TERMS = 10
+BYTES_OF_A_TERM = 24_000  # that a fit needs at most: thirty vectors of weights, of a hundred labels, of eight bytes
 PICTURE_LENGTH = 20_000  # characters that one picture shows
 LONGEST_PASSAGE = 400  # characters of a passage by itself
+AUTO = "auto"
 _APOSTROPHES = "['\\u2019]"
 _WORD = re.compile(rf"[^\W\d_]+(?:{_APOSTROPHES}[^\W\d_]+)*")
 
@@ -43,24 +45,34 @@ class TextSettings(Settings):
     ----------
     window, step : int
         Words of a passage, and words from the start of one to the start of the next.
+    min_documents : int
+        Terms that occur in fewer documents are not counted.
     keep : float
-        Share of the terms that are kept, those that occur in most documents.
-    stop_words : {"english", "none"}
-        Whether words such as "the" are left out.
+        Share of these terms that is counted, those that occur in most documents.
+    language : str
+        Whose endings are taken off: one of `bagwise.featurize.stemming.LANGUAGES`, or "none".
+    stop_words : {"auto", "english", "none"}
+        Whether words such as "the" are left out: where the language is English, always, or never.
     stems : bool
-        Whether English endings are taken off.
+        Whether endings are taken off.
     """
 
     window: int = 50
     step: int = 25
-    keep: float = 0.02
-    stop_words: str = "english"
+    min_documents: int = 2
+    keep: float = 1.0
+    language: str = ENGLISH
+    stop_words: str = AUTO
     stems: bool = True
 
     def __post_init__(self) -> None:
-        self.check_ranges({"window": (1, 1_000_000), "step": (1, 1_000_000), "keep": (1e-6, 1)})
-        if self.stop_words not in ("english", "none"):
-            raise InputError(f"The setting 'stop_words' is {self.stop_words!r}; use 'english' or 'none'.")
+        self.check_ranges(
+            {"window": (1, 1_000_000), "step": (1, 1_000_000), "min_documents": (1, 1_000_000), "keep": (1e-6, 1)}
+        )
+        for name, choice in (("stop_words", (AUTO, ENGLISH, NONE)), ("language", (*LANGUAGES, NONE))):
+            if getattr(self, name) not in choice:
+                listed = ", ".join(map(repr, choice))
+                raise InputError(f"The setting {name!r} is {getattr(self, name)!r}; use one of {listed}.")
         if self.step > self.window:
             raise InputError(
                 f"step={self.step} is larger than window={self.window}, so words between passages would be lost; "
@@ -69,89 +81,144 @@ class TextSettings(Settings):
 
 
 def terms_of(words: Sequence[str], settings: TextSettings) -> list[str]:
-    """The terms that count among some words: lower case, without stop words, stemmed."""
-    lower = [word.lower() for word in words]
-    if settings.stop_words == "english":
+    """The term of each word: lower case, stemmed; "" for stop words."""
+    stopped: frozenset[str] = frozenset()
+    if settings.stop_words == ENGLISH or (settings.stop_words == AUTO and settings.language == ENGLISH):
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-        lower = [word for word in lower if word not in ENGLISH_STOP_WORDS]
-    lower = [re.sub(_APOSTROPHES, "", word) for word in lower]
-    return [stem(word) for word in lower] if settings.stems else lower
+        stopped = ENGLISH_STOP_WORDS
+    stem = stemmer(settings.language if settings.stems else NONE)
+    known: dict[str, str] = {}  # most words of a text come again
+    terms = []
+    for word in words:
+        term = known.get(word)
+        if term is None:
+            lower = word.lower()
+            plain = lower if lower.isalpha() else re.sub(_APOSTROPHES, "", lower)
+            term = known[word] = "" if lower in stopped else stem(plain)
+        terms.append(term)
+    return terms
 
 
-def passages(text: str, settings: TextSettings) -> list[tuple[int, int, Counter[str]]]:
-    """Start and end, in characters, and term counts of each passage; the last reaches the end of the text."""
+@dataclass(frozen=True)
+class Passages:
+    """The passages of a text: (p,) starts and ends in characters, (p, v) CSR counts of its own terms, and these."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    counts: Any
+    terms: list[str]
+
+
+def passages(text: str, settings: TextSettings) -> Passages:
+    """All passages of a text; the last reaches its end."""
     words = list(_WORD.finditer(text))
-    starts = range(0, max(len(words) - settings.window, 0) + settings.step, settings.step)
-    found = []
-    for start in starts:
-        piece = words[start : start + settings.window]
-        if piece:
-            counts = Counter(terms_of([match.group() for match in piece], settings))
-            found.append((piece[0].start(), piece[-1].end(), counts))
-    return found
+    own = terms_of([match.group() for match in words], settings)
+    terms = sorted(set(own) - {""})
+    column = {term: j for j, term in enumerate(terms)} | {"": -1}
+    columns = np.array([column[term] for term in own], dtype=np.int64)
+    first = np.arange(0, max(len(words) - settings.window, 0) + settings.step, settings.step)
+    first = first[first < len(words)]
+    stop = np.minimum(first + settings.window, len(words))
+    rows = np.repeat(np.arange(len(first)), stop - first)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(stop - first) - (stop - first), stop - first)
+    found = columns[np.repeat(first, stop - first) + within]
+    counted = found >= 0
+    counts = sp.csr_matrix(
+        (np.ones(int(counted.sum()), np.float32), (rows[counted], found[counted])), shape=(len(first), len(terms))
+    )  # adds up what stands there more than once
+    return Passages(
+        np.array([words[i].start() for i in first], dtype=np.int64),
+        np.array([words[i - 1].end() for i in stop], dtype=np.int64), counts, terms,
+    )  # fmt: skip
 
 
-def read_document(path: str | Path, name: str, settings: TextSettings) -> FileBags:
+def read_passages(path: str | Path, name: str, settings: TextSettings) -> FileBags:
     """The passages of one document, with counts of the document's own terms."""
-    text = read_text(path)
-    found = passages(text, settings)
-    problems = [] if found else ["it holds no words."]
-    terms = sorted({term for *_, counts in found for term in counts})
-    if found and not terms:
-        found, problems = [], ["all of its words are stop words; leave it out, or set stop_words=none."]
-    column = {term: j for j, term in enumerate(terms)}
-    counts = sp.lil_matrix((len(found), len(terms)))
-    for i, (*_, counter) in enumerate(found):
-        for term, count in counter.items():
-            counts[i, column[term]] = count
+    document = read_words(path)
+    found = passages(document.text, settings)
+    n, problems = len(found.starts), list[str]()
+    if not n:
+        problems = ["it holds no words."]
+    elif not found.terms:
+        n, problems = 0, ["all of its words are stop words; leave it out, or set stop_words=none."]
     return FileBags(
         bag_names=[name],
-        sizes=[len(found)],
-        features=counts.tocsr(),
-        locations={key: np.array([passage[i] for passage in found], dtype=np.int64) for i, key in enumerate(PLACES)},
-        info={"characters": len(text)},
+        sizes=[n],
+        features=found.counts[:n],
+        locations={"start": found.starts[:n], "end": found.ends[:n]},
+        info={"characters": len(document.text), "read_as": document.read_as},
         problems=problems,
-        feature_names=terms,
+        feature_names=found.terms,
     )
 
 
-def choose_terms(files: Sequence[FileBags], keep: float) -> list[str]:
-    """The share of the terms that occur in most documents, in alphabetical order; ties go to the first letters."""
+def choose_terms(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
+    """The terms that are counted, in alphabetical order: those of `min_documents` documents, of them the share `keep`.
+
+    More than a fit has memory for are not: those stay that occur in most documents, ties to the first letters.
+    """
     documents: Counter[str] = Counter(term for file in files for term in file.feature_names or [])
     if not documents:
         raise InputError(
             "There are no terms in any document; check the files, or keep all words (--medium-set stop_words=none)."
         )
-    size = max(1, math.ceil(keep * len(documents)))
+    terms = [term for term, n in documents.items() if n >= settings.min_documents]
+    size = min(math.ceil(settings.keep * len(terms)), memory_limit() // BYTES_OF_A_TERM)
+    if not terms:
+        raise InputError(
+            f"None of the {len(documents)} terms occurs in {settings.min_documents} documents; count all of them "
+            "(--medium-set min_documents=1)."
+        )
     if size < min(FEW_TERMS, len(documents)):
         warnings.warn(
-            f"Of {len(documents)} terms only {size} are counted (keep={keep:g}), too few to tell passages apart; raise "
-            f"keep, such as keep={min(1.0, round(2 * FEW_TERMS / len(documents), 2)):g}.",
+            f"Of {len(documents)} terms only {size} are counted (min_documents={settings.min_documents}, "
+            f"keep={settings.keep:g}), too few to tell passages apart; count more with min_documents=1 and keep=1.",
             UserWarning,
             stacklevel=2,
         )
-    ranked = sorted(documents, key=lambda term: (-documents[term], term))
-    return sorted(ranked[:size])
+    if size < len(terms):
+        terms = sorted(terms, key=lambda term: (-documents[term], term))[:size]
+    return sorted(terms)
 
 
 def count_matrix(files: Sequence[FileBags], terms: Sequence[str]) -> Any:
     """(m, v) CSR counts of the chosen terms in all passages."""
     column = {term: j for j, term in enumerate(terms)}
-    parts = []
+    values, indices, lengths = [], [], []
     for file in files:
-        pairs = [(j, column[term]) for j, term in enumerate(file.feature_names or []) if term in column]
-        chooser = sp.csr_matrix(
-            (np.ones(len(pairs)), ([j for j, _ in pairs], [k for _, k in pairs])),
-            shape=(file.features.shape[1], len(terms)),
-        )
-        parts.append(file.features @ chooser)
-    return sp.vstack(parts, format="csr")
+        own = np.array([column.get(term, -1) for term in file.feature_names or []], dtype=np.int32)
+        counts = file.features
+        found = own[counts.indices] if len(own) else np.empty(0, dtype=np.int32)
+        counted = found >= 0
+        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        values.append(counts.data[counted])
+        indices.append(found[counted])
+        lengths.append(np.bincount(rows[counted], minlength=counts.shape[0]))
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    matrix = sp.csr_matrix(
+        (np.concatenate(values, dtype=np.float64), np.concatenate(indices), offsets),
+        shape=(len(offsets) - 1, len(terms)),
+    )
+    matrix.sort_indices()
+    return matrix
+
+
+def notes_on_texts(files: Sequence[Row]) -> list[str]:
+    """Which documents are no plain UTF-8, and what they were read as."""
+    kinds: dict[str, list[str]] = {}
+    for file in files:
+        kinds.setdefault(file.get("read_as", UTF8), []).append(file["file"])  # not there in runs of earlier versions
+    kinds.pop(UTF8, None)
+    return [
+        f"{len(names)} of {len(files)} texts read as {kind}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}."
+        for kind, names in sorted(kinds.items())
+    ]
 
 
 def draw_text(path: Path, name: str, rows: Sequence[Row], settings: TextSettings, start: float) -> Picture:
     """Pieces of a part of the text, each under the most probable of the passages that cover it."""
-    text = read_text(path)
+    text = document_text(path)
     first, last = int(start), min(len(text), int(start) + PICTURE_LENGTH)
     inside = {row[key] for row in rows for key in ("start", "end") if first < row[key] < last}
     edges = sorted({first, last, *inside})
@@ -171,7 +238,7 @@ def draw_text(path: Path, name: str, rows: Sequence[Row], settings: TextSettings
 
 def close_up_passages(path: Path, rows: Sequence[Row], settings: TextSettings) -> Iterator[CloseUp]:
     """The words of each passage, shortened."""
-    text = read_text(path)
+    text = document_text(path)
     for row in rows:
         passage = text[row["start"] : row["end"]].strip()
         yield CloseUp(text=passage if len(passage) <= LONGEST_PASSAGE else f"{passage[:LONGEST_PASSAGE]} …")
@@ -182,7 +249,7 @@ def place_in_words(row: Row) -> str:
 
 
 def _feature_names(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
-    return choose_terms(files, settings.keep)
+    return choose_terms(files, settings)
 
 
 def _picture_length(settings: TextSettings) -> float:
@@ -201,7 +268,7 @@ TEXT = Medium(
     bags="texts",
     finer="label shorter texts, such as sections in files of their own",
     extensions=EXTENSIONS,
-    read=read_document,
+    read=read_passages,
     feature_names=_feature_names,
     features=count_matrix,
     places=PLACES,
@@ -214,6 +281,7 @@ TEXT = Medium(
     picture_length=_picture_length,
     close_ups=close_up_passages,
     shown_as="text",
+    notes=notes_on_texts,
     embed=TextInput,
 )
 
@@ -224,7 +292,7 @@ def featurize_texts(paths: Sequence[str | Path], settings: TextSettings | None =
     Parameters
     ----------
     paths : list of paths
-        UTF-8 text files, one a document.
+        Files of text, HTML, RST, PDF or docx, one a document.
     settings : TextSettings or None
 
     Returns

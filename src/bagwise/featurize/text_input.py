@@ -14,7 +14,7 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.network_input import MASK, Feed, NetworkInput, agree, chosen_output, rows_at_a_time
 from bagwise.featurize.onnx_model import Network, named
-from bagwise.io.text import read_text
+from bagwise.io.documents import document_text
 from bagwise.memory import check_allocation
 
 TOKENIZER = "tokenizer.json"
@@ -63,7 +63,7 @@ class TextInput(NetworkInput):
         )  # fmt: skip
 
     def feeds(self, path: Path, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
-        text, n = read_text(path), rows_at_a_time(self, network)
+        text, n = document_text(path), rows_at_a_time(self, network)
         ports = {port.name: port for port in network.inputs}
         if MASK not in ports and ports[IDS].shape[0] is None:
             n = 1  # what is filled up could not be told from words

@@ -40,9 +40,10 @@ def fingerprint(*arrays: Any) -> str:
 
 def identity_of(model: Any, data: Any) -> dict[str, Any]:
     """What makes two fits the same: data, by plain values that differ where it does, settings, versions."""
+    settings = {key: value for key, value in model.get_params(deep=True).items() if not key.endswith("verbose")}
     return {
         "data": data,
-        "steps": {key: str(value) for key, value in sorted(model.get_params(deep=True).items())},
+        "steps": {key: str(value) for key, value in sorted(settings.items())},
         "versions": {"bagwise": __version__, "numpy": np.__version__, "scipy": scipy.__version__},
     }
 

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +24,9 @@ from bagwise.exceptions import FormatError, InputError
 DOCUMENT = "model.json"
 ARRAY_NAME = re.compile(r"arrays/(0|[1-9][0-9]{0,8})\.npy")
 ARRAY_KINDS = "biufcmMSU"  # numbers, truth values, times and text; never objects or records
+MANY_VALUES, FEWEST_BYTES = 50_000, 8
+"""Above so many values a document has this many bytes for each: a list in it takes 64 in memory, however short."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, and what an administrator allows
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date, so that the same model gives the same bytes
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -35,7 +38,7 @@ _HEADERS = {
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+def atomic_write(path: str | os.PathLike[str], mode: str = "wb", *, durable: bool = True) -> Iterator[IO[Any]]:
     """Open a file that appears at `path` only when it is complete.
 
     The data goes to a temporary file beside `path`, reaches the disk, and takes the place of `path` in one
@@ -47,6 +50,9 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     path : str or path
     mode : {"wb", "w"}
         Binary, or text in UTF-8 whose line ends are written as they are.
+    durable : bool
+        Whether it is on the disk, and not only with the system, when this returns. Of thousands of small files that
+        can be made again it is cheaper to have all of them so at once (`sync_all`).
 
     Yields
     ------
@@ -66,7 +72,8 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     try:
         yield handle
         handle.flush()
-        os.fsync(handle.fileno())
+        if durable:
+            os.fsync(handle.fileno())
         handle.close()
         if target.exists():
             shutil.copymode(target, temporary)
@@ -76,11 +83,23 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
             handle.close()
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             text = f"The disk is full: {target} was not written, and what was there before is untouched"
             raise OSError(error.errno, text) from error
         raise
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Have files on the disk that were written without being durable, and their names too."""
+    paths = list(paths)
+    if paths and hasattr(os, "sync"):
+        os.sync()
+        return
+    for path in paths:
+        with suppress(OSError), path.open("rb+") as file:
+            os.fsync(file.fileno())
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -177,7 +196,16 @@ def _open_archive(handle: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _document(archive: zipfile.ZipFile) -> Any:
-    return json.loads(archive.read(DOCUMENT).decode("utf-8"), parse_constant=_refuse_constant)
+    raw = archive.read(DOCUMENT)
+    n_values = sum(raw.count(mark) for mark in (b",", b"[", b"{"))
+    if n_values > max(MANY_VALUES, len(raw) // FEWEST_BYTES):
+        raise FormatError(f"its {DOCUMENT} is of {n_values} values in {len(raw)} bytes, which bagwise never writes.")
+    document = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise FormatError(f"its {DOCUMENT} holds text with half a character.") from None
+    return document
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
@@ -216,7 +244,7 @@ def parse_array(raw: bytes, name: str) -> np.ndarray:
         raise FormatError(f"its array {name!r} holds truth values that are neither 0 nor 1.")
     if dtype.kind == "U":
         code_points = np.frombuffer(raw, np.dtype(np.uint32).newbyteorder(dtype.byteorder), offset=offset)
-        if code_points.max(initial=0) > 0x10FFFF:
+        if code_points.max(initial=0) > 0x10FFFF or np.any((code_points >= 0xD800) & (code_points < 0xE000)):
             raise FormatError(f"its array {name!r} holds characters that do not exist.")
     return np.ndarray(shape, dtype, raw, offset, order="F" if is_fortran else "C").copy(order="K")
 

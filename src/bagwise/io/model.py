@@ -24,12 +24,37 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
+from sklearn.pipeline import Pipeline
 
 from bagwise._version import __version__
 from bagwise.base import BagEstimator
 from bagwise.exceptions import FormatError, InputError
+from bagwise.fitted import (
+    Attribute,
+    ByName,
+    Either,
+    Flag,
+    ListOf,
+    Maybe,
+    Number,
+    Plain,
+    Record,
+    Text,
+    check_attributes,
+    check_steps,
+    declared_by,
+    is_fitted,
+    is_fitted_state,
+    n_inputs,
+)
 from bagwise.io.files import DOCUMENT, atomic_write, read_archive, read_document, write_archive
+from bagwise.io.sklearn_fitted import FITTED as SKLEARN
+from bagwise.io.sklearn_fitted import check_together
 from bagwise.io.values import Decoder, Encoder, Node, member
+from bagwise.likeness import ATTRIBUTE as LIKENESS
+from bagwise.likeness import FITTED as LIKENESS_PARTS
+from bagwise.pipeline import unwrap
+from bagwise.typing import Learner, Transformer
 
 FORMAT = "bagwise-model"
 VERSION = 1
@@ -62,6 +87,7 @@ REGISTRY = {
     "BagPipeline": "bagwise.pipeline:BagPipeline",
     "PerInstance": "bagwise.preprocessing:PerInstance",
     "CLPLScaler": "bagwise.preprocessing:CLPLScaler",
+    "TermScaler": "bagwise.preprocessing:TermScaler",
     "RandomFourierFeatures": "bagwise.preprocessing:RandomFourierFeatures",
     "RBFDictionary": "bagwise.preprocessing:RBFDictionary",
     "SparseReducer": "bagwise.preprocessing:SparseReducer",
@@ -70,6 +96,8 @@ REGISTRY = {
     "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
     "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",
     "sklearn.RobustScaler": "sklearn.preprocessing:RobustScaler",
+    "sklearn.QuantileTransformer": "sklearn.preprocessing:QuantileTransformer",
+    "sklearn.PowerTransformer": "sklearn.preprocessing:PowerTransformer",
     "sklearn.Normalizer": "sklearn.preprocessing:Normalizer",
     "sklearn.PCA": "sklearn.decomposition:PCA",
     "sklearn.TruncatedSVD": "sklearn.decomposition:TruncatedSVD",
@@ -80,14 +108,27 @@ REGISTRY = {
     "sklearn.LinearSVC": "sklearn.svm:LinearSVC",
 }
 
+RECIPE_PARTS = Record({
+    "medium": Text(), "settings": ByName(Plain()), "model": Text(),
+    "feature_names": Either(None, ListOf(Text(), "features")),
+    "embedded": Maybe(Record({
+        "kind": Text(), "name": Text(), "fingerprint": Text(), "settings": ByName(Plain()),
+        "size": Number(1, whole=True), "join": Flag(),
+    })),
+})  # fmt: skip
+"""How media become features, and which vectors stand for instances in place of these."""
+CARRIED = {LIKENESS: Maybe(Either(LIKENESS_PARTS, None)), "featurizer_": Maybe(RECIPE_PARTS)}
+"""What any trained model may carry beside what its class learned."""
 
-def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+
+def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
     """Write an estimator, its parameters and what it learned, to a model file.
 
     Parameters
     ----------
     estimator : estimator
-        Of bagwise, or one of the scikit-learn classes in `REGISTRY`, as are the estimators inside it.
+        Of bagwise, or one of the scikit-learn classes in `REGISTRY`, as are the estimators inside it. Of a fitted
+        search the estimator that it found is saved (``best_estimator_``), not the search.
     path : str or path
         The file appears complete or not at all; an old one is replaced.
     about : dict or None
@@ -109,6 +150,9 @@ def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | N
     """
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise InputError(f"Only an estimator can be saved, not {estimator!r}; pass a fitted one.")
+    if unwrap(estimator) is not estimator and not hasattr(estimator, "best_estimator_"):
+        raise InputError(f"{type(estimator).__name__} has found nothing to save; fit it, with refit=True.")
+    estimator = unwrap(estimator)
     encoder = Encoder(_encode_estimator)
     document = {
         "format": FORMAT,
@@ -176,11 +220,17 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
             about = document.get("about", {})
             if not isinstance(about, dict):
                 raise FormatError("what it says about itself is no object.")
+            _check_feature_names(about.get("feature_names"))
         except FormatError as error:
             raise FormatError(f"Cannot load {os.fspath(path)!r}: {error}") from error
         except Exception as error:  # whatever else damage brings up in zip or JSON
             raise FormatError(f"Cannot load {os.fspath(path)!r}: it is damaged or no bagwise model.") from error
     return {**about, "written_by": written_by}
+
+
+def _check_feature_names(names: Any) -> None:
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise FormatError("the names of its features are no list of text.")
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -239,16 +289,22 @@ def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], An
             f"{', '.join(sorted(set(targets.values())))}."
         )
     params = estimator._saved_params() if isinstance(estimator, BagEstimator) else estimator.get_params(deep=False)
-    state = {key: value for key, value in vars(estimator).items() if key not in params}
+    aside = {*params, "_metadata_request"}  # who gets what in a fit is nothing that was learned
+    state = {key: value for key, value in vars(estimator).items() if key not in aside}
     problem = _problem(cls, params, state)
     if problem:  # what load would refuse
         raise InputError(f"{where} cannot be saved: {problem}.")
-    return {
+    node = {
         "kind": "estimator",
         "class": name,
         "params": {key: inner(value, f".{key}") for key, value in params.items()},
         "state": {key: inner(value, f".{key}") for key, value in state.items()},
     }
+    try:
+        _check_whole(estimator, params, state)
+    except InputError as error:
+        raise InputError(f"{where} cannot be saved: {error}.") from error
+    return node
 
 
 class _Rebuild:
@@ -279,6 +335,10 @@ class _Rebuild:
             raise FormatError(f"{problem} (it was written by {self.written_by}).")
         estimator = cls(**params)
         vars(estimator).update(state)  # not setattr: no setter of the class runs
+        try:
+            _check_whole(estimator, params, state)
+        except InputError as error:
+            raise FormatError(f"{error} (it was written by {self.written_by}).") from error
         return estimator
 
 
@@ -299,19 +359,28 @@ def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | 
         own = getattr(cls, key, None)
         if not is_name or key in allowed or callable(own) or isinstance(own, property):
             return f"{cls.__name__} cannot have an attribute {key!r}"
-    return _weights_problem(cls, params, state)
-
-
-def _weights_problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | None:
-    """Our weights are one row a class and one column a feature, and our compiled kernels trust that."""
-    if not cls.__module__.startswith("bagwise.") or not {"coef_", "classes_"} <= state.keys():
-        return None
-    classes, shape, n_features = state["classes_"], np.shape(state["coef_"]), state.get("n_features_in_")
-    if not isinstance(classes, np.ndarray) or classes.ndim != 1:
-        return f"{cls.__name__} has classes that are no list"
-    if shape != (len(classes), n_features):
-        size = f"{len(classes)} classes and {n_features} features"
-        return f"{cls.__name__} has weights of shape {shape} for {size}"
-    if params.get("background") and "background_coef_" not in state:
-        return f"{cls.__name__} has a background but no weights for it; fit it again"
     return None
+
+
+def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) -> None:
+    """Raise an `InputError` that names the attribute where an estimator is not as its class says that a fit leaves it.
+
+    What is inside has been checked before.
+    """
+    cls, sizes = type(estimator), dict[str, int]()
+    is_foreign = cls.__module__.startswith("sklearn.")
+    if isinstance(estimator, Pipeline):
+        declared: dict[str, Attribute] = {}
+        check_steps(cls.__name__, estimator.steps)
+        if is_fitted(estimator):
+            sizes = {"features": n_inputs(estimator)}
+    else:
+        declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
+    given = {**estimator.get_params(deep=False), **params}  # a file of an earlier version has fewer parameters
+    check_attributes(cls.__name__, {**declared, **CARRIED}, given, state, sizes)
+    if not is_fitted_state(state) or isinstance(estimator, Pipeline):
+        return
+    if is_foreign:
+        check_together(estimator)
+    elif hasattr(estimator, "_check_fitted"):
+        estimator._check_fitted()

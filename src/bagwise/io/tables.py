@@ -18,9 +18,11 @@ def write_csv(
     rows: Iterable[Mapping[str, Any]], path: str | os.PathLike[str], headings: Sequence[str] | None = None
 ) -> None:
     """Write rows of equal keys as UTF-8 CSV with a heading; `headings` are written where there is no row too."""
-    rows = list(rows)
+    if headings is None:
+        rows = list(rows)
+        headings = list(rows[0]) if rows else []
     with atomic_write(path, "w") as file:
-        writer = csv.DictWriter(file, fieldnames=headings or (list(rows[0]) if rows else []), lineterminator="\n")
+        writer = csv.DictWriter(file, fieldnames=headings, lineterminator="\n")
         writer.writeheader()
         # cells that a spreadsheet would run as a formula are defused
         writer.writerows({key: defuse_value(value) for key, value in row.items()} for row in rows)
@@ -34,12 +36,17 @@ def defuse_value(value: Any) -> Any:
 def write_json_lines(records: Iterable[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
     """Write one JSON object a line."""
     with atomic_write(path, "w") as file:
-        file.write(json_lines(records))
+        for record in records:
+            file.write(_json_line(record))
 
 
 def json_lines(records: Iterable[Mapping[str, Any]]) -> str:
     """One JSON object a line, each line ended."""
-    return "".join(json.dumps(record, ensure_ascii=False, default=plain_value) + "\n" for record in records)
+    return "".join(map(_json_line, records))
+
+
+def _json_line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False, default=plain_value) + "\n"
 
 
 def plain_value(value: Any) -> Any:

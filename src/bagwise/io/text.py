@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,11 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.memory import check_allocation
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+MOST_CELLS = 1_000_000
+"""Of one row: Python needs a hundred bytes for each while it is cut."""
 _ROWS_TO_GUESS_FROM = 50
+_TEXT_TO_GUESS_FROM = 1 << 20
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _SIZE_PER_BYTE = 8  # Python's strings and lists of short cells, beside the bytes of the file
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ZIP = b"PK\x03\x04"
@@ -106,30 +109,37 @@ def read_rows(path: str | os.PathLike[str], separator: str | None = None, trim: 
     trim : bool
         Whether blanks around cells go.
     """
+    found, separator = open_rows(path, separator, trim)
+    rows, lines = [], []
+    for line, row in found:
+        rows.append(row)
+        lines.append(line)
+    return TextTable(rows, lines, separator)
+
+
+def open_rows(
+    path: str | os.PathLike[str], separator: str | None = None, trim: bool = True
+) -> tuple[Iterator[tuple[int, list[str]]], str]:
+    """The same rows one at a time with their first lines, and the separator."""
     text = read_text(path)
     if separator is None:
         separator = guess_separator(text)
     elif separator not in SEPARATORS:
         raise InputError(f"separator={separator!r} is not known; use one of {', '.join(map(repr, SEPARATORS))}.")
-    rows, lines = [], []
-    for line, row in iterate_rows(text, separator, path, trim):
-        rows.append(row)
-        lines.append(line)
-    return TextTable(rows, lines, separator)
+    return iterate_rows(text, separator, path, trim), separator
 
 
 def iterate_rows(
     text: str, separator: str, path: str | os.PathLike[str], trim: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
     """Number of the first line and cells of every row that is not blank; an error where there is none."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    reader = csv.reader(_lines(text, separator, path), delimiter=separator, strict=True)
     line, found = 1, False
     try:
         for row in reader:
-            cells = [cell.strip() for cell in row]
-            if any(cells):
+            if any(map(str.strip, row)):
                 found = True
-                yield line, cells if trim else row
+                yield line, [cell.strip() for cell in row] if trim else row
             line = reader.line_num + 1
     except csv.Error as error:
         raise FormatError(f"{path}, row {line}: {error}; check the quotes of this row.") from error
@@ -137,9 +147,23 @@ def iterate_rows(
         raise FormatError(f"{path} is empty: all of its cells are blank.")
 
 
+def _lines(text: str, separator: str, path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines with their ends, one at a time: a copy of the text would be four times its size."""
+    for number, match in enumerate(_LINE.finditer(text), start=1):
+        line = match.group()
+        if line.count(separator) >= MOST_CELLS:
+            raise FormatError(
+                f"{path}, row {number}: there are more than {MOST_CELLS} cells in one row; check the line ends, or "
+                "keep so many features as parquet or npz."
+            )
+        yield line
+
+
 def guess_separator(text: str) -> str:
     """The separator that cuts the first rows into the same number of cells, two or more; a comma where none does."""
-    sample = "".join(islice(io.StringIO(text, newline=""), _ROWS_TO_GUESS_FROM))
+    sample = "".join(
+        match.group() for match in islice(_LINE.finditer(text, 0, _TEXT_TO_GUESS_FROM), _ROWS_TO_GUESS_FROM)
+    )
     best, best_share = ",", 0.0
     for separator in ("\t", ",", ";"):  # in this order where two cut equally well
         widths = _widths(sample, separator)
@@ -152,7 +176,7 @@ def guess_separator(text: str) -> str:
 
 def _widths(sample: str, separator: str) -> list[int]:
     """Number of cells of every row that is not blank, up to one that cannot be parsed."""
-    rows = csv.reader(io.StringIO(sample, newline=""), delimiter=separator)
+    rows = csv.reader((line.group() for line in _LINE.finditer(sample)), delimiter=separator)
     widths: list[int] = []
     with suppress(csv.Error):
         widths.extend(len(row) for row in rows if any(cell.strip() for cell in row))

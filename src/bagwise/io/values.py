@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,11 @@ import scipy.sparse as sp
 
 from bagwise.bags import Bags
 from bagwise.exceptions import FormatError, InputError
+from bagwise.fitted import MOST_KEYS
 from bagwise.io.files import ARRAY_KINDS, is_storable
 
 MAX_DEPTH = 60
+MOST_KEYS_IN_ALL = 20 * MOST_KEYS
 SCALAR_KINDS = "biufcmM"
 NUMPY_TYPES: dict[str, Any] = {
     np.dtype(code).type.__name__: np.dtype(code).type
@@ -75,16 +77,20 @@ class Encoder:
             return self.encode(item, where + place, depth + 1)
 
         kind: Any = type(value)
+        if kind is str or kind is np.str_:
+            _check_text(value, where)
         if value is None or kind in (bool, int, str):
             return value
         if kind is float:
             return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
         if kind is dict:
+            _check_keys(value, where)
             items = [[inner(k, ", a key"), inner(v, f"[{k!r}]")] for k, v in value.items()]
             return {"kind": "dict", "items": items}
         if kind in (list, tuple, set, frozenset):
             items = [inner(item, f"[{i}]") for i, item in enumerate(value)]
             if kind in (set, frozenset):
+                _check_keys(value, where)
                 items.sort(key=json.dumps)  # sets have no order, files should
             return items if kind is list else {"kind": kind.__name__, "items": items}
         if kind in (np.ndarray, np.memmap):
@@ -110,6 +116,24 @@ class Encoder:
             raise InputError(f"{where} is an array of dtype {value.dtype}, which cannot be saved; use numbers.")
         self.arrays.append(np.asarray(value))
         return {"kind": "array", "index": len(self.arrays) - 1}
+
+
+def _check_text(value: str, where: str) -> None:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{where} is text with half a character, {value!r}, which cannot be saved.") from None
+
+
+def _check_keys(keys: Iterable[Any], where: str) -> None:
+    if n_hashable(keys) > MOST_KEYS:
+        raise InputError(f"{where} has more than {MOST_KEYS} entries that are not text; use an array.")
+
+
+def n_hashable(keys: Iterable[Any]) -> int:
+    """How many of the keys are of a kind whose hashes can be chosen; those of text cannot."""
+    return sum(not isinstance(key, str) for key in keys)
 
 
 def _encode_numpy(value: Any, where: str) -> dict[str, Any]:
@@ -159,13 +183,23 @@ class Decoder:
     def __init__(self, arrays: dict[int, np.ndarray], decode_estimator: Callable[[Decoder, Node, int], Any]):
         self.arrays = arrays
         self.decode_estimator = decode_estimator
+        self.n_keys = 0
+
+    def keys(self, items: list[Any]) -> list[Any]:
+        """The entries of a set or dict, refused where there are so many that colliding hashes would take minutes."""
+        self.n_keys += (found := n_hashable(items))
+        if found > MOST_KEYS or self.n_keys > MOST_KEYS_IN_ALL:
+            raise FormatError(f"it holds a set or dict of more than {MOST_KEYS} entries that are not text.")
+        return items
 
     def decode(self, node: Any, depth: int = 0) -> Any:
         """The value of a piece of JSON."""
         if depth > MAX_DEPTH:
             raise FormatError(f"it is nested more than {MAX_DEPTH} deep.")
         if isinstance(node, list):
-            return [self.decode(item, depth + 1) for item in node]
+            for i, item in enumerate(node):  # in place: the file's list and its copy would be twice the memory
+                node[i] = self.decode(item, depth + 1)
+            return node
         if not isinstance(node, dict):
             return node
         kind = node.get("kind")
@@ -175,7 +209,10 @@ class Decoder:
 
     def decode_items(self, node: Node, depth: int) -> list[Any]:
         """The list ``items`` of a node."""
-        return [self.decode(item, depth) for item in member(node, "items", list)]
+        items: list[Any] = member(node, "items", list)
+        for i, item in enumerate(items):
+            items[i] = self.decode(item, depth)
+        return items
 
     def decode_named(self, node: Node, key: str, depth: int) -> dict[str, Any]:
         """The values by name in the object `key` of a node."""
@@ -200,7 +237,8 @@ def _decode_dict(decoder: Decoder, node: Node, depth: int) -> dict[Any, Any]:
     pairs = member(node, "items", list)
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise FormatError("the items of a dict are not pairs.")
-    return {decoder.decode(key, depth): decoder.decode(value, depth) for key, value in pairs}
+    keys = decoder.keys([decoder.decode(key, depth) for key, _ in pairs])
+    return {key: decoder.decode(value, depth) for key, (_, value) in zip(keys, pairs, strict=True)}
 
 
 def _decode_dtype(decoder: Decoder, node: Node, depth: int, key: str = "value") -> np.dtype:
@@ -270,8 +308,8 @@ def _decode_bags(decoder: Decoder, node: Node, depth: int) -> Bags:
 _DECODERS: dict[str, Callable[[Decoder, Node, int], Any]] = {
     "float": _decode_float,
     "tuple": lambda decoder, node, depth: tuple(decoder.decode_items(node, depth)),
-    "set": lambda decoder, node, depth: set(decoder.decode_items(node, depth)),
-    "frozenset": lambda decoder, node, depth: frozenset(decoder.decode_items(node, depth)),
+    "set": lambda decoder, node, depth: set(decoder.keys(decoder.decode_items(node, depth))),
+    "frozenset": lambda decoder, node, depth: frozenset(decoder.keys(decoder.decode_items(node, depth))),
     "dict": _decode_dict,
     "scalar": _decode_scalar,
     "numpy-str": lambda decoder, node, depth: np.str_(member(node, "value", str)),

@@ -173,9 +173,14 @@ def infer(
                     allowed |= labels[position] == known[i]
                 if not allowed:
                     likelihood = -np.inf
-        if likelihood > -np.inf:
+        certain = softmax and k == 1 and width == 1 and n > 0  # one label and nothing else: all instances carry it
+        if certain:
+            for r in range(n):
+                likelihood += logs[r, 0]
+                A[r, 0] = 1.0
+        elif likelihood > -np.inf:
             likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
-        if likelihood > -np.inf:
+        if not certain and likelihood > -np.inf:
             if k > max_exact:
                 result, error = propagate(A, free, n, k, need, pull, errors.size > 0, bound)
                 likelihood += result

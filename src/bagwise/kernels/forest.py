@@ -9,9 +9,16 @@ import numpy as np
 from numba import njit
 
 from bagwise.exceptions import InputError
+from bagwise.fitted import Numbers, Size, TupleOf
 from bagwise.memory import check_allocation
 
 DAMAGED = "The trees of this model do not fit together; fit it again, or load an undamaged file."
+FITTED = TupleOf(
+    Numbers("trees", whole=True), Numbers("nodes", whole=True), Numbers("nodes"), Numbers("nodes", whole=True),
+    Numbers("said+1", whole=True), Numbers("entries", whole=True, empty=True), Numbers("entries", empty=True),
+    Size("outputs"),
+)  # fmt: skip
+"""The arrays of a `Forest` as an attribute of an estimator; `Forest.check` looks at their indices."""
 
 
 class Forest(NamedTuple):

@@ -18,7 +18,7 @@ def pack(name: str, tensors: Iterable[torch.Tensor]) -> dict[str, np.ndarray]:
 
 
 def unpack(name: str, arrays: Arrays) -> list[np.ndarray]:
-    found = []
+    found: list[np.ndarray] = []
     while f"{name}.{len(found)}" in arrays:
         found.append(arrays[f"{name}.{len(found)}"])
     return found

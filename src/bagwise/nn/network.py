@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,11 +31,14 @@ from bagwise.bags import KNOWN_BACKGROUND, Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings
+from bagwise.fitted import ITERATED, Attribute, ByName, Choice, Either, ListOf, Maybe, Number, Numbers, Text, TupleOf
+from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.nn._plain import held_out_bags, mean_proba
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.solvers.result import Callback, CheckpointLike
+from bagwise.typing import BagsLike, LabelsLike
 
 BLOCK = 1 << 14  # instances that are judged at a time
 N_BATCHES, LARGEST_BATCH = 8, 1 << 15  # an epoch, and instances
@@ -99,6 +102,8 @@ class ORedNetwork(
         Trees in parallel (threads).
     device : {None, "cpu", "cuda"}, default=None
         None is the processor.
+    verbose : int, default=0
+        Print the likelihood after every so many epochs: 1 for all of them, 10 for every tenth, 0 for none.
     random_state : int, RandomState or None
 
     Attributes
@@ -132,6 +137,33 @@ class ORedNetwork(
     True
     """
 
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "layers_": Maybe(ListOf(TupleOf(Numbers("members", "_in", "_out"), Numbers("members", 1, "_out")))),
+        "module_states_": Maybe(ListOf(ByName(Either(Numbers(...), Numbers(..., whole=True))))),
+        "module_name_": Maybe(Text()), "forest_": Maybe(FOREST), "epochs_": Numbers("epochs", whole=True, low=0),
+        "module": Choice(None, *MODULES), "device": Choice(None, "cpu", "cuda"),
+        "max_exact_labels": Number(1, 30, whole=True), **ITERATED,
+    }  # fmt: skip
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        n_columns = len(self.classes_) + self._has_background
+        if hasattr(self, "forest_"):
+            forest = Forest(*self.forest_)
+            forest.check(self.n_features_in_)
+            if forest.n_columns != n_columns:
+                raise InputError(f"ORedNetwork.forest_ has leaves of {forest.n_columns} classes; fit it again")
+        if hasattr(self, "layers_") == hasattr(self, "module_states_"):
+            raise InputError("ORedNetwork needs layers_ or module_states_, and one of the two only; fit it again")
+        if not hasattr(self, "layers_"):
+            return
+        widths = [self.n_features_in_, *(bias.shape[2] for _, bias in self.layers_)]
+        if [weight.shape[1] for weight, _ in self.layers_] != widths[:-1]:
+            raise InputError("ORedNetwork.layers_ do not fit together; fit it again")
+        if widths[-1] != n_columns:
+            raise InputError(f"ORedNetwork.layers_ end in {widths[-1]} scores; fit it again")
+
     def __init__(
         self,
         hidden: tuple[int, ...] = (256, 256),
@@ -156,6 +188,7 @@ class ORedNetwork(
         warm_start: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,
+        verbose: int = 0,
         random_state: Any = None,
     ):
         self.hidden = hidden
@@ -179,14 +212,15 @@ class ORedNetwork(
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.device = device
+        self.verbose = verbose
         self.random_state = random_state
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
     def fit(
         self,
-        X: Any,
-        Y: Any,
+        X: BagsLike,
+        y: LabelsLike | None = None,
         instance_labels: Bags | None = None,
         callback: Callback | None = None,
         checkpoint: CheckpointLike | None = None,
@@ -195,8 +229,9 @@ class ORedNetwork(
 
         Parameters
         ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        Y : (n, c) 0/1 matrix, list of label sets, or (n,) class values
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere.
         callback : callable or None
@@ -209,7 +244,7 @@ class ORedNetwork(
         check_torch()
         self._check_parameters()
         last = self._last_fit()
-        bags, indicator = self._start_fit(X, Y)
+        bags, indicator = self._start_fit(X, y)
         refuse_sparse(bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         rates = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
@@ -229,7 +264,7 @@ class ORedNetwork(
         if self.background:
             self.background_shift_ = 0.0
         problem = union_problem(bags.offsets, indicator, self.background, known, relaxed)
-        self._train(bags, problem, rates, last, callback, checkpoint)
+        self._train(bags, problem, rates, last, self._progress(callback), checkpoint)
         if self.background and self.background_share is not None:
             self._move_background(bags, problem)
         if self._can_calibrate(indicator):
@@ -243,7 +278,13 @@ class ORedNetwork(
         labels = None
         if known is not None:
             labels = Bags(np.where(known == len(self.classes_), KNOWN_BACKGROUND, known), bags.offsets)
-        settings = {"calibrate": None, "warm_start": False, "missed": self.missed_, "spurious": self.spurious_}
+        settings = {
+            "calibrate": None,
+            "verbose": 0,
+            "warm_start": False,
+            "missed": self.missed_,
+            "spurious": self.spurious_,
+        }
 
         def fit(rest: np.ndarray) -> ORedNetwork:
             with warnings.catch_warnings():
@@ -360,7 +401,7 @@ class ORedNetwork(
         trees = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(grow)(instances, posterior, whole, int(seed)) for seed in seeds
         )
-        self.forest_ = tuple(Forest.of(trees, posterior.shape[1]))
+        self.forest_: tuple[Any, ...] = tuple(Forest.of(trees, posterior.shape[1]))
 
     def _mean_proba(self, X: np.ndarray) -> np.ndarray:
         """(m, c) mean of the members' probabilities, and where there are trees of these and theirs."""

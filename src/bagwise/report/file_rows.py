@@ -39,17 +39,17 @@ def file_rows(annotations: Annotations[Medium]) -> list[dict[str, Any]]:
                 "seconds": file.get("seconds"), "named": len(rows), "noise": total[file["file"]] - len(rows),
                 "labels": labels[:MOST_LABELS], "more": len(labels[MOST_LABELS:]),
                 "least": min(sure) if sure else None, "columns": columns,
-                "strip": _strip(rows, length, columns) if length and columns > 3 else {},
+                "strip": _strip(rows, file.get("start", 0.0), length, columns) if length and columns > 3 else {},
             }
         )  # fmt: skip
     return found
 
 
-def _strip(rows: list[dict[str, Any]], length: float, columns: int) -> dict[str, list[tuple[int, int]]]:
+def _strip(rows: list[dict[str, Any]], begin: float, length: float, columns: int) -> dict[str, list[tuple[int, int]]]:
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        first = min(max(int(row["start"] / length * columns), 0), columns - 1)
-        last = min(max(int(row["end"] / length * columns), first), columns - 1)
+        first = min(max(int((row["start"] - begin) / length * columns), 0), columns - 1)
+        last = min(max(int((row["end"] - begin) / length * columns), first), columns - 1)
         for column in range(first, last + 1):
             counts[column][row["label"]] += 1
     strip: dict[str, list[tuple[int, int]]] = {}

@@ -141,7 +141,10 @@ def draw_piece(annotations: Annotations[Medium], name: str, start: float) -> Pic
     rows = [row for row in annotations.rows if row["file"] == name and annotations.is_shown(row)]
     if np.isfinite(length):  # what begins before and reaches into it is drawn too
         rows = [row for row in rows if row["end"] > start and row["start"] < start + length]
-    if len(rows) > MOST_REGIONS:
+    if medium.joined:
+        own = [row for row in annotations.rows if row["file"] == name]
+        rows = [row if annotations.is_shown(row) else {**row, "label": ""} for row in own]
+    elif len(rows) > MOST_REGIONS:
         rows.sort(key=lambda row: (piece(row) != (name, start), row["probability"] or 0.0))
         rows = sorted(rows[:MOST_REGIONS], key=lambda row: (str(row["bag"]), row["instance"]))
     settings = medium.make_settings(annotations.about["settings"])

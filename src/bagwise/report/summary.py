@@ -44,7 +44,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
             shown
         )
     if annotations.medium.timed:
-        counts["minutes"] = round(sum(file["seconds"] for file in annotations.files) / 60, 1)
+        seconds = sum(file["seconds"] - file.get("seconds_of_gaps", 0.0) for file in annotations.files)
+        counts["minutes"] = round(seconds / 60, 1)
     return {
         "about": annotations.about,
         "counts": counts,
@@ -61,6 +62,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "doubtful": result.doubtful,
         "trust": None if result.trust is None else summarize_trust(result.trust, annotations),
         "remarks": result.remarks,
+        "notes": annotations.medium.notes(annotations.files),
         "choice": result.choice,
         "form": result.form,
         "max_noise": annotations.max_noise,

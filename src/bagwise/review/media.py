@@ -18,9 +18,10 @@ from bagwise.featurize.audio_file import AudioInfo, audio_info, read_blocks
 from bagwise.featurize.clips import as_wav, make_clip
 from bagwise.featurize.image import crop_region
 from bagwise.featurize.image_file import read_image
-from bagwise.featurize.series import Series, draw_stretch, read_series
+from bagwise.featurize.series_file import RECORDING, Series, read_series
+from bagwise.featurize.series_pictures import draw_stretch
 from bagwise.featurize.spectrogram import spectrogram
-from bagwise.io.text import read_text
+from bagwise.io.documents import document_text
 from bagwise.review.errors import ForbiddenError, MissingError, RequestError
 from bagwise.workflow import Run
 
@@ -97,13 +98,15 @@ class MediaStore:
 
     def text(self, name: str) -> str:
         path = self.path(name)
-        return self._kept(("text", name), path, lambda: read_text(path), lambda made: 4 * len(made))
+        return self._kept(("text", name), path, lambda: document_text(path), lambda made: 4 * len(made))
 
-    def series(self, name: str) -> Series:
+    def series(self, name: str, recording: str = "") -> Series:
+        """A file, or one recording of a table of several."""
         path = self.path(name)
         return self._kept(
-            ("series", name), path, lambda: read_series(path, self._settings.rate), lambda made: made.values.nbytes
-        )
+            ("series", name, recording), path, lambda: read_series(path, self._settings, recording),
+            lambda made: made.values.nbytes,
+        )  # fmt: skip
 
     # -- sound --------------------------------------------------------------------------------------------------------
 
@@ -196,14 +199,17 @@ class MediaStore:
     def thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
         """PNG of one instance for the wall of many."""
         path = self.path(name)
-        key = ("thumb", name, size, *(repr(place.get(key)) for key in self.medium.places))
+        key = ("thumb", name, size, *(repr(place.get(key)) for key in (*self.medium.places, RECORDING)))
         if self.medium.shown_as == "sound":
             return self._kept(key, path, lambda: self._sound_thumb(name, place, size))
         if self.medium.shown_as == "image":
             return self._kept(key, path, lambda: _png(crop_region(self._pixels(path), place, size)))
         if self.medium.shown_as == "series":
-            return self._kept(key, path, lambda: _png(draw_stretch(self.series(name), place, size)))
+            return self._kept(key, path, lambda: _png(self._stretch(name, place, size)))
         raise MissingError(f"There is no small picture of {self.medium.instances}; show the text.")
+
+    def _stretch(self, name: str, place: dict[str, Any], size: int) -> Any:
+        return draw_stretch(self.series(name, place.get(RECORDING) or ""), place, size)
 
     def _sound_thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
         seconds, (bottom, top) = self.sound(name).seconds, self.band(name)
@@ -214,9 +220,7 @@ class MediaStore:
     def _image(self, path: Path, largest: int) -> Any:
         from PIL import Image
 
-        image = Image.fromarray(self._pixels(path))
-        image.thumbnail((largest, largest))
-        return image
+        return Image.fromarray(read_image(path, largest))
 
     def _pixels(self, path: Path) -> np.ndarray:
         return self._kept(("pixels", str(path)), path, lambda: read_image(path), lambda made: made.nbytes)

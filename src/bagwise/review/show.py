@@ -7,8 +7,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
+import scipy.sparse as sp
 
 from bagwise.exceptions import InputError
+from bagwise.featurize.series_file import RECORDING
 from bagwise.io.annotations.rle import rings_of
 from bagwise.review.errors import RequestError
 from bagwise.review.media import LONGEST_CLIP, LONGEST_PICTURE, MediaStore
@@ -137,23 +139,25 @@ def _passages(now: Snapshot, text: str, rows: np.ndarray, row: int, first: int, 
 def _series(
     now: Snapshot, media: MediaStore, row: int, file: str, start: float | None, end: float | None
 ) -> dict[str, Any]:
-    series, places = media.series(file), now.places
+    places = now.places
     place = places.place(row)
+    series = media.series(file, place.get(RECORDING) or "")
     n = len(series.values)
     if start is None or end is None:
         around = 2 * (place["end"] - place["start"])
         start, end = place["start"] - around, place["end"] + around
-    first = int(np.clip(np.floor((start - series.start) * series.rate), 0, n - 1))
-    last = int(np.clip(np.ceil((end - series.start) * series.rate) + 1, first + 1, n))
+    first = int(np.clip(np.searchsorted(series.times, start, side="right") - 1, 0, n - 1))
+    last = int(np.clip(np.searchsorted(series.times, end, side="left") + 1, first + 1, n))
     step = max(1, (last - first) // MOST_POINTS)
     index = np.arange(first, last, step)
-    begin, until = series.start + first / series.rate, series.start + last / series.rate
+    begin, until = float(series.times[first]), float(series.times[last - 1]) + 1.0 / series.rate
     rows = places.in_file(int(places.file_of[row]))
+    rows = rows[places.bag_of[rows] == places.bag_of[row]]
     rows = rows[(places.columns["end"][rows] > begin) & (places.columns["start"][rows] < until)]
     return {
         "kind": "series", "file": file, "channels": series.channels, "from": begin, "to": until,
-        "seconds": n / series.rate, "start": series.start,
-        "times": np.round(series.start + index / series.rate, 6).tolist(),
+        "seconds": series.end - series.start, "start": series.start,
+        "times": np.round(series.times[index], 6).tolist(), "gap": max(series.max_gap, 1.5 * step / series.rate),
         "lines": [series.values[index, k].tolist() for k in range(len(series.channels))],
         "ranges": np.stack([series.values.min(axis=0), series.values.max(axis=0)], axis=1).tolist(),
         "spans": [
@@ -165,6 +169,10 @@ def _series(
 def _nothing(now: Snapshot, row: int, why: str) -> dict[str, Any]:
     dataset = now.places.dataset
     names = dataset.feature_names or [f"feature {i}" for i in range(dataset.bags.n_features)]
-    values = dataset.bags.instances[row][:MOST_FEATURES].tolist()
-    features = {str(name): plain(value) for name, value in zip(names, values, strict=False)}
+    values = dataset.bags.instances[row]
+    if sp.issparse(values):  # those that are there, the largest first
+        values = sp.csr_matrix(values)
+        order = np.argsort(-values.data, kind="stable")
+        names, values = [names[j] for j in values.indices[order]], values.data[order]
+    features = {str(name): plain(value) for name, value in zip(names, values[:MOST_FEATURES].tolist(), strict=False)}
     return {"kind": "none", "why": why, "features": features, **_candidates(now, row)}

@@ -17,6 +17,7 @@ from bagwise.annotation.clpl import labelled_bags
 from bagwise.bags import Bags, offsets_of
 from bagwise.base import sort_classes
 from bagwise.exceptions import InputError, warn_caller
+from bagwise.inputs import validate_weights
 from bagwise.io.checkpoint import Checkpoint, identity_of
 from bagwise.losses import LOSSES
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
@@ -29,6 +30,7 @@ from bagwise.scale.pieces import read_pieces
 from bagwise.scale.scaling import Passes, fit_step, width_behind
 from bagwise.scale.source import BagSource
 from bagwise.solvers.result import Callback, CheckpointLike
+from bagwise.typing import WeightsLike
 
 SHARE_OF_SAMPLE = 4  # a learner that needs its bags at once takes as much again for each of its steps
 
@@ -42,6 +44,7 @@ def fit_source(
     checkpoint: str | os.PathLike[str] | CheckpointLike | None = None,
     use_known: bool = False,
     all_classes: bool = False,
+    sample_weight: WeightsLike | None = None,
 ) -> Any:
     """Fit a model on the labelled bags of a source, piece by piece; its classes are the labels that occur.
 
@@ -64,6 +67,8 @@ def fit_source(
         Learn from the known instance labels too.
     all_classes : bool
         Learn all classes of the source, those that no labelled bag carries too. `ORedForest` cannot.
+    sample_weight : (n,) array or None
+        Weight of each bag of the source in the learner, not in the steps before it.
 
     Returns
     -------
@@ -81,10 +86,13 @@ def fit_source(
     check_learner(model, checkpoint is not None)
     source = source.finer(widest(model, source))
     final = final_step(model)
-    labels = _labels_of(source, final, use_known, all_classes)
+    weights = validate_weights(sample_weight, len(source))
+    labels = _labels_of(source, final, use_known, all_classes, weights)
     own = isinstance(checkpoint, (str, os.PathLike))
     if own:
-        checkpoint = Checkpoint(checkpoint, source_identity(model, source, use_known))  # type: ignore[arg-type]
+        identity = source_identity(model, source, use_known)
+        identity |= {} if weights is None else {"sample_weight": weights.tolist()}
+        checkpoint = Checkpoint(checkpoint, identity)  # type: ignore[arg-type]
     LEARNERS[type(final)](model, source, labels, client, callback, checkpoint)
     if own:
         checkpoint.clear()  # type: ignore[union-attr]
@@ -119,13 +127,16 @@ class _Labels:
     told: LabelledBags
 
 
-def _labels_of(source: BagSource, final: Any, use_known: bool, all_classes: bool) -> _Labels:
+def _labels_of(
+    source: BagSource, final: Any, use_known: bool, all_classes: bool, weights: np.ndarray | None
+) -> _Labels:
     if source.Y is None or not source.Y.any():
         raise InputError(
             f"{source.name} carries no bag labels, so nothing can be learned from it; add a column of labels."
         )
     training = Training.of(source)
     Y = source.Y if training.used.all() else source.Y[training.used]
+    weights = None if weights is None else weights[training.used]
     occur = np.arange(Y.shape[1]) if all_classes else np.flatnonzero(Y.any(axis=0))
     classes = sort_classes([source.class_names[c] for c in occur])
     column = {name: c for c, name in enumerate(source.class_names)}
@@ -140,7 +151,7 @@ def _labels_of(source: BagSource, final: Any, use_known: bool, all_classes: bool
         used = np.repeat(training.used, np.diff(source.offsets))
         known = code[source.instance_labels()[used]]
         known = known if np.any(known >= 0) else None
-    return _Labels(classes, training, LabelledBags.of(training.offsets, indicator, known))
+    return _Labels(classes, training, LabelledBags.of(training.offsets, indicator, known, weights))
 
 
 def widest(model: Any, source: BagSource) -> int:
@@ -202,10 +213,10 @@ def _fit_ored(
             options=final._objective_options(),
         )  # fmt: skip
 
-    def sample() -> tuple[Bags, np.ndarray, Bags | None]:
+    def sample() -> tuple[Bags, np.ndarray, Bags | None, np.ndarray | None]:
         bags, told = _sample(model, source, labels)
         known = None if told.known is None else Bags(told.known, told.offsets)
-        return transform_for_final(model, bags), told.indicator, known
+        return transform_for_final(model, bags), told.indicator, known, told.weights
 
     final._learn(labels.told, likelihood_of, sample, last, callback, checkpoint)
 
@@ -222,7 +233,10 @@ def _fit_clpl(
     final._check_parameters()
     engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
     _set_classes(final, labels, n_features)
-    told = labels.told[labelled_bags(labels.told.indicator)]
+    learned = labelled_bags(labels.told.indicator)
+    if labels.told.weights is not None:
+        learned = learned & (labels.told.weights > 0.0)
+    told = labels.told[learned]
     loss = SummedAmbiguousLoss(engine, labels.training, told)
     final._learn(loss, loss.n_instances, loss.size, callback, checkpoint)
 
@@ -240,6 +254,8 @@ def _fit_machine(
     engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
     _set_classes(final, labels, n_features)
     keep = final._defined_bags(labels.told.indicator)
+    if labels.told.weights is not None:
+        keep = keep & (labels.told.weights > 0.0)
     told = labels.told if keep.all() else labels.told[keep]
     problem = SummedHinges(engine, labels.training, told, LOSSES[final.loss], float(final.alpha), n_features)
     largest, longest = problem.sizes()
@@ -270,6 +286,8 @@ def _fit_sample(
     parameters: dict[str, Any] = {}
     if told.known is not None:
         parameters["instance_labels"] = Bags(told.known, told.offsets)
+    if told.weights is not None:
+        parameters["sample_weight"] = told.weights
     if callback is not None and bag_tags(model).callback:
         parameters["callback"] = callback
     sets = [set(labels.classes[row == 1].tolist()) for row in told.indicator]

@@ -35,7 +35,7 @@ class SummedLikelihood(PenalizedLikelihood):
     ):
         super().__init__(options["l2"], scale)
         self.rates = options["rates"]
-        self.n_instances = int(told.offsets[-1])
+        self.n_instances = told.n_instances
         self.items: Items = engine.items(_MakeObjective(background, options), pieces_of(training, told))
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
@@ -59,10 +59,10 @@ class SummedLikelihood(PenalizedLikelihood):
         (errors,) = self.items.total(_Errors(weights, self.rates))
         return errors
 
-    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, int]]:
-        def mass(shift: float) -> tuple[float, int]:
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, float]]:
+        def mass(shift: float) -> tuple[float, float]:
             total, count = self.items.total(_BackgroundMass(weights, shift, self.rates))
-            return float(total), int(count)
+            return float(total), float(count)
 
         return mass
 
@@ -86,7 +86,7 @@ class _MakeObjective:
     def __call__(self, bags: Bags, told: LabelledBags) -> ORedObjective:
         bags = _selected(bags, told)
         problem = union_problem(bags.offsets, told.indicator, self.background, told.known, told.relaxed)
-        return ORedObjective(bags.instances, problem, **self.options)
+        return ORedObjective(bags.instances, problem, weights=told.weights, **self.options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,9 +147,9 @@ class SummedAmbiguousLoss:
     """The loss of CLPL over instances in pieces, divided by their norm on average."""
 
     def __init__(self, engine: Engine, training: Training, told: LabelledBags):
-        self.n_instances = int(told.offsets[-1])
+        self.n_instances = told.n_instances
         details = pieces_of(training, told)
-        largest, squares = engine.items(_selected, details).total(_Norm())
+        largest, squares = engine.items(_weighted, details).total(_Norm())
         self.size = norm_of(largest, squares, self.n_instances)
         self.items: Items = engine.items(_MakeLoss(self.size), details)
 
@@ -162,13 +162,19 @@ def _selected(bags: Bags, told: LabelledBags) -> Bags:
     return bags if np.array_equal(told.index, np.arange(len(bags))) else bags[told.index]
 
 
+def _weighted(bags: Bags, told: LabelledBags) -> tuple[Bags, np.ndarray | None]:
+    """The bags that are learned from, and the weights of their instances."""
+    bags = _selected(bags, told)
+    return bags, None if told.weights is None else np.repeat(told.weights, bags.sizes)
+
+
 @dataclass(frozen=True)
 class _MakeLoss:
     size: float
 
     def __call__(self, bags: Bags, told: LabelledBags) -> SummedLoss:
-        bags = _selected(bags, told)
-        return SummedLoss(bags.instances / self.size, np.repeat(told.indicator, bags.sizes, axis=0))
+        bags, weights = _weighted(bags, told)
+        return SummedLoss(bags.instances / self.size, np.repeat(told.indicator, bags.sizes, axis=0), weights)
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,8 +188,9 @@ class _Loss(Task):
 class _Norm(Task):
     """The largest feature, and the squares of all relative to it."""
 
-    def __call__(self, item: Bags) -> Sums:
-        return largest_and_squares(item.instances)
+    def __call__(self, item: tuple[Bags, np.ndarray | None]) -> Sums:
+        bags, weights = item
+        return largest_and_squares(bags.instances, weights)
 
     def add(self, one: Sums, other: Sums) -> Sums:
         largest = max(one[0], other[0])

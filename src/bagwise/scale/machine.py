@@ -26,6 +26,10 @@ class SupportAt:
     weights: np.ndarray
 
 
+Piece = tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]
+"""Instances, offsets and labels of bags, and how often they count."""
+
+
 class SummedHinges:
     """What `bagwise.solvers.subgradient.BagProblem` is to bags in memory: values and sub-gradients are sums of pieces.
 
@@ -45,7 +49,8 @@ class SummedHinges:
     ):
         self._made = (engine, training, told, loss, alpha, n_features)
         self.alpha, self._loss = alpha, loss
-        self._n_bags, self._shape = len(told), (told.indicator.shape[1], n_features)
+        self._n_bags = float(len(told) if told.weights is None else told.weights.sum())  # as often as they count
+        self._shape = told.indicator.shape[1], n_features
         self._items: Items = engine.items(_MakeBags(means), pieces_of(training, told))
 
     @property
@@ -103,22 +108,22 @@ class SummedHinges:
 
 @dataclass(frozen=True)
 class _MakeBags:
-    """Bags and labels of a piece; with `means`, each bag's mean for its only instance."""
+    """Bags, labels and weights of a piece; with `means`, each bag's mean for its only instance."""
 
     means: bool
 
-    def __call__(self, bags: Bags, told: LabelledBags) -> tuple[Any, np.ndarray, np.ndarray]:
+    def __call__(self, bags: Bags, told: LabelledBags) -> Piece:
         bags = _selected(bags, told)
         X = bags.instances.astype(np.float64, copy=False)
         if not self.means:
-            return X, bags.offsets, told.indicator
+            return X, bags.offsets, told.indicator, told.weights
         shares = np.repeat(1.0 / bags.sizes, bags.sizes)
         averaging = sp.csr_matrix((shares, np.arange(len(shares)), bags.offsets), shape=(len(bags), len(shares)))
-        return averaging @ X, np.arange(len(bags) + 1), told.indicator
+        return averaging @ X, np.arange(len(bags) + 1), told.indicator, told.weights
 
 
 class _Sizes(Task):
-    def __call__(self, item: tuple[Any, np.ndarray, np.ndarray]) -> Sums:
+    def __call__(self, item: Piece) -> Sums:
         return float(abs(item[0]).max()), float(row_norms(item[0], squared=True).max())
 
     def add(self, one: Sums, other: Sums) -> Sums:
@@ -134,8 +139,8 @@ class _Hinges(Task):
     weights: np.ndarray
     upper_bound: bool
 
-    def __call__(self, item: tuple[Any, np.ndarray, np.ndarray]) -> Sums:
-        X, offsets, Y = item
+    def __call__(self, item: Piece) -> Sums:
+        X, offsets, Y, counts = item
         scores = scores_of(X, self.weights)
         _, support = self.support.aggregation(scores_of(X, self.support.weights), offsets)
         shares = shares_of(support, scores.shape)
@@ -143,7 +148,7 @@ class _Hinges(Task):
             largest = shares_of(aggregate_max(scores, offsets)[1], scores.shape)
             shares = np.where(np.repeat(Y, np.diff(offsets), axis=0) == 1, shares, largest)
         bag_scores = np.add.reduceat(shares * scores, offsets[:-1], axis=0)
-        value, slopes = self.loss(bag_scores, Y)
+        value, slopes = self.loss(bag_scores, Y, counts)
         shares *= np.repeat(slopes, np.diff(offsets), axis=0)
         pull = np.asarray((X.T @ shares).T)
         return len(Y) * value, len(Y) * pull

@@ -10,13 +10,13 @@ from bagwise.solvers.result import Callback, SolveResult
 def maximize_svm_dual(
     gram: np.ndarray,
     signs: np.ndarray,
-    C: float,
+    bounds: np.ndarray | float,
     *,
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
 ) -> SolveResult:
-    """Maximise ``sum(a) - 1/2 (a * signs)' gram (a * signs)`` over ``0 <= a <= C``, ``sum(a * signs) = 0``.
+    """Maximise ``sum(a) - 1/2 (a * signs)' gram (a * signs)`` over ``0 <= a <= bounds``, ``sum(a * signs) = 0``.
 
     Problem 4 of Zhang and Zhou (2008), one class. Each iteration maximises the gradient's linear function over the
     constraints (`best_vertex`, a sort instead of their linear program) and goes towards that vertex as far as pays,
@@ -27,7 +27,8 @@ def maximize_svm_dual(
     ----------
     gram : (n, n) array, positive semidefinite
     signs : (n,) array of -1 and 1
-    C : float
+    bounds : (n,) array or float
+        C of the paper, for each example its own or one for all.
     max_iter : int
     tol : float
         Stop when the gap is at most `tol` times the objective (or times 1, if that is more).
@@ -43,7 +44,7 @@ def maximize_svm_dual(
     n_iter = 0
     while n_iter < max_iter:
         gradient = 1.0 - signs * outputs
-        vertex = best_vertex(gradient, signs, C)
+        vertex = best_vertex(gradient, signs, bounds)
         direction = vertex - variables
         gap = float(gradient @ direction)
         if gap <= tol * max(1.0, abs(objective)):
@@ -52,7 +53,7 @@ def maximize_svm_dual(
         n_iter += 1
         chosen = np.flatnonzero(vertex)
         if len(chosen) < len(signs) // 4:  # a vertex is often sparse, and rows are columns
-            towards = (signs[chosen] * C) @ gram[chosen]
+            towards = (signs * vertex)[chosen] @ gram[chosen]
         else:
             towards = gram @ (signs * vertex)
         change = towards - outputs
@@ -67,19 +68,24 @@ def maximize_svm_dual(
     return SolveResult(variables, objective, n_iter, converged, np.asarray(history))
 
 
-def best_vertex(gradient: np.ndarray, signs: np.ndarray, C: float) -> np.ndarray:
-    """The point of ``0 <= v <= C``, ``sum(v * signs) = 0`` at which ``gradient @ v`` is largest.
+def best_vertex(gradient: np.ndarray, signs: np.ndarray, bounds: np.ndarray | float) -> np.ndarray:
+    """The point of ``0 <= v <= bounds``, ``sum(v * signs) = 0`` at which ``gradient @ v`` is largest.
 
-    What the positive side takes the negative side must take too, and all bounds are equal: pair the k-th largest
-    gradient of one side with the k-th of the other and take the pairs whose sum is positive.
+    What the positive side takes the negative side must take too, so both are filled up in the order of their falling
+    gradients, each to its bound, as long as the sum of the two gradients is positive.
     """
-    positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-    positive = positive[np.argsort(-gradient[positive], kind="stable")]
-    negative = negative[np.argsort(-gradient[negative], kind="stable")]
-    n_pairs = min(len(positive), len(negative))
-    gains = gradient[positive[:n_pairs]] + gradient[negative[:n_pairs]]
-    taken = int(np.count_nonzero(gains > 0))  # the sums fall, so these are the first ones
+    bounds = np.broadcast_to(np.asarray(bounds, dtype=np.float64), signs.shape)
+    sides = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
+    sides = [side[np.argsort(-gradient[side], kind="stable")] for side in sides]
+    filled = [np.cumsum(bounds[side]) for side in sides]
+    amounts = np.unique(np.concatenate(filled))  # where one side goes on to its next example
+    amounts = amounts[amounts <= min(ends[-1] if len(ends) else 0.0 for ends in filled)]
+    gains = sum(
+        gradient[side[np.searchsorted(ends, amounts, side="left")]] for side, ends in zip(sides, filled, strict=True)
+    )
+    paying = np.count_nonzero(np.asarray(gains) > 0)  # the sums fall, so these are the first ones
     vertex = np.zeros(len(signs))
-    vertex[positive[:taken]] = C
-    vertex[negative[:taken]] = C
+    if paying:
+        for side, ends in zip(sides, filled, strict=True):
+            vertex[side] = np.clip(amounts[paying - 1] - (ends - bounds[side]), 0.0, bounds[side])
     return vertex

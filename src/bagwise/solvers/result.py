@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-Callback = Callable[[int, float], None]
-"""Called after every iteration with its number, from 1, and the objective."""
+from bagwise.typing import Callback
+
+__all__ = ["Callback", "CheckpointLike", "SolveResult", "has_settled"]
 
 
 class CheckpointLike(Protocol):

@@ -36,6 +36,8 @@ class BagProblem:
     loss : Loss
     alpha : float
         lambda of the papers.
+    relative : (n,) array or None
+        Weights of the bags' terms, 1 on average.
     """
 
     instances: Any
@@ -43,13 +45,18 @@ class BagProblem:
     Y: np.ndarray
     loss: Loss
     alpha: float
+    relative: np.ndarray | None = None
 
     @classmethod
-    def build(cls, bags: Bags, Y: np.ndarray, loss: Loss, alpha: float) -> BagProblem:
+    def build(
+        cls, bags: Bags, Y: np.ndarray, loss: Loss, alpha: float, weights: np.ndarray | None = None
+    ) -> BagProblem:
+        """`weights` of the bags are taken relative to their mean, so that the loss stays a mean over bags."""
         instances = bags.instances.astype(np.float64, copy=False)
         if not sp.issparse(instances):
             instances = np.require(instances, requirements=["C", "W"])  # what the kernels are compiled for
-        return cls(instances, np.require(bags.offsets, requirements=["C", "W"]), Y, loss, alpha)
+        relative = None if weights is None else weights / weights.mean()
+        return cls(instances, np.require(bags.offsets, requirements=["C", "W"]), Y, loss, alpha, relative)
 
     @property
     def start(self) -> np.ndarray:
@@ -60,7 +67,9 @@ class BagProblem:
         """What the kernels see of bags and labels."""
         blocks = block_starts(self.offsets, self.Y.shape[1])
         block_rows = int(np.diff(self.offsets[blocks]).max())
-        return Layout(self.offsets, *label_lists(self.Y), self.loss.bag_weights(self.Y), blocks, block_rows)
+        weights = self.loss.bag_weights(self.Y)
+        weights = weights if self.relative is None else weights * self.relative
+        return Layout(self.offsets, *label_lists(self.Y), weights, blocks, block_rows)
 
     def means(self) -> BagProblem:
         """The same problem with each bag's mean for its only instance."""
@@ -74,7 +83,7 @@ class BagProblem:
     def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, Support]:
         """The objective (equation 11), convex only where the aggregation is linear, and the support, at `weights`."""
         bag_scores, support = aggregation(np.asarray(self.instances @ weights.T), self.offsets)
-        value, _ = self.loss(bag_scores, self.Y)
+        value, _ = self.loss(bag_scores, self.Y, self.relative)
         return value + 0.5 * self.alpha * float(np.vdot(weights, weights)), support
 
     def mean_support(self) -> Support:
@@ -100,7 +109,16 @@ class HingeProblem(Protocol):
     def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, Any]: ...
     def mean_support(self) -> Any: ...
     def first_phase(self) -> tuple[HingeProblem, Any]: ...
-    def descend(self, support: Any, start: np.ndarray, **options: Any) -> Descent: ...
+    def descend(
+        self,
+        support: Any,
+        start: np.ndarray,
+        *,
+        n_steps: int,
+        first_step: int = ...,
+        skip_start: bool = ...,
+        upper_bound: bool = ...,
+    ) -> Descent: ...
 
 
 @dataclass(frozen=True)

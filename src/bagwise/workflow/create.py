@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import scipy.sparse as sp
+
 from bagwise.dataset import rows_of
 from bagwise.exceptions import InputError
 from bagwise.io.annotations import Annotations, check_formats, formats_of, read_marks
@@ -91,6 +93,7 @@ class Job:
             "select": [options.select, list(options.grid)] if options.select else None,
             "options": source.options or None, "use_known": options.use_known or None, "seed": options.seed,
             "known": None if options.known is None else str(options.known.resolve()), "embedded": source.embedded,
+            "file": source.names[0] if source.single else None,
         }  # fmt: skip
         return {
             "folder": str(source.path.resolve()),
@@ -109,8 +112,9 @@ class Job:
     def make_learner(self, name: str, material: Material) -> Any:
         options = self.options
         return make_learner(
-            name, options.learner, options.noise_share, has_known=bool(material.known), seed=options.seed
-        )
+            name, options.learner, options.noise_share, has_known=bool(material.known), seed=options.seed,
+            sparse=sp.issparse(material.dataset.bags.instances),
+        )  # fmt: skip
 
     def choose(self, material: Material, told: Told) -> dict[str, Any]:
         """Try the usual learners; gives which is the best and by which figures."""
@@ -427,6 +431,8 @@ def _outdate_corrections(out: Path, material: Material) -> None:
 
 def _fit_and_write(job: Job, old: dict[str, Any] | None, material: Material) -> Any:
     """Fit what is not fitted yet, and write all of it."""
+    for note in job.source.medium.notes(material.files):
+        job.say(note)
     if job.trained is None:
         for remark in label_remarks(put_together(material.dataset, material.sets, material.known), job.source.medium):
             job.say(remark)

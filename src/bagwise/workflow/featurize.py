@@ -17,6 +17,7 @@ from bagwise.featurize.embedding import Embedding
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
 from bagwise.featurize.vector_table import VectorTable
+from bagwise.io.files import sync_all
 from bagwise.workflow.store import entry_facts, entry_path, forget_others, part_path, read_entry, write_entry
 
 Progress = Callable[[str, int, int], None]
@@ -68,7 +69,10 @@ def featurize_folder(
     }
     names = [name for name in names if _is_text(name)]
     facts = entry_facts(settings.to_dict(), None if vectors is None else vectors.about)
-    entries = {name: entry_path(run, medium.name, facts, folder, name) for name in names}
+    entries = {
+        name: entry_path(run, medium.name, facts, folder, name, medium.beside(folder / name, name, settings))
+        for name in names
+    }
     kept = {name: read_entry(path) for name, path in entries.items()}
     bags = {name: file for name, file in kept.items() if file is not None}
     n_reused = len(bags)
@@ -90,6 +94,7 @@ def featurize_folder(
         if name not in errors:
             with _noting(errors, folder, name):
                 bags[name] = _joined(folder, name, own, medium, settings, entries[name])
+    sync_all(entries[name] for name in pieces if name not in errors)
     forget_others(run, entries.values())
     return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused)
 

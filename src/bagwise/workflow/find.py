@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from bagwise.io.results import Piece
 from bagwise.likeness import Likeness
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step
+from bagwise.scale.files import cut_bags
 from bagwise.workflow.told import Told
 
 TRANSDUCTIVE, INDUCTIVE = "transductive", "inductive"
 UNLIKE, KEPT = "unlike", "kept"  # columns that some tables have
 DIGITS = 4  # of probabilities that are written
+MOST_SCORES = 2**24  # numbers for instances and classes that are worked out at a time
 
 
 @dataclass(frozen=True)
@@ -190,8 +193,6 @@ def annotate_piece(model: Any, dataset: BagDataset, use_labels: bool) -> Piece:
     `use_labels` chooses among the labels of the bag (transductive), where somebody labelled it; otherwise the features
     alone decide.
     """
-    if not hasattr(model, "find"):
-        raise InputError(f"{type(final_step(model)).__name__} does not annotate instances; use predict for bags.")
     bare = BagDataset(
         dataset.bags, dataset.Y if use_labels else np.zeros((len(dataset), dataset.n_classes), np.uint8),
         dataset.class_names, bag_names=dataset.bag_names, locations=dataset.locations,
@@ -224,6 +225,14 @@ def _refuse_unknown(dataset: BagDataset, classes: Sequence[Any]) -> None:
                 f"The bag {name!r} carries the label {strange[0]!r}, which the model does not know; leave it out, "
                 "train anew, or do not use the labels (--inductive)."
             )
+
+
+def in_parts(model: Any, dataset: BagDataset) -> Iterator[BagDataset]:
+    """The bags in parts of at most `MOST_SCORES` numbers for instances and classes, or of one bag."""
+    most = max(MOST_SCORES // max(len(getattr(final_step(model), "classes_", ())), 1), 1)
+    cuts = cut_bags(dataset.bags.sizes, most, np.empty(0, dtype=np.int64)).tolist()
+    for first, last in pairwise(cuts):
+        yield dataset if len(cuts) == 2 else dataset[first:last]
 
 
 def predict_piece(model: Any, dataset: BagDataset, with_scores: bool = False) -> Piece:

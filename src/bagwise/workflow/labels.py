@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -65,10 +66,12 @@ def match_labels(
     bags: dict[str, FileBags],
     failed: Sequence[str],
     unread: Sequence[str] = (),
+    pieces_have_names: bool = False,
 ) -> MatchedLabels:
     """Find the file, or the piece of one (``name@start``), that each row names; see `FileNames` for how.
 
-    `unread` are files of the folder that are not read.
+    `unread` are files of the folder that are not read. With `pieces_have_names` a piece is also found by what stands
+    behind the @ of its name, where one piece only is called so.
     """
     files, others = FileNames(names), FileNames(unread)
     pieces = {
@@ -77,6 +80,10 @@ def match_labels(
         if name in bags
         for bag, size in zip(bags[name].bag_names, bags[name].sizes, strict=True)
     }
+    if pieces_have_names:
+        alone = Counter(key.partition("@")[2] for key in pieces)
+        own = {key.partition("@")[2]: found for key, found in pieces.items()}
+        pieces |= {key: own[key] for key, n in alone.items() if key and n == 1 and key not in pieces}
     by_piece: list[tuple[str, str, str]] = []
     matched = MatchedLabels()
     for i, (given, labels) in enumerate(zip(table.names, table.label_sets, strict=True)):

@@ -8,11 +8,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from bagwise._version import __version__
-from bagwise.catalog import make_model
-from bagwise.exceptions import InputError
-from bagwise.featurize.media import MEDIA
-from bagwise.io import load
+from bagwise.base import BagEstimator
+from bagwise.catalog import for_sparse, make_model
+from bagwise.exceptions import FormatError, InputError
+from bagwise.featurize.media import MEDIA, check_medium
+from bagwise.fitted import is_fitted, n_inputs, real_steps
+from bagwise.io.model import load, read_about
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 
 DEFAULT_MODEL = "ored-background"
@@ -26,29 +30,86 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
 }  # fmt: skip
 
 
+def load_model(path: str | Path, *, annotates: bool = False) -> tuple[Any, dict[str, Any]]:
+    """The estimator of a model file that can predict label sets, or labels of instances, and what it says of itself.
+
+    What a file holds that is whole but cannot do that is an `InputError` that names the file.
+    """
+    model, about = load(path), read_about(path)
+    problem = _unfit_for_bags(model) or (_unfit_to_annotate(model) if annotates else None)
+    names = about.get("feature_names")
+    if problem is None and names is not None and len(names) != n_inputs(model):
+        problem = f"names {len(names)} features, and its estimator takes {n_inputs(model)}"
+    if problem is not None:
+        raise InputError(f"The model of {path} {problem}; train another with bagwise fit or bagwise annotate.")
+    return model, about
+
+
+def _unfit_for_bags(model: Any) -> str | None:
+    """Why an estimator gives no label sets of bags."""
+    final = final_step(model)
+    if not is_fitted(model):
+        return f"is a {type(final).__name__} that was never fitted"
+    if not _takes_bags(model):
+        return f"is a {type(final).__name__} that takes plain vectors, no bags"
+    if not hasattr(final, "classes_") or not hasattr(final, "predict"):
+        return f"is a {type(final).__name__}, which knows no labels"
+    classes = final.classes_.tolist()
+    if not (all(isinstance(name, str) for name in classes) or all(isinstance(name, (int, float)) for name in classes)):
+        return "has labels that are neither text nor numbers, which Python can use but files cannot hold"
+    return None
+
+
+def _takes_bags(model: Any) -> bool:
+    steps = real_steps(model) if isinstance(model, Pipeline) else [model]
+    return all(_takes_bags(step) if isinstance(step, Pipeline) else isinstance(step, BagEstimator) for step in steps)
+
+
+def _unfit_to_annotate(model: Any) -> str | None:
+    if bag_tags(model).annotates and hasattr(model, "find"):
+        return None
+    cure = "bagwise predict gives the label sets of bags"
+    return f"is a {type(final_step(model)).__name__}, which does not annotate instances ({cure})"
+
+
 def load_trained(model: str | Path) -> Any:
-    """The estimator of a model file; None where `model` is a name of the catalogue."""
+    """The estimator of a model file that annotates media; None where `model` is a name of the catalogue."""
     if not str(model).endswith(".bagwise") and not Path(model).is_file():
         return None
-    estimator = load(model)
-    if not hasattr(estimator, RECIPE):
+    estimator, _ = load_model(model, annotates=True)
+    recipe = getattr(estimator, RECIPE, None)
+    if recipe is None:
         raise InputError(
             f"{model} does not say how media become features, since it was not trained by bagwise annotate; "
             "train one with bagwise annotate."
         )
+    try:
+        check_recipe(recipe)
+    except InputError as error:
+        raise FormatError(f"{model} does not say rightly how media become features: {error}") from error
     return estimator
 
 
+def check_recipe(recipe: Mapping[str, Any]) -> None:
+    """Refuse a recipe, whole as it may be, that does not fit its medium or names a file elsewhere."""
+    check_medium(recipe["medium"]).kept_settings(recipe["settings"])
+    embedded = recipe.get("embedded")
+    if embedded is not None and Path(embedded["name"]).name != embedded["name"]:
+        raise InputError(f"its vectors are of {embedded['name']!r}, which is no name of a file beside the model.")
+
+
 def make_learner(
-    name: str, settings: Mapping[str, Any], noise_share: float, *, has_known: bool = False, seed: int | None = None
-) -> Any:
+    name: str, settings: Mapping[str, Any], noise_share: float, *, has_known: bool = False, seed: int | None = None,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
     """A fresh model of the catalogue that annotates instances, with settings and the expected share of noise.
 
-    Its probabilities are calibrated where they can be, unless a setting says otherwise.
+    Its probabilities are calibrated where they can be, unless a setting says otherwise. With `sparse` it is the form
+    for sparse features.
 
     What cannot do the work is refused here, before an hour is spent on reading files.
     """
-    model = make_model(name)
+    model = for_sparse(make_model(name)) if sparse else make_model(name)
     tags = bag_tags(model)
     if not tags.annotates:
         raise InputError(f"The model {name!r} labels bags, not instances; use an annotator, such as {DEFAULT_MODEL}.")

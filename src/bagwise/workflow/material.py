@@ -21,9 +21,9 @@ from bagwise.featurize.medium import Medium
 from bagwise.io.data.formats import read_described
 from bagwise.io.data.long import unique_names
 from bagwise.io.data.pieces import select_features
-from bagwise.io.files import atomic_write
+from bagwise.io.files import atomic_write, sync_all
 from bagwise.io.labels import LabelTable, read_labels
-from bagwise.memory import check_allocation
+from bagwise.preprocessing import filled
 from bagwise.report.result import Problem
 from bagwise.workflow.featurize import Progress, Vectors, featurize_folder, refuse_files
 from bagwise.workflow.labels import FileNames, match_labels
@@ -60,6 +60,8 @@ class Source:
         Of the reader of a table.
     feature_names : list of str or None
         Those of the model where it is trained already.
+    single : bool
+        Whether one file of the folder was asked for by name.
     vectors : Embedding, VectorTable or None
         Where vectors of instances come from, beside their features or instead of them.
     embedded : dict or None
@@ -72,6 +74,7 @@ class Source:
     names: list[str]
     options: dict[str, Any] = field(default_factory=dict)
     feature_names: list[str] | None = None
+    single: bool = False
     vectors: Vectors | None = None
     embedded: dict[str, Any] | None = None
 
@@ -83,7 +86,8 @@ class Source:
     def entry(self, run: Path, name: str) -> Path:
         """Where the bags of a file are kept; another place as soon as the file changes."""
         facts = entry_facts(self.settings.to_dict() | self.options, self.embedded)
-        return entry_path(run, self.medium.name, facts, self.folder, name)
+        beside = self.medium.beside(self.folder / name, name, self.settings)
+        return entry_path(run, self.medium.name, facts, self.folder, name, beside)
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ def find_source(
 
     Parameters
     ----------
-    path : a folder of media, or a file of bags
+    path : a folder of media, a file of bags, or one file of media that holds several bags
     medium : name of the medium, None to find it out
     settings : of the medium: a dict of those that differ from the default, or a settings object
     trained : what a trained model says of how its features are made
@@ -172,7 +176,8 @@ def find_source(
     labels : the table of labels; the medium is that of the files which it names
     """
     expected = None if trained is None else list(trained["feature_names"] or []) or None
-    if path.is_file():
+    single = path.is_file() and _is_of_media(medium, trained)
+    if path.is_file() and not single:
         if settings or medium not in (None, TABLE):
             raise InputError(
                 f"{path} is a file of bags, which has no medium and no settings of one; leave --medium and "
@@ -198,7 +203,15 @@ def find_source(
         if kind.name == TABLE:
             raise InputError(f"The model was trained on a file of bags, and {path} is no file; give one.")
         reading = kind.kept_settings(trained["settings"])
+    if single:
+        return Source(path.parent, kind, reading, [path.name], {}, expected, single)
     return Source(path, kind, reading, find_files(path, kind, reading, exclude), {}, expected)
+
+
+def _is_of_media(medium: str | None, trained: Mapping[str, Any] | None) -> bool:
+    """Whether a single file is meant as one of the media, such as a table of several recordings."""
+    name = medium if medium is not None else (None if trained is None else trained["medium"])
+    return name is not None and name != TABLE and check_medium(name).pieces_have_names
 
 
 def _named_medium(folder: Path, exclude: Sequence[Path], labels: LabelTable | Selections | None) -> str | None:
@@ -249,7 +262,9 @@ def read_material(
         labels, marks = read_selections(labels, source.medium, source.folder, done.bags)
     if labels is not None:
         unread = sorted(set(list_files(source.folder)) - set(source.names))
-        matched = match_labels(labels, source.names, done.bags, list(done.errors), unread)
+        matched = match_labels(
+            labels, source.names, done.bags, list(done.errors), unread, source.medium.pieces_have_names
+        )
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         whole = sorted(matched.whole)
         problems += labels.problems + matched.problems
@@ -292,7 +307,7 @@ def _assemble(
     medium: Medium, settings: Any, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None,
     embedded: Mapping[str, Any] | None,
 ) -> BagDataset:  # fmt: skip
-    """All bags that hold instances, with dense features: scaling would fill sparse ones anyway."""
+    """All bags that hold instances; sparse features stay sparse, unless vectors stand beside them."""
     merged = set(whole)
     files = {name: file.as_one_bag(name) if name in merged else file for name, file in bags.items()}
     found = list(files.values())
@@ -302,11 +317,9 @@ def _assemble(
     own = split_names(feature_names, embedded)
     names = list(medium.feature_names(found, settings) if own is None else own)
     features = medium.features(found, names)
-    if sp.issparse(features):
-        n_bytes = 8 * features.shape[0] * features.shape[1]
-        check_allocation(n_bytes, "The table of terms", "keep a smaller share of the terms")
-        features = features.toarray()
     if embedded is not None:
+        if sp.issparse(features):
+            features = filled(features, "--embed beside terms", "count fewer terms (--medium-set keep=0.02)")
         features, names = join_vectors(features, names, found, embedded["size"])
     return assemble(files, features, names, medium.name)
 
@@ -345,6 +358,7 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
         info={"rows": dataset.bags.n_instances}, feature_names=dataset.feature_names,
     )  # fmt: skip
     write_entry(entry, file)
+    sync_all([entry])
     forget_others(run, [entry])
     return Material(
         dataset=_table_dataset(file, name),

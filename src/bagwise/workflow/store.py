@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -37,11 +38,13 @@ def file_fingerprint(path: str | Path) -> str:
     return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
 
 
-def entry_path(run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str) -> Path:
-    """Where the bags of a file are kept."""
-    status = (folder / name).stat()
-    key = fingerprint([__version__, LAYOUT, medium, settings, name, status.st_size, status.st_mtime_ns])
-    return run / FEATURES / f"{key}.zip"
+def entry_path(
+    run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str, beside: Iterable[Path] = ()
+) -> Path:
+    """Where the bags of a file are kept; `beside` are further files that they depend on."""
+    files = [folder / name, *(path for path in beside if path.exists())]
+    changed = [number for path in files for number in (path.stat().st_size, path.stat().st_mtime_ns)]
+    return run / FEATURES / f"{fingerprint([__version__, LAYOUT, medium, settings, name, *changed])}.zip"
 
 
 def entry_facts(settings: Mapping[str, Any], embedded: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def part_path(entry: Path, number: int, n_parts: int) -> Path:
 
 
 def write_entry(path: Path, bags: FileBags) -> None:
-    """Keep the bags of a file."""
+    """Keep the bags of a file; whoever names it in what must last has it on the disk first (`sync_all`)."""
     features = bags.features
     arrays = [features.data, features.indices, features.indptr] if sp.issparse(features) else [features]
     columns = {name: as_column(column) for name, column in bags.locations.items()}
@@ -75,7 +78,7 @@ def write_entry(path: Path, bags: FileBags) -> None:
         "feature_names": bags.feature_names,
     }
     arrays = [*arrays, *(columns[name] for name in plain), *([] if bags.vectors is None else [bags.vectors])]
-    with atomic_write(path) as file:
+    with atomic_write(path, durable=False) as file:
         write_archive(file, document, arrays)
 
 
@@ -100,6 +103,8 @@ def read_entry(path: Path) -> FileBags | None:
         vectors = parts[n + len(plain)] if len(parts) > n + len(plain) else None
         columns |= {name: as_column(column) for name, column in document.pop("lists").items()}
         locations = {name: columns[name] for name in document.pop("columns")}
+        if document["feature_names"] is not None:  # thousands of texts share their terms
+            document["feature_names"] = [sys.intern(name) for name in document["feature_names"]]
         return FileBags(features=features, locations=locations, vectors=vectors, **document)
     except (OSError, FormatError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError):
         return None

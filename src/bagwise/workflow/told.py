@@ -12,6 +12,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.base import sort_classes
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
+from bagwise.featurize.files import stack_rows
 from bagwise.workflow.corrections import ABSENT, PRESENT, Correction
 
 
@@ -163,7 +164,7 @@ def join_told(one: Told, other: Told) -> Told:
     offsets = offsets_of(np.concatenate([part.bags.sizes for part in parts]))
     return Told(
         BagDataset(
-            bags=Bags(np.concatenate([part.bags.instances for part in parts]), offsets),
+            bags=Bags(stack_rows([part.bags.instances for part in parts]), offsets),
             Y=np.concatenate([part.Y for part in parts]),
             class_names=classes,
             instance_labels=Bags(codes, offsets) if np.any(codes >= 0) else None,

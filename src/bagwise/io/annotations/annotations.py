@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -123,6 +123,17 @@ def write_json(value: Any, path: Path) -> None:
     """Write indented JSON in UTF-8, names as they are."""
     with atomic_write(path, "w") as file:
         file.write(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+
+
+def write_json_list(values: Iterable[Any], path: Path) -> None:
+    """The same of a list, value by value, so that all of them need not be in memory at once."""
+    with atomic_write(path, "w") as file:
+        file.write("[")
+        between = "\n "
+        for value in values:
+            file.write(between + json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False).replace("\n", "\n "))
+            between = ",\n "
+        file.write("]\n" if between == "\n " else "\n]\n")
 
 
 def write_tabbed(rows: Sequence[Mapping[str, Any]], headings: Sequence[str], path: Path) -> None:

@@ -13,6 +13,7 @@ from bagwise.io.annotations.annotations import Annotations, MediumFacts
 from bagwise.io.annotations.audacity import read_audacity, write_audacity
 from bagwise.io.annotations.birdnet import read_birdnet, write_birdnet
 from bagwise.io.annotations.coco import read_coco, write_coco
+from bagwise.io.annotations.intervals import read_intervals, write_intervals
 from bagwise.io.annotations.label_studio import read_label_studio, write_label_studio
 from bagwise.io.annotations.long_table import read_long_csv, read_long_parquet, write_long_csv, write_long_parquet
 from bagwise.io.annotations.marks import Marks, read_json, table_headings
@@ -42,6 +43,7 @@ FORMATS = {
     "birdnet": Format(write_birdnet, read_birdnet),
     "coco": Format(write_coco, read_coco),
     "spans": Format(write_spans, read_spans),
+    "intervals": Format(write_intervals, read_intervals),
     "label-studio": Format(write_label_studio, read_label_studio),
 }
 
@@ -92,6 +94,8 @@ def guess_annotation_format(path: str | Path) -> str:
         return "coco" if isinstance(first, dict) and {"images", "image_id"} & first.keys() else "label-studio"
     if ending in (".csv", ".tsv"):
         headings = table_headings(path)
+        if {"start", "end", "label", "windows"} <= set(headings):
+            return "intervals"
         return "birdnet" if {"Common name", "common_name"} & set(headings) else "csv"
     if ending == ".txt":
         is_track = path.is_file() and (not path.stat().st_size or "Begin Time (s)" not in table_headings(path, "\t"))

@@ -10,11 +10,12 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.annotations.annotations import Annotations, open_folder, write_json
+from bagwise.io.annotations.annotations import Annotations, open_folder, write_json_list
+from bagwise.io.annotations.intervals import intervals_by_file, spread_marks
 from bagwise.io.annotations.label_studio_facts import Facts, LabelStudio
 from bagwise.io.annotations.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
+from bagwise.io.documents import document_text
 from bagwise.io.files import atomic_write
-from bagwise.io.text import read_text
 
 SERVED = "/data/local-files/?d="  # with the path below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT
 LABEL = "label"  # name of the control in the interface, and so of the results
@@ -27,9 +28,14 @@ def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     from a folder of the machine; texts are in the tasks themselves.
     """
     paths = [open_folder(folder, "label-studio.json"), open_folder(folder, "label-studio.xml")]
-    rows = annotations.shown_by_file()
-    tasks = [_task(annotations, file, rows[file["file"]], i + 1) for i, file in enumerate(annotations.files)]
-    write_json(tasks, paths[0])
+    facts = _facts(annotations)
+    rows = intervals_by_file(annotations) if facts.joined else annotations.shown_by_file()
+    tasks = (
+        _task(annotations, file, rows[file["file"]], i + 1)
+        for i, file in enumerate(annotations.files)
+        if facts.shows(file)
+    )
+    write_json_list(tasks, paths[0])
     with atomic_write(paths[1], "w") as file:
         file.write(_interface(annotations))
     return paths
@@ -43,7 +49,7 @@ def _facts(annotations: Annotations) -> LabelStudio:
 
 def _task(annotations: Annotations, file: dict[str, Any], rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
     facts = _facts(annotations)
-    text = read_text(annotations.folder / file["file"]) if facts.holds_text else ""
+    text = document_text(annotations.folder / file["file"]) if facts.holds_text else ""
     results = []
     for i, row in enumerate(rows):
         result: dict[str, Any] = {
@@ -120,7 +126,8 @@ def read_label_studio(path: Path, annotations: Annotations) -> Marks:
             raise FormatError(
                 f"{source}: expected data with {facts.key!r} and results with {facts.kind!r} ({error!r})."
             ) from error
-    return Marks(rows, frozenset(covered))
+    marks = Marks(rows, frozenset(covered))
+    return spread_marks(marks, annotations) if facts.joined else marks
 
 
 def _values(task: Facts, kind: str, full: bool) -> Iterator[Facts | None]:
@@ -145,7 +152,7 @@ class _TextsByContent:
     def __init__(self, annotations: Annotations):
         self._names: dict[str, list[str]] = defaultdict(list)
         for file in annotations.files:
-            self._names[read_text(annotations.folder / file["file"])].append(file["file"])
+            self._names[document_text(annotations.folder / file["file"])].append(file["file"])
 
     def __call__(self, text: str) -> str:
         names = self._names.get(text)

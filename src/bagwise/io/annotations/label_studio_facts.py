@@ -17,6 +17,10 @@ def _no_details(row: Facts, file: Facts) -> dict[str, Any]:
     return {}
 
 
+def _every_file(file: Facts) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class LabelStudio:
     """How a medium is shown and marked in Label Studio.
@@ -35,6 +39,10 @@ class LabelStudio:
     show : function of the key and the first file that gives the lines of the interface, where one tag does not do
     holds_text : bool
         Whether a task holds the text itself and not the name of the file.
+    joined : bool
+        Whether neighbouring instances of one label are marked as one interval.
+    shows : function of a file
+        Whether Label Studio can show it; others have no task.
     """
 
     key: str
@@ -46,3 +54,5 @@ class LabelStudio:
     details: Callable[[Facts, Facts], dict[str, Any]] = _no_details
     show: Callable[[str, Facts], list[str]] | None = None
     holds_text: bool = False
+    joined: bool = False
+    shows: Callable[[Facts], bool] = _every_file

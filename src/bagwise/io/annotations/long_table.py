@@ -29,7 +29,7 @@ def write_long_csv(annotations: Annotations, folder: Path, name: str = "annotati
     """``annotations.csv``, or a file of that name."""
     path = open_folder(folder, name)
     headings = annotations.columns
-    rows = [{key: "" if row[key] is None else row[key] for key in headings} for row in annotations.rows]
+    rows = ({key: "" if row[key] is None else row[key] for key in headings} for row in annotations.rows)
     write_csv(rows, path, headings)
     return [path]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-Ring = Sequence[Sequence[float]]
+Ring = Sequence[Sequence[float]] | np.ndarray
 Rings = list[list[list[float]]]
 """Rings as plain lists, the largest first."""
 _CODE, _BITS = 48, 5  # of the text form: digits of five bits from the character "0" on, a sixth for "more follows"

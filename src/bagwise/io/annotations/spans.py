@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bagwise.exceptions import FormatError
 from bagwise.io.annotations.annotations import Annotations, open_folder
 from bagwise.io.annotations.marks import FileNames, Marks, Spelling, all_files, read_number, text_lines
+from bagwise.io.documents import document_text
 from bagwise.io.tables import write_json_lines
-from bagwise.io.text import read_text
 
 
 def write_spans(annotations: Annotations, folder: Path) -> list[Path]:
     """``spans.jsonl``: file, start and end in characters, label, probability and the passage itself, one a line."""
     path = open_folder(folder, "spans.jsonl")
-    records = []
+    write_json_lines(_records(annotations), path)
+    return [path]
+
+
+def _records(annotations: Annotations) -> Iterator[dict[str, Any]]:
     for name, rows in annotations.shown_by_file().items():
-        text = read_text(annotations.folder / name)
-        records += [
-            {
+        text = document_text(annotations.folder / name)
+        for row in rows:
+            yield {
                 "file": name, "start": row["start"], "end": row["end"], "label": row["label"],
                 "probability": row["probability"], "text": text[row["start"] : row["end"]],
-            }
-            for row in rows
-        ]  # fmt: skip
-    write_json_lines(records, path)
-    return [path]
+            }  # fmt: skip
 
 
 def read_spans(path: Path, annotations: Annotations) -> Marks:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from bagwise.io.data.long import (
 )
 from bagwise.io.files import atomic_write
 from bagwise.io.labels import LIST_MARK, ONE_HOT
-from bagwise.io.text import SEPARATORS, TextTable, defuse, read_rows, undefuse
+from bagwise.io.text import SEPARATORS, defuse, open_rows, undefuse
 
 
 def read_csv(
@@ -63,44 +64,66 @@ def read_csv(
         None finds it out.
     """
     path = Path(path)
-    table = read_rows(path, separator, trim=False)
-    headings = [cell.strip() for cell in table.rows[0]]
-    roles = find_roles(
-        [undefuse(h) for h in headings], f"{path}, row {table.lines[0]}", bag, labels, instance_label, features
-    )
-    where = partial(_place, path, table.lines)
-    if len(table.rows) < 2:
-        raise FormatError(f"{path}: there is a heading but no row below it; add a row for each instance.")
-    headings = [undefuse(heading) for heading in headings]
-    width = len(headings)
-    for i, row in enumerate(table.rows[1:]):
-        if len(row) != width:
-            raise FormatError(
-                f"{where(i)}: there are {len(row)} cells but {width} headings (separated by "
-                f"{SEPARATORS[table.separator]}); put cells that contain the separator in quotes."
-            )
-    X = parse_numbers(table.rows[1:], roles.features, headings, where, table.separator)
-    indicator, class_names = _labels(table, roles, headings, where)
+    rows, separator = open_rows(path, separator, trim=False)
+    heading_line, first = next(rows)
+    headings = [undefuse(cell.strip()) for cell in first]
+    roles = find_roles(headings, f"{path}, row {heading_line}", bag, labels, instance_label, features)
+    cells = _Cells.read(path, rows, separator, headings, roles)
+    where = cells.where
+    indicator, class_names = _labels(cells, roles, headings)
     long = LongTable(
-        X=X,
-        bag=_column(table, roles.bag, where, "bag"),
+        X=cells.X,
+        bag=_column(cells, roles.bag, "bag"),
         feature_names=[headings[i] for i in roles.features],
-        bag_name=None if roles.bag_name is None else _column(table, roles.bag_name, where, "bag_name"),
+        bag_name=None if roles.bag_name is None else _column(cells, roles.bag_name, "bag_name"),
         indicator=indicator,
         class_names=class_names,
-        labelled=None if roles.labelled is None else _bits(table, [roles.labelled], headings, where)[:, 0].astype(bool),
+        labelled=None if roles.labelled is None else _bits(cells, [roles.labelled], headings)[:, 0].astype(bool),
         instance_labels=None if roles.instance_label is None else [
-            undefuse(row[roles.instance_label]) or None for row in table.rows[1:]
+            undefuse(cell) or None for cell in cells.column(roles.instance_label)
         ],
         locations=None if roles.location is None else parse_locations(
-            (undefuse(row[roles.location]) for row in table.rows[1:]), where
+            map(undefuse, cells.column(roles.location)), where
         ),
     )  # fmt: skip
-    return to_dataset(long, path.stem, where), _understood(table.separator, headings, roles)
+    return to_dataset(long, path.stem, where), _understood(separator, headings, roles)
 
 
-def _place(path: Path, lines: list[int], row: int) -> str:
-    return f"{path}, row {lines[row + 1]}"
+@dataclass(frozen=True)
+class _Cells:
+    """What is kept of the rows: features as numbers, the columns that are none as text."""
+
+    X: np.ndarray
+    others: dict[int, list[str]]
+    where: Callable[[int], str]
+
+    @classmethod
+    def read(
+        cls, path: Path, rows: Iterator[tuple[int, list[str]]], separator: str, headings: list[str], roles: Roles
+    ) -> _Cells:
+        lines: list[int] = []
+        numbers, others = NumberRows(roles.features, headings.__getitem__, separator), _columns_of_text(roles)
+        for line, row in rows:
+            if len(row) != len(headings):
+                raise FormatError(
+                    f"{path}, row {line}: there are {len(row)} cells but {len(headings)} headings (separated by "
+                    f"{SEPARATORS[separator]}); put cells that contain the separator in quotes."
+                )
+            numbers.add(row, f"{path}, row {line}")
+            lines.append(line)
+            for column, kept in others.items():
+                kept.append(row[column])
+        if not lines:
+            raise FormatError(f"{path}: there is a heading but no row below it; add a row for each instance.")
+        return cls(numbers.matrix(), others, lambda row: f"{path}, row {lines[row]}")
+
+    def column(self, number: int) -> list[str]:
+        return self.others[number]
+
+
+def _columns_of_text(roles: Roles) -> dict[int, list[str]]:
+    named = (roles.bag, roles.bag_name, roles.labels, roles.labelled, roles.instance_label, roles.location)
+    return {column: [] for column in (*named, *roles.one_hot) if column is not None}
 
 
 def _understood(separator: str, headings: list[str], roles: Roles) -> str:
@@ -116,27 +139,43 @@ def _understood(separator: str, headings: list[str], roles: Roles) -> str:
     return ", ".join([*parts, f"{len(roles.features)} features"])
 
 
-def parse_numbers(
-    rows: list[list[str]], columns: list[int], headings: list[str], where: Any, separator: str = ","
-) -> np.ndarray:
-    """(m, d) array of the numbers in some columns; an error names row, column and the likely cause."""
-    X = np.empty((len(rows), len(columns)))
-    for i, row in enumerate(rows):
+class NumberRows:
+    """The numbers in some columns of rows that come one at a time, so that no row is kept as text.
+
+    Parameters
+    ----------
+    columns : sequence of int
+    heading : function of a column that gives its name, for errors
+    separator : str
+    """
+
+    def __init__(self, columns: Sequence[int], heading: Callable[[int], str], separator: str = ","):
+        self.columns, self.heading, self.separator = columns, heading, separator
+        self.values = array("d")
+
+    def add(self, row: list[str], place: str) -> None:
+        """Keep the numbers of a row; an error names the place, the column and the likely cause."""
+        cells = [row[c] for c in self.columns]
         try:
-            X[i] = [float(row[c]) for c in columns]
+            self.values.extend(map(float, cells))
         except ValueError:
-            raise FormatError(_why_no_number(row, columns, headings, where(i), separator)) from None
-        if any("_" in row[c] for c in columns):  # Python reads 1_000 as a number, nobody else does
-            raise FormatError(_why_no_number(row, columns, headings, where(i), separator))
-    return X
+            raise FormatError(self._why_no_number(row, place)) from None
+        if any("_" in cell for cell in cells):  # Python reads 1_000 as a number, nobody else does
+            raise FormatError(self._why_no_number(row, place))
+
+    def matrix(self) -> np.ndarray:
+        """(m, d) array of all rows."""
+        return np.frombuffer(self.values, dtype=np.float64).reshape(-1, len(self.columns))
+
+    def _why_no_number(self, row: list[str], place: str) -> str:
+        bad = next(c for c in self.columns if not _is_number(row[c]))
+        return _why_no_number(row[bad], self.heading(bad), place, self.separator)
 
 
-def _why_no_number(row: list[str], columns: list[int], headings: list[str], place: str, separator: str) -> str:
-    bad = next(c for c in columns if not _is_number(row[c]))
-    cell = row[bad]
-    what = f"{place}: the feature {headings[bad]!r} is {cell[:40]!r}, which is no number"
+def _why_no_number(cell: str, heading: str, place: str, separator: str) -> str:
+    what = f"{place}: the feature {heading!r} is {cell[:40]!r}, which is no number"
     if not cell.strip():
-        return f"{place}: the feature {headings[bad]!r} is empty; fill in a number, or remove the row."
+        return f"{place}: the feature {heading!r} is empty; fill in a number, or remove the row."
     if separator != "," and _is_number(cell.replace(",", ".")):
         return f"{what} because of its decimal comma; write {cell.strip().replace(',', '.')}."
     return f"{what}; correct it, or name the columns that are features."
@@ -150,36 +189,34 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _column(table: TextTable, column: int, where: Any, name: str) -> list[str]:
-    values = [undefuse(row[column]) for row in table.rows[1:]]
+def _column(cells: _Cells, column: int, name: str) -> list[str]:
+    values = [undefuse(cell) for cell in cells.column(column)]
     if not all(values):
-        raise FormatError(f"{where(values.index(''))}: the cell of the column {name!r} is empty; name the bag.")
+        raise FormatError(f"{cells.where(values.index(''))}: the cell of the column {name!r} is empty; name the bag.")
     return values
 
 
-def _labels(
-    table: TextTable, roles: Roles, headings: list[str], where: Any
-) -> tuple[np.ndarray | None, list[str] | None]:
+def _labels(cells: _Cells, roles: Roles, headings: list[str]) -> tuple[np.ndarray | None, list[str] | None]:
     if roles.labels is not None:
-        cells = [
-            [undefuse(part.strip()) for part in row[roles.labels].split(LIST_MARK) if part.strip()]
-            for row in table.rows[1:]
+        lists = [
+            [undefuse(part.strip()) for part in cell.split(LIST_MARK) if part.strip()]
+            for cell in cells.column(roles.labels)
         ]
-        return encode_label_lists(cells, None)
+        return encode_label_lists(lists, None)
     if not roles.one_hot:
         return None, None
     names = [headings[column].removeprefix(LABEL_PREFIX) for column in roles.one_hot]
-    return _bits(table, roles.one_hot, headings, where), names
+    return _bits(cells, roles.one_hot, headings), names
 
 
-def _bits(table: TextTable, columns: Sequence[int], headings: list[str], where: Any) -> np.ndarray:
+def _bits(cells: _Cells, columns: Sequence[int], headings: list[str]) -> np.ndarray:
     """(m, k) zeros and ones of some columns."""
-    bits = np.zeros((len(table.rows) - 1, len(columns)), dtype=np.uint8)
-    for i, row in enumerate(table.rows[1:]):
-        for j, column in enumerate(columns):
-            value = ONE_HOT.get(row[column].strip().casefold())
+    bits = np.zeros((len(cells.X), len(columns)), dtype=np.uint8)
+    for j, column in enumerate(columns):
+        for i, cell in enumerate(cells.column(column)):
+            value = ONE_HOT.get(cell.strip().casefold())
             if value is None:
-                raise FormatError(f"{where(i)}: {headings[column]!r} is {row[column][:40]!r}; write 0 or 1.")
+                raise FormatError(f"{cells.where(i)}: {headings[column]!r} is {cell[:40]!r}; write 0 or 1.")
             bits[i, j] = value
     return bits
 

@@ -313,6 +313,11 @@ def unique_names(dataset: BagDataset) -> list[str]:
     return out
 
 
+def is_int64(name: Any) -> bool:
+    """Whether a name is a whole number that files of 64 bits hold; others are written as text."""
+    return isinstance(name, (int, np.integer)) and not isinstance(name, bool) and -(2**63) <= int(name) < 2**63
+
+
 def check_bare(names: Sequence[str], format_name: str) -> None:
     """Refuse names that a file without quotes cannot hold."""
     for name in names:

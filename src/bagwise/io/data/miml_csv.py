@@ -12,7 +12,7 @@ import numpy as np
 
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.csv_long import parse_numbers
+from bagwise.io.data.csv_long import NumberRows
 from bagwise.io.data.long import LongTable, check_bare, dense_features, feature_names_of, to_dataset, unique_names
 from bagwise.io.files import atomic_write
 from bagwise.io.text import iterate_rows, read_text
@@ -36,7 +36,9 @@ def read_miml_csv(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
             f"{path}, row {heading_line}: expected different names of the bag's id, of at least one feature and of "
             f"{n_labels} labels, got {len(headings)} names ({len(set(headings))} different)."
         )
-    lines, cells = [], []
+    lines, bags = list[int](), list[str]()
+    split = len(headings) - n_labels
+    numbers, bits = NumberRows(range(1, split), headings.__getitem__), bytearray()
     for line, row in rows:
         if len(row) != len(headings):
             raise FormatError(
@@ -44,23 +46,21 @@ def read_miml_csv(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
             )
         if not row[0]:
             raise FormatError(f"{path}, row {line}: the id of the bag is missing; write it in the first column.")
+        for j, cell in enumerate(row[split:], start=split):
+            if cell not in ("0", "1"):
+                raise FormatError(f"{path}, row {line}: the label {headings[j]!r} is {cell[:40]!r}; expected 0 or 1.")
+            bits.append(cell == "1")
+        numbers.add(row, f"{path}, row {line}")
         lines.append(line)
-        cells.append(row)
-    if not cells:
+        bags.append(row[0])
+    if not lines:
         raise FormatError(f"{path}: no row follows the heading; add a row for each instance.")
     where = partial(_place, path, lines)
-    split = len(headings) - n_labels
-    indicator = np.empty((len(cells), n_labels), dtype=np.uint8)
-    for i, row in enumerate(cells):
-        for j, cell in enumerate(row[split:]):
-            if cell not in ("0", "1"):
-                raise FormatError(f"{where(i)}: the label {headings[split + j]!r} is {cell[:40]!r}; expected 0 or 1.")
-            indicator[i, j] = cell == "1"
     long = LongTable(
-        X=parse_numbers(cells, list(range(1, split)), headings, where),
-        bag=[row[0] for row in cells],
+        X=numbers.matrix(),
+        bag=bags,
         feature_names=headings[1:split],
-        indicator=indicator,
+        indicator=np.frombuffer(bits, dtype=np.uint8).reshape(-1, n_labels),
         class_names=headings[split:],
     )
     return to_dataset(long, path.stem, where), f"a row an instance, {split - 1} features and {n_labels} labels"

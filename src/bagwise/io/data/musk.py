@@ -10,7 +10,7 @@ import numpy as np
 
 from bagwise.dataset import BagDataset, as_column
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.csv_long import parse_numbers
+from bagwise.io.data.csv_long import NumberRows
 from bagwise.io.data.long import LongTable, check_bare, dense_features, to_dataset, unique_names
 from bagwise.io.files import atomic_write
 from bagwise.io.text import iterate_rows, read_text
@@ -23,9 +23,12 @@ _CLASSES = {"0": 0, "1": 1, "0.": 0, "1.": 1, "0.0": 0, "1.0": 1}
 def read_musk(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
     """Read a file in the manner of ``clean1.data``; also a sentence that says how it was understood."""
     path = Path(path)
-    lines, rows = list[int](), list[list[str]]()
+    lines, molecules, conformations, classes = list[int](), list[str](), list[str](), list[int]()
+    numbers, width = NumberRows((), _heading), 0
     for line, row in iterate_rows(read_text(path), ",", path):
-        width = len(rows[0]) if rows else max(len(row), 4)
+        if not lines:
+            width = max(len(row), 4)
+            numbers = NumberRows(range(2, width - 1), _heading)
         if len(row) != width:
             raise FormatError(
                 f"{path}, row {line}: there are {len(row)} cells but expected {width}: molecule, conformation, "
@@ -35,20 +38,24 @@ def read_musk(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
             raise FormatError(f"{path}, row {line}: the name of the molecule is missing; write it first.")
         if row[-1] not in _CLASSES:
             raise FormatError(f"{path}, row {line}: the class is {row[-1][:40]!r}; expected 0. or 1. at the end.")
+        numbers.add(row, f"{path}, row {line}")
         lines.append(line)
-        rows.append(row)
+        molecules.append(row[0])
+        conformations.append(row[1])
+        classes.append(_CLASSES[row[-1]])
     where = partial(_place, path, lines)
-    features = list(range(2, len(rows[0]) - 1))
-    headings = [f"column {i + 1}" for i in range(len(rows[0]))]
-    labels = np.array([[_CLASSES[row[-1]]] for row in rows], dtype=np.uint8)
     long = LongTable(
-        X=parse_numbers(rows, features, headings, where),
-        bag=[row[0] for row in rows],
-        indicator=labels,
+        X=numbers.matrix(),
+        bag=molecules,
+        indicator=np.array(classes, dtype=np.uint8)[:, None],
         class_names=[CLASS],
-        locations={CONFORMATION: as_column([row[1] for row in rows])},
+        locations={CONFORMATION: as_column(conformations)},
     )
-    return to_dataset(long, path.stem, where), f"a row a conformation, {len(features)} features, one class"
+    return to_dataset(long, path.stem, where), f"a row a conformation, {width - 3} features, one class"
+
+
+def _heading(column: int) -> str:
+    return f"column {column + 1}"
 
 
 def _place(path: Path, lines: list[int], row: int) -> str:

@@ -17,7 +17,7 @@ from bagwise.bags import Bags, as_indicator, offsets_of
 from bagwise.base import check_finite
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.long import dense_features, has_names, has_unlabelled
+from bagwise.io.data.long import dense_features, has_names, has_unlabelled, is_int64
 from bagwise.io.files import atomic_write
 from bagwise.memory import check_allocation
 
@@ -180,7 +180,7 @@ def _build(arrays: dict[str, np.ndarray], name: str) -> BagDataset:
     bags = Bags(X, offsets)
     check_finite(bags)
     Y = _bag_labels(arrays, len(bags))
-    n_classes = Y.shape[1] if Y is not None else len(arrays["class_names"]) if "class_names" in arrays else 0
+    n_classes = Y.shape[1] if Y is not None else arrays["class_names"].size if "class_names" in arrays else 0
     return BagDataset(
         bags=bags,
         Y=Y,
@@ -302,6 +302,6 @@ def write_npz(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
 
 
 def _as_names(names: list[Any]) -> np.ndarray:
-    if all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in names):
+    if all(is_int64(name) for name in names):
         return np.array(names, dtype=np.int64)
     return np.array([str(name) for name in names], dtype=np.str_)

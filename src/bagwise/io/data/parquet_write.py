@@ -27,6 +27,7 @@ from bagwise.io.data.long import (
     feature_names_of,
     has_unlabelled,
     instance_label_names,
+    is_int64,
     location_texts,
     pieces_of,
 )
@@ -86,7 +87,7 @@ class _Layout:
         self.features = feature_names_of(first, ROLES)
         about: dict[str, Any] = {"version": 1}
         if first.Y is not None or first.instance_labels is not None:
-            about["class_names"] = [_plain_name(name) for name in first.class_names]
+            about["class_names"] = self._names(first.class_names, self.label_type)
         if nested and first.feature_names is not None:
             about["feature_names"] = self.features
         metadata = {METADATA_KEY: json.dumps(about, ensure_ascii=False).encode()}
@@ -94,9 +95,9 @@ class _Layout:
 
     def _type_of(self, names: list[Any], what: str) -> Any:
         kinds = {type(_plain_name(name)) for name in names}
-        if kinds <= {int}:
+        if all(is_int64(name) for name in names):
             return self.arrow.int64()
-        if kinds == {str}:
+        if len(kinds) == 1:  # text, or whole numbers beyond 64 bits
             return self.arrow.string()
         raise InputError(f"The {what} are of several kinds ({sorted(k.__name__ for k in kinds)}); make them all text.")
 
@@ -116,18 +117,29 @@ class _Layout:
             fields += [(name, self.float_type) for name in self.features]
         return fields
 
+    def _names(self, names: list[Any], kind: Any) -> list[Any]:
+        """Names as the file holds them, None for None."""
+        if kind == self.arrow.string():
+            return [None if name is None else str(_plain_name(name)) for name in names]
+        strange = next((name for name in names if name is not None and not is_int64(name)), None)
+        if strange is not None:
+            raise InputError(
+                f"The name {strange!r} is no whole number of 64 bits, as the names before it are; make them all text."
+            )
+        return [None if name is None else int(name) for name in names]
+
     def table(self, piece: BagDataset) -> Any:
         """One piece as an Arrow table."""
         check_marked(piece, self.marked)
         arrow, bags = self.arrow, piece.bags
-        names = [_plain_name(name) for name in piece.bag_names]
+        names = self._names(piece.bag_names, self.name_type)
         ids = [self.written + i for i in range(len(piece))]
         repeat = np.arange(len(piece)) if self.nested else bags.bag_index
         columns = [arrow.array(ids if self.numbered else names, type=self.schema.field(BAG).type).take(repeat)]
         if self.numbered:
             columns.append(arrow.array(names, type=self.name_type).take(repeat))
         if piece.Y is not None:
-            class_names = [_plain_name(name) for name in piece.class_names]
+            class_names = self._names(piece.class_names, self.label_type)
             sets = [[class_names[c] for c in np.flatnonzero(row)] for row in piece.Y]
             columns.append(arrow.array(sets, type=arrow.list_(self.label_type)).take(repeat))
         if self.marked:
@@ -135,7 +147,7 @@ class _Layout:
         labels = instance_label_names(piece)
         X = dense_features(piece)
         if labels is not None:
-            flat = arrow.array([None if x is None else _plain_name(x) for x in labels], type=self.label_type)
+            flat = arrow.array(self._names(labels, self.label_type), type=self.label_type)
             columns.append(arrow.ListArray.from_arrays(bags.offsets.astype(np.int32), flat) if self.nested else flat)
         if self.nested:
             rows = arrow.FixedSizeListArray.from_arrays(arrow.array(np.ascontiguousarray(X).ravel()), X.shape[1])

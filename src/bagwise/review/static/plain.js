@@ -108,14 +108,16 @@ export function seriesStage() {
   function curve(values, i, lane) {
     const [low, high] = shown.ranges[i];
     const top = i * lane;
-    const points = [];
+    const pieces = [[]];
     values.forEach((value, k) => {
+      // no line across a gap in time
+      if (k > 0 && shown.times[k] - shown.times[k - 1] > shown.gap) pieces.push([]);
       if (value === null) return;
-      points.push(
+      pieces[pieces.length - 1].push(
         `${x(shown.times[k]).toFixed(1)},${(top + lane * (0.92 - (0.84 * (value - low)) / (high - low || 1))).toFixed(1)}`,
       );
     });
-    return s("polyline", { class: "curve", points: points.join(" ") });
+    return pieces.map((points) => s("polyline", { class: "curve", points: points.join(" ") }));
   }
 
   function spanElement(span, isMine) {
@@ -157,7 +159,7 @@ export function seriesStage() {
     try {
       const more = await get("/api/show", { bag: row.bag, instance: row.instance, from: view.from, to: view.to });
       if (about !== row || more.kind !== "series") return;
-      shown = { ...shown, times: more.times, lines: more.lines, spans: more.spans };
+      shown = { ...shown, times: more.times, gap: more.gap, lines: more.lines, spans: more.spans };
       draw();
     } catch {
       // what is at hand stays

@@ -1,0 +1,400 @@
+"""A weight a bag: integer weights are repeated bags, weight zero is a bag left out, for every such learner."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from bagwise import Bags, ORedLogisticRegression, SupportInstanceMachine
+from bagwise._stacking_logistic import SharedLogistic, pool_weights
+from bagwise.annotation import CLPL, LSBCMM, MIMLFast, MostFrequentAnnotator, ORedForest, SupervisedAnnotator
+from bagwise.annotation import _lsbcmm_em as em
+from bagwise.annotation._calibration_fit import HeldOut, fit_log_odds, fit_power, untold_shares
+from bagwise.annotation._ored_objective import ORedObjective
+from bagwise.annotation._rates import RateParameters, learn_rates
+from bagwise.annotation.mimlfast import draw_bags
+from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
+from bagwise.classification._m3miml_dual import best_bias
+from bagwise.datasets import make_gaussian_bags
+from bagwise.exceptions import InputError
+from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.pipeline import bag_tags
+from bagwise.scale import BagSource, fit_source
+from bagwise.solvers.frank_wolfe import best_vertex
+from bagwise.stacking import BagStack
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::bagwise.exceptions.InfeasibleBagWarning"),
+]
+
+DATA = make_gaussian_bags(n_bags=26, n_features=3, n_classes=3, separation=2.0, random_state=0)
+OTHER = make_gaussian_bags(n_bags=8, n_features=3, n_classes=3, separation=2.0, random_state=1)
+WEIGHTS = np.random.default_rng(0).integers(0, 4, size=len(DATA)).astype(float)
+REPEATED = np.repeat(np.arange(len(DATA)), WEIGHTS.astype(int))
+KNOWN = Bags(np.where(np.arange(DATA.bags.n_instances) % 4 == 0, DATA.instance_labels.instances, -1), DATA.bags.offsets)
+
+LEARNERS = [  # and what two fits that end alike may differ by
+    (ORedLogisticRegression(tol=1e-8), 1e-5),
+    (ORedLogisticRegression(solver="em", max_iter=20, tol=0.0), 1e-8),
+    (ORedLogisticRegression(background=True, background_share=0.2, tol=1e-8), 1e-3),  # the share is met to 1e-3
+    (ORedLogisticRegression(missed=0.1, spurious="learn", tol=1e-8), 1e-4),
+    (ORedLogisticRegression(on_infeasible="relax", missed=0.2, tol=1e-8), 1e-5),
+    (SupportInstanceMachine(alpha=1e-2, n_steps=30), 1e-8),
+    (SupportInstanceMachine(loss="hamming", aggregation="mean", alpha=1e-2, n_steps=30), 1e-8),
+    (SupportInstanceMachine(alpha=1e-2, aggregation="max", solver="cccp", n_steps=30), 1e-8),
+    (CLPL(C=1.0, tol=1e-9), 1e-6),
+    (SupervisedAnnotator(LogisticRegression(tol=1e-8)), 1e-4),
+    (MostFrequentAnnotator(), 1e-12),
+    (M3MIML(gamma=0.3, tol=1e-7), 1e-4),
+    (M3MIML(kernel="linear", C=0.5, tol=1e-5), 1e-3),
+    (M3MIML(kernel="linear", approximation="primal", tol=1e-4, max_iter=20_000, random_state=0), 1e-2),
+    (MIMLSVM(n_medoids=int((WEIGHTS > 0).sum()), random_state=0), 1e-2),
+    (MIMLNN(n_medoids=int((WEIGHTS > 0).sum()), random_state=0), 1e-6),
+    (MIMLBoost(n_rounds=1, gamma=0.3), 2e-2),
+]
+RANDOM = [  # weight zero only: two copies of a bag draw other numbers than one; tests of their own below
+    ORedForest(n_estimators=5, n_rounds=2, n_round_trees=8, random_state=0),
+    ORedForest(
+        n_estimators=5,
+        n_rounds=2,
+        n_round_trees=8,
+        spurious="learn",
+        background=True,
+        background_share=0.2,
+        random_state=0,
+    ),
+    MIMLFast(max_epochs=3, n_components=10, random_state=0),
+    LSBCMM(random_state=0, max_iter=10),
+    ORedLogisticRegression(calibrate="bag"),
+    ORedLogisticRegression(missed="learn"),
+    ORedLogisticRegression(solver="em", batch_fraction=0.5, max_iter=5, random_state=0),
+    ORedLogisticRegression(prune=0.2),
+    M3MIML(approximation="fourier", n_components=5, random_state=0),
+    M3MIML(kernel="linear", C=0.5, solver="frank-wolfe", max_iter=20),
+    MIMLSVM(random_state=0),
+    BagStack([ORedLogisticRegression()], cv=3, n_estimators=5, random_state=0),
+]
+
+
+def fit(model, index=None, weights=None, **extra):
+    """On some of the bags, with their weights; known instances only where they must be."""
+    index = np.arange(len(DATA)) if index is None else index
+    if bag_tags(model).needs_instance_labels:
+        extra["instance_labels"] = DATA.instance_labels[index]
+    return clone(model).fit(DATA.bags[index], DATA.Y[index], sample_weight=weights, **extra)
+
+
+@pytest.mark.parametrize(("model", "tolerance"), LEARNERS, ids=lambda value: repr(value))
+def test_integer_weights_are_repeated_bags(model, tolerance):
+    weighted, repeated = fit(model, weights=WEIGHTS), fit(model, REPEATED)
+    assert_allclose(
+        weighted.decision_function(OTHER.bags), repeated.decision_function(OTHER.bags), atol=tolerance, rtol=tolerance
+    )
+    plain = fit(model)
+    assert np.abs(weighted.decision_function(OTHER.bags) - plain.decision_function(OTHER.bags)).max() > 5 * tolerance
+
+
+@pytest.mark.parametrize("model", [model for model, _ in LEARNERS] + RANDOM, ids=repr)
+def test_weight_zero_is_a_bag_left_out(model):
+    weights = np.where(WEIGHTS > 0, WEIGHTS, 0.0)
+    kept = np.flatnonzero(WEIGHTS)
+    without = fit(model, kept, weights[kept]).decision_function(OTHER.bags)
+    assert_array_equal(fit(model, weights=weights).decision_function(OTHER.bags), without)
+
+
+def test_every_learner_that_says_so_is_among_these():
+    """And weights of one are no weights."""
+    for model in [model for model, _ in LEARNERS] + RANDOM:
+        assert bag_tags(model).sample_weight
+        ones = fit(model, weights=np.ones(len(DATA))).decision_function(OTHER.bags)
+        assert_allclose(ones, fit(model).decision_function(OTHER.bags), rtol=1e-3, atol=1e-3)
+        with pytest.raises(InputError, match="The weight of bag 1 is -1"):
+            fit(model, weights=[1.0, -1.0] + [1.0] * (len(DATA) - 2))
+
+
+@pytest.mark.parametrize("bad", [np.ones(3), np.ones((26, 1)), np.full(26, np.nan), np.zeros(26), ["a"] * 26])
+def test_what_are_no_weights_is_refused(bad):
+    with pytest.raises(InputError, match="weight"):
+        fit(MostFrequentAnnotator(), weights=bad)
+
+
+def test_known_instances_go_with_their_bags():
+    model = ORedLogisticRegression(tol=1e-8)
+    weighted = fit(model, weights=WEIGHTS, instance_labels=KNOWN)
+    repeated = fit(model, REPEATED, instance_labels=KNOWN[REPEATED])
+    assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+    assert np.abs(fit(model, weights=WEIGHTS).coef_ - weighted.coef_).max() > 1e-3
+
+
+def test_a_bag_of_weight_zero_may_be_impossible():
+    Y = DATA.Y.copy()
+    small = int(np.argmin(DATA.bags.sizes))
+    bags = Bags.from_list([rows[:1] if i == small else rows for i, rows in enumerate(DATA.bags)])
+    Y[small] = 1  # three labels, one instance
+    weights = np.ones(len(bags))
+    weights[small] = 0.0
+    for model in (ORedLogisticRegression(on_infeasible="error"), RANDOM[0]):
+        clone(model).fit(bags, Y, sample_weight=weights)
+
+
+# -- the pieces of learners that draw at random -----------------------------------------------------------------------
+
+
+def test_objective_is_a_weighted_sum_with_its_gradient():
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.1, 3.0, len(DATA))
+    rates = Rates(np.full(3, 0.2), np.full(3, 0.1))
+    options = {"l2": 0.0, "method": "auto", "max_exact_labels": 16, "rates": rates}
+    W = rng.normal(size=(3, 4))
+    problem = UnionProblem.build(DATA.bags.offsets, DATA.Y)
+    objective = ORedObjective(DATA.bags.instances, problem, weights=weights, **options)
+    value, gradient = objective.log_likelihood(W)
+    alone = []
+    for bag, labels in zip(DATA.bags, DATA.Y, strict=True):
+        one = ORedObjective(bag, UnionProblem.build(np.array([0, len(bag)]), labels[None]), **options)
+        alone.append((*one.log_likelihood(W), one.statistics[0]))
+    assert_allclose(value, sum(w * v for w, (v, _, _) in zip(weights, alone, strict=True)), rtol=1e-12)
+    assert_allclose(gradient, sum(w * g for w, (_, g, _) in zip(weights, alone, strict=True)), rtol=1e-10)
+    assert_allclose(objective.statistics, weights[:, None] * np.array([s for _, _, s in alone]), rtol=1e-10)
+    direction = rng.normal(size=W.shape)
+    bend = objective.bend(W, direction)
+    bends = [ORedObjective(bag, problem, **options).bend(W, direction)(0.3) for bag in DATA.bags]
+    assert_allclose(bend(0.3), weights @ bends, rtol=1e-9)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_bags_that_look_at_their_own_labels_alone_are_weighted(background):
+    """Where classes are many times the labels of a bag, against the same bag after bag."""
+    rng = np.random.default_rng(0)
+    n_classes = 130
+    offsets = np.arange(11) * 3
+    Y = np.zeros((10, n_classes + background), dtype=np.uint8)
+    Y[np.arange(10), rng.integers(n_classes, size=10)] = 1
+    X, W, weights = rng.normal(size=(30, 2)), rng.normal(size=(n_classes + background, 3)), rng.uniform(0.1, 3.0, 10)
+    options = {"l2": 0.0, "method": "auto", "max_exact_labels": 16}
+
+    def objective(first, last, weights=None):
+        column = n_classes if background else None
+        problem = UnionProblem.build(offsets[first : last + 1] - offsets[first], Y[first:last], column)
+        return ORedObjective(X[offsets[first] : offsets[last]], problem, weights=weights, **options)
+
+    whole, alone = objective(0, 10, weights), [objective(b, b + 1) for b in range(10)]
+    assert whole._own_pays(len(W))
+    value, gradient = whole.log_likelihood(W)
+    parts = [one.log_likelihood(W) for one in alone]
+    assert_allclose(value, sum(w * v for w, (v, _) in zip(weights, parts, strict=True)), rtol=1e-10)
+    assert_allclose(gradient, sum(w * g for w, (_, g) in zip(weights, parts, strict=True)), atol=1e-10)
+    if background:
+        total, count = whole.background_mass(W)(0.5)
+        masses = np.array([one.background_mass(W)(0.5) for one in alone])
+        assert_allclose([total, count], weights @ masses, rtol=1e-9)
+
+
+def test_a_tree_takes_weights_for_repetition():
+    """Grown on the posterior of all instances, with the same seed."""
+    rng = np.random.default_rng(0)
+    posterior = rng.dirichlet(np.ones(3), size=DATA.bags.n_instances)
+    X = DATA.bags.instances.astype(np.float32)
+    rows = np.repeat(np.arange(len(X)), WEIGHTS.astype(int)[DATA.bags.bag_index])
+    forest = ORedForest()
+    weighted = forest._grow(X, posterior, WEIGHTS[DATA.bags.bag_index], 3)
+    repeated = forest._grow(X[rows], posterior[rows], np.ones(len(rows)), 3)
+    new = OTHER.bags.instances.astype(np.float32)
+    assert_allclose(weighted.predict_proba(new), repeated.predict_proba(new), atol=1e-9)
+
+
+def test_rates_of_a_forest_are_learned_from_weighted_bags():
+    rng = np.random.default_rng(0)
+    parameters = RateParameters.of("learn", "learn", 3)
+    proba = rng.dirichlet(np.ones(3), size=DATA.bags.n_instances)
+    rows, offsets = DATA.bags.select(REPEATED)
+    logits, sharpened = learn_rates(
+        parameters, UnionProblem.build(DATA.bags.offsets, DATA.Y), proba, parameters.start({}), WEIGHTS
+    )
+    again, copies = learn_rates(
+        parameters, UnionProblem.build(offsets, DATA.Y[REPEATED]), proba[rows], parameters.start({})
+    )
+    assert_allclose(logits, again, atol=1e-3)
+    assert_allclose(sharpened[rows], copies, atol=1e-3)
+
+
+def test_the_logistic_regressions_of_a_stack_take_weights_for_repetition():
+    rng = np.random.default_rng(0)
+    features, targets = rng.normal(size=(len(DATA), 3, 2)), DATA.Y.astype(float)
+    weighted = SharedLogistic.fit(features, targets, 0.3, WEIGHTS)
+    repeated = SharedLogistic.fit(features[REPEATED], targets[REPEATED], 0.3)
+    assert_allclose(weighted.coef, repeated.coef, atol=1e-4)
+    assert_allclose(weighted.intercept, repeated.intercept, atol=1e-4)
+    logits = rng.normal(size=(len(DATA), 3, 2)) + 2.0 * targets[:, :, None]
+    pooled, likelihood = pool_weights(logits, targets, WEIGHTS)
+    again, copies = pool_weights(logits[REPEATED], targets[REPEATED])
+    assert_allclose(pooled, again, rtol=1e-4)
+    assert_allclose(likelihood, copies, rtol=1e-8)
+    network = BagStack([MIMLNN()])
+    assert not bag_tags(BagStack([WithoutWeights()])).sample_weight
+    assert bag_tags(network).sample_weight
+    with pytest.raises(InputError, match="WithoutWeights takes no sample_weight"):
+        BagStack([WithoutWeights()], cv=2).fit(DATA, sample_weight=WEIGHTS)
+
+
+class WithoutWeights(MostFrequentAnnotator):
+    """Stands for a learner that takes none, with probabilities."""
+
+    def fit(self, X, y=None):
+        return super().fit(X, y)
+
+    def predict_instances_proba(self, X):
+        return self.instance_decision_function(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.sample_weight = False
+        return tags
+
+
+class Draws:
+    """A generator whose draws are given."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def standard_exponential(self, shape):
+        assert self.values.shape == shape
+        return self.values
+
+
+def test_variational_em_takes_weights_for_repetition():
+    rng = np.random.default_rng(0)
+    X = np.hstack([DATA.bags.instances, np.ones((DATA.bags.n_instances, 1))])
+    mask = np.repeat(DATA.Y, DATA.bags.sizes, axis=0).astype(float)
+    draws = rng.standard_exponential((len(X), 6))
+    rows, _ = DATA.bags.select(REPEATED)
+    options = {"alpha": 0.05, "sigma2": 1.0, "max_iter": 5, "tol": 0.0}
+    used = np.flatnonzero(WEIGHTS[DATA.bags.bag_index])
+    weighted, counts = em.variational_em(
+        X[used], mask[used], 6, rng=Draws(draws[used]), weights=WEIGHTS[DATA.bags.bag_index][used], **options
+    )
+    repeated, others = em.variational_em(X[rows], mask[rows], 6, rng=Draws(draws[rows]), **options)
+    assert_allclose(weighted.weights, repeated.weights, rtol=1e-6, atol=1e-8)
+    assert_allclose(counts, others, rtol=1e-8)
+    assert_allclose(weighted.history, repeated.history, rtol=1e-8)
+
+
+def test_mimlfast_draws_bags_as_often_as_they_weigh():
+    """An epoch has a step a bag, so that one of twice the bags is two epochs of weights of 2 on average."""
+    n_bags = 12
+    weights = np.array([1, 3, 2, 2] * 3)
+    index = np.repeat(np.arange(n_bags), weights)
+    settings = {"n_components": 5, "n_concepts": 2, "validation_fraction": 0.0, "random_state": 0}
+    weighted = MIMLFast(max_epochs=4, **settings).fit(DATA.bags[:n_bags], DATA.Y[:n_bags], sample_weight=weights)
+    repeated = MIMLFast(max_epochs=2, **settings).fit(DATA.bags[index], DATA.Y[index])
+    assert_allclose(weighted.decision_function(OTHER.bags), repeated.decision_function(OTHER.bags), rtol=1e-6)
+    draws = np.random.default_rng(0).random(1000)
+    assert_array_equal((draw_bags(draws, np.arange(1.0, 8.0)) * 7).astype(int), (draws * 7).astype(int))
+
+
+def test_calibration_weighs_bags():
+    """The few numbers that held-out bags tell, each against repeated bags."""
+    rng = np.random.default_rng(0)
+    problem = UnionProblem.build(DATA.bags.offsets, DATA.Y)
+    rows, offsets = DATA.bags.select(REPEATED)
+    scores = rng.normal(size=(DATA.bags.n_instances, 3))
+    shares = {0: 0.3}
+    weighted = HeldOut(problem, scores, None, {}, shares, WEIGHTS)
+    repeated = HeldOut(UnionProblem.build(offsets, DATA.Y[REPEATED]), scores[rows], None, {}, shares)
+    point = np.array([0.3, -2.0, 0.0])
+    for one, other in zip(
+        weighted.negative_log_likelihood(point), repeated.negative_log_likelihood(point), strict=True
+    ):
+        assert_allclose(one, other, rtol=1e-9)
+    one, other = weighted.most_likely(), repeated.most_likely()
+    assert_allclose([one.temperature, one.doubt], [other.temperature, other.doubt], rtol=1e-6)
+    assert_allclose(one.shifts, other.shifts, atol=1e-6)
+    log_odds, Y = rng.normal(size=DATA.Y.shape), DATA.Y
+    assert_allclose(fit_log_odds(log_odds, Y, WEIGHTS), fit_log_odds(log_odds[REPEATED], Y[REPEATED]), rtol=1e-4)
+    single = np.eye(3)[rng.integers(3, size=len(Y))]
+    assert_allclose(fit_power(log_odds, single, WEIGHTS), fit_power(log_odds[REPEATED], single[REPEATED]), rtol=1e-6)
+    common = np.column_stack([np.ones(len(Y)), Y[:, 1:]])
+    assert untold_shares(common, DATA.bags.sizes, WEIGHTS) == pytest.approx(
+        untold_shares(common[REPEATED], DATA.bags.sizes[REPEATED])
+    )
+
+
+# -- solvers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_best_vertex_solves_its_linear_program(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 9))
+    signs = np.append(rng.choice([-1.0, 1.0], size=n), [1.0, -1.0])
+    gradient, bounds = rng.normal(size=n + 2), rng.uniform(0.1, 2.0, n + 2)
+    vertex = best_vertex(gradient, signs, bounds)
+    theirs = linprog(-gradient, A_eq=signs[None], b_eq=[0.0], bounds=np.column_stack([np.zeros(n + 2), bounds]))
+    assert_allclose(gradient @ vertex, -theirs.fun, atol=1e-9)
+    assert_allclose(vertex @ signs, 0.0, atol=1e-12)
+    assert np.all((vertex >= 0) & (vertex <= bounds))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weighted_bias_minimises_the_weighted_hinge_loss(seed):
+    rng = np.random.default_rng(seed)
+    outputs, signs = rng.normal(size=9), np.append(rng.choice([-1.0, 1.0], size=7), [1.0, -1.0])
+    for weights in (rng.integers(1, 4, size=9).astype(float), rng.uniform(0.1, 2.0, 9)):
+
+        def loss(bias, weights=weights):
+            return weights @ np.maximum(0.0, 1.0 - signs * (outputs + bias))
+
+        least = min(loss(kink) for kink in signs - outputs)
+        assert_allclose(loss(best_bias(outputs, signs, weights)), least, rtol=1e-9)
+    copies = np.repeat(np.arange(9), 2)
+    assert_allclose(best_bias(outputs, signs, np.full(9, 2.0)), best_bias(outputs[copies], signs[copies]))
+
+
+def test_frank_and_wolfe_reach_the_same_maximum():
+    """Its first step breaks ties by the order of rows, so that only the end is the same."""
+    exact = fit(M3MIML(gamma=0.3, C=0.5), REPEATED).dual_objective_
+    found = fit(M3MIML(gamma=0.3, C=0.5, solver="frank-wolfe", tol=1e-2), weights=WEIGHTS).dual_objective_
+    assert_allclose(found, exact, rtol=1e-2)
+    assert np.abs(fit(M3MIML(gamma=0.3, C=0.5)).dual_objective_ / exact - 1.0).max() > 0.1
+
+
+# -- other ways in ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ORedLogisticRegression(tol=1e-8),
+        ORedLogisticRegression(background=True, background_share=0.2),
+        CLPL(),
+        SupportInstanceMachine(alpha=1e-2, n_phases=2, n_steps=10),
+    ],
+    ids=repr,
+)
+def test_weights_of_a_source_are_those_in_memory(model):
+    source = BagSource.from_dataset(DATA, piece_bags=7)
+    found = fit_source(clone(model), source, sample_weight=WEIGHTS)
+    memory = clone(model).fit(DATA, sample_weight=WEIGHTS)
+    assert_allclose(found.coef_, memory.coef_, rtol=1e-4, atol=1e-5)
+    assert np.abs(fit_source(clone(model), source).coef_ - found.coef_).max() > 1e-3
+
+
+def test_a_classifier_that_takes_no_weights_is_refused():
+    class Stubborn(LinearSVC):
+        def fit(self, X, y):
+            return super().fit(X, y)
+
+    with pytest.raises(InputError, match="Stubborn takes no sample_weight"):
+        fit(SupervisedAnnotator(Stubborn()), weights=WEIGHTS)
+
+
+def test_score_takes_weights():
+    model = fit(ORedLogisticRegression(l2=100.0))
+    right = (model.predict(DATA.bags) == DATA.Y).all(axis=1)
+    assert 0 < right.mean() < 1
+    assert model.score(DATA.bags, DATA.Y, sample_weight=WEIGHTS) == pytest.approx(WEIGHTS @ right / WEIGHTS.sum())
