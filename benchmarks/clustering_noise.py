@@ -2,10 +2,10 @@
 
     python -m benchmarks clustering-noise [--quick]
 
-Noise of eight shapes, 150 bags (of five instances where not said otherwise), three sets each: how many `try_stability`
-(two to four clusters, three splits, two codebooks) calls noise at its level of 0.05, and how many margins of M3IC are 1 or
-more on the same bags. Then the sets of Zhang et al. (2011) and others: the verdict, the number of clusters taken from 2
-to 6, that of the silhouette, and the true one.
+Noise of eight shapes, 150 bags (of five instances where not said otherwise), three sets each: how many of them
+`try_stability` (two to four clusters, three splits, two codebooks) calls noise at its level of 0.05, and how many
+margins of M3IC are 1 or more on the same bags. Then the sets of Zhang et al. (2011) and others: the verdict, the number
+of clusters taken from 2 to 6, that of the silhouette, and the true one.
 """
 
 from __future__ import annotations
