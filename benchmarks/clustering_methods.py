@@ -7,7 +7,7 @@ with the settings and the scaling that the command has by default, beside what w
 `choose_scaling` were there. The mixture is the mean of five seeds, with their standard deviation; the others are one
 run of their own number of starts. The second table is of sets that none of the papers clusters: bags of musk and of the
 Corel animals, of MSRC v2 and of the birds that carry one label, letters drawn into bags, and made bags in which a fifth
-and three fifths of the instances are witnesses. The settings of the mixture were chosen on these, not on the first.
+and three fifths of the instances are witnesses. The settings of the mixture were chosen on sets like these.
 """
 
 from __future__ import annotations

@@ -121,6 +121,8 @@ def test_critical_width_is_where_one_mode_is_left(seed):
     assert n_modes(1.03 * width) == 1
     assert n_modes(0.95 * width) > 1
     assert critical_width(np.zeros(5)) == 0.0
+    outlier = np.append(np.random.default_rng(seed).normal(size=60), 40.0)
+    assert critical_width(outlier) < 2.0  # a far bag is a tail, and stays one
 
 
 @pytest.mark.parametrize("sparse", [False, True])

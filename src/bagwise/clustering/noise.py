@@ -13,7 +13,8 @@ from bagwise.clustering.scaling import are_words
 from bagwise.clustering.whitening import bag_means
 
 N_SMOOTHED = 20  # directions whose modes are looked at, those of the largest variance between bags
-N_GRID = 128  # points at which a density is looked at
+LOWEST_MODE = 0.1  # of the highest
+N_GRID = 256  # points at which a density is looked at
 
 
 def noise_maker(bags: Bags) -> Callable[[np.random.Generator], Bags]:
@@ -63,7 +64,10 @@ def _measurement_maker(bags: Bags) -> Callable[[np.random.Generator], Bags]:
 
 
 def critical_width(values: np.ndarray) -> float:
-    """The smallest width of a Gaussian kernel at which the density of some numbers has one mode (Silverman 1981)."""
+    """The smallest width of a Gaussian kernel at which the density of some numbers has one mode (Silverman 1981).
+
+    Bumps below a tenth of the highest are tails, not modes: every far outlier makes one.
+    """
     spread = float(values.std())
     if spread == 0.0:
         return 0.0
@@ -72,8 +76,9 @@ def critical_width(values: np.ndarray) -> float:
     distances = (grid[:, None] - values) ** 2
     for _ in range(12):
         width = np.sqrt(low * high)
-        rises = np.diff(np.exp(-distances / (2.0 * width**2)).sum(axis=1)) > 0.0
-        if np.count_nonzero(np.diff(rises.astype(np.int8)) < 0) > 1:
+        density = np.exp(-distances / (2.0 * width**2)).sum(axis=1)
+        peaks = (density[1:-1] > density[:-2]) & (density[1:-1] >= density[2:])
+        if np.count_nonzero(peaks & (density[1:-1] > LOWEST_MODE * density.max())) > 1:
             low = width
         else:
             high = width
