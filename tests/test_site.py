@@ -1,0 +1,70 @@
+"""The site that `make docs` builds: its code runs, its lists are whole. (The site itself is built by `make docs`.)"""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import bagwise
+
+DOCS = Path(__file__).parents[1] / "docs"
+# modules of which every public name is on the page
+WHOLE = ["annotation", "classification", "clustering", "datasets", "featurize", "io", "kernels", "metrics", "nn",
+         "scale", "solvers", "workflow"]  # fmt: skip
+
+
+def names_on(page):
+    text = (DOCS / "api" / f"{page}.rst").read_text(encoding="utf-8")
+    return [line.strip().rpartition(".")[2] for line in re.findall(r"^   [\w.]+$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("page", ["python", "no-labels"])
+def test_code_of_the_start_pages_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "start" / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    names = {}
+    for block in blocks:
+        exec(compile(block, f"docs/start/{page}.md", "exec"), names)
+    if page == "no-labels":
+        assert names["trial"].n_clusters == 3
+    else:
+        assert (tmp_path / "model.bagwise").exists()
+
+
+@pytest.mark.parametrize("page", WHOLE)
+def test_api_lists_what_the_module_exports(page):
+    assert sorted(names_on(page)) == sorted(importlib.import_module(f"bagwise.{page}").__all__)
+
+
+@pytest.mark.parametrize("page", sorted(p.stem for p in (DOCS / "api").glob("*.rst") if p.stem != "index"))
+def test_api_names_exist(page):
+    module = bagwise if page == "bagwise" else importlib.import_module(f"bagwise.{page}")
+    text = (DOCS / "api" / f"{page}.rst").read_text(encoding="utf-8")
+    for name in re.findall(r"^   ([A-Za-z_][\w.]*)$", text, re.MULTILINE):
+        if page == "nn":
+            assert name in module.__all__  # some need torch to be looked at
+            continue
+        *path, last = name.split(".")
+        thing = importlib.import_module(".".join([module.__name__, *path])) if path else module
+        assert getattr(thing, last).__doc__, name
+
+
+def test_every_name_at_the_top_and_every_module_has_a_page():
+    pages = {p.stem for p in (DOCS / "api").glob("*.rst")}
+    listed = set(names_on("bagwise")) | pages
+    assert set(bagwise.__all__) - {"__version__"} <= listed
+    index = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
+    assert set(re.findall(r"^   (\w+)$", index, re.MULTILINE)) == pages - {"index"}
+
+
+def test_every_page_is_in_the_guide():
+    listed = set()
+    for page in ["index.md", "guide.md", "contribute.md", "start/index.md"]:
+        text = (DOCS / page).read_text(encoding="utf-8")
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
+            folder = (DOCS / page).parent
+            listed |= {(folder / line).resolve() for line in block.split("\n") if line and not line.startswith(":")}
+    pages = {p.with_suffix("").resolve() for p in DOCS.rglob("*.md") if not {"_build", "auto_examples"} & set(p.parts)}
+    assert pages - listed == {(DOCS / "index").resolve()}
