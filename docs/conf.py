@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "formats/examples", "gallery"]
 templates_path = ["_templates"]
@@ -31,6 +32,19 @@ suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_examples",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "plot_gallery": True,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 1e9,  # how long they took on one machine is of no use to a reader
+    "show_signature": False,
+}
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc tells the types in words

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 # modules of which every public name is on the page
 WHOLE = ["annotation", "classification", "clustering", "datasets", "featurize", "io", "kernels", "metrics", "nn",
          "scale", "solvers", "workflow"]  # fmt: skip
+# all but the slowest, whose code is much that of a start page; `make docs` runs it too
+EXAMPLES = [path for path in sorted((DOCS / "gallery").glob("plot_*.py")) if path.stem != "plot_08_clustering"]
 
 
 def names_on(page):
@@ -68,3 +71,26 @@ def test_every_page_is_in_the_guide():
             listed |= {(folder / line).resolve() for line in block.split("\n") if line and not line.startswith(":")}
     pages = {p.with_suffix("").resolve() for p in DOCS.rglob("*.md") if not {"_build", "auto_examples"} & set(p.parts)}
     assert pages - listed == {(DOCS / "index").resolve()}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_of_the_gallery_runs_and_shows_a_picture(example, monkeypatch, tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.extend(plt.get_fignums()))
+    try:
+        runpy.run_path(str(example))
+        assert shown
+        for number in shown:  # where a layout cannot be had, or a glyph is missing, drawing says so
+            plt.figure(number).canvas.draw()
+    finally:
+        plt.close("all")
+    assert not list(tmp_path.iterdir())  # examples leave nothing behind
+
+
+def test_gallery_has_the_ten_examples():
+    names = [path.stem.split("_", 2)[2] for path in sorted((DOCS / "gallery").glob("plot_*.py"))]
+    assert names == ["who_sang_what", "letters", "union_by_hand", "choosing_a_model", "noisy_labels", "background",
+                     "mixed_granularity", "clustering", "your_own_features", "speed"]  # fmt: skip
