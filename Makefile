@@ -60,7 +60,7 @@ docs: $(DOCS)/.ready
 
 $(DOCS)/.ready: requirements.lock requirements-docs.txt pyproject.toml
 	@echo "Setting up $(DOCS) (once; a minute or two) ..."
-	@$(PYTHON) -m venv $(DOCS)
+	@$(PYTHON) -m venv --clear $(DOCS)  # whose docutils is older than that of the lock
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
