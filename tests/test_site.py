@@ -6,8 +6,12 @@ import runpy
 from pathlib import Path
 
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 import bagwise
+from bagwise.catalog import make_model
+from bagwise.datasets import make_gaussian_bags
+from bagwise.preprocessing import PerInstance, RBFDictionary
 
 DOCS = Path(__file__).parents[1] / "docs"
 # modules of which every public name is on the page
@@ -34,6 +38,20 @@ def test_code_of_the_start_pages_runs(page, tmp_path, monkeypatch):
         assert names["trial"].n_clusters == 3
     else:
         assert (tmp_path / "model.bagwise").exists()
+
+
+@pytest.mark.parametrize("page", ["calibration", "wrong-labels", "ored", "scaling"])
+def test_first_code_of_the_guide_runs(page, tmp_path, monkeypatch):
+    """Where a page shows more, as the one on scaling does, it needs a cluster or a GPU."""
+    monkeypatch.chdir(tmp_path)
+    data = make_gaussian_bags(n_bags=60, n_features=3, n_classes=3, random_state=0)
+    (tmp_path / "stations").mkdir()
+    bagwise.write_dataset(data, tmp_path / "stations" / "one.parquet")
+    names = {"bags": data.bags, "Y": data.Y, "new": data.bags, "make_model": make_model, "PerInstance": PerInstance,
+             "StandardScaler": StandardScaler, "RBFDictionary": RBFDictionary, "make_pipeline": bagwise.make_pipeline,
+             "ORedLogisticRegression": bagwise.ORedLogisticRegression}  # fmt: skip
+    block = re.search(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    exec(compile(block, f"docs/{page}.md", "exec"), names)
 
 
 @pytest.mark.parametrize("page", WHOLE)
