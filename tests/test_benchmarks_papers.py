@@ -203,7 +203,7 @@ def test_terminal_text_has_a_line_a_row(tmp_path, monkeypatch):
 
 
 def test_every_benchmark_can_be_imported_first():
-    for module in BENCHMARKS.values():
+    for module in {name.partition(":")[0] for name in BENCHMARKS.values()}:
         code = f"import {module}"
         assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0, module
 

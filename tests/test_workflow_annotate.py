@@ -380,7 +380,8 @@ def test_what_cannot_be_started_says_why(scene, run, tmp_path):
         annotate_media(sounds, tmp_path / "out", labels=tmp_path / "other.csv", page=False, jobs=1)
     from bagwise import ORedLogisticRegression
 
-    bagwise.save(ORedLogisticRegression(), tmp_path / "plain.bagwise")
+    learned = ORedLogisticRegression().fit(np.eye(3), np.array([0, 1, 1]))
+    bagwise.save(learned, tmp_path / "plain.bagwise")
     with pytest.raises(InputError, match="does not say how media become features"):
         annotate_media(sounds, tmp_path / "out3", model=tmp_path / "plain.bagwise")
 

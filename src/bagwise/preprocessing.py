@@ -128,7 +128,7 @@ class PerInstance(BagTransformerMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
-        tags.input_tags.sparse = False  # whether sparse instances work is up to the transformer
+        tags.input_tags.sparse = True  # a transformer that does not take them is given arrays
         tags.target_tags.required = needs_target(self.transformer)
         return tags
 
