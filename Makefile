@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TORCH  := .venv-torch
+DOCS   := .venv-docs
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch test-shuffled nightly lint format bench papers fuzz mutants dist lock clean \
+.PHONY: help setup demo test test-torch test-shuffled nightly lint format bench papers fuzz mutants dist docs lock clean \
     clean-kernels
 
 help:
@@ -20,6 +21,7 @@ help:
 	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
 	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
 	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
+	@echo "make docs    the documentation as a site, docs/_build/html, in an environment of its own (minutes)"
 	@echo "make dist    wheel and source archive, checked"
 	@echo "make lock    resolve requirements.lock anew"
 	@echo "make clean-kernels  forget compiled kernels"
@@ -50,6 +52,18 @@ $(TORCH)/.ready: requirements.lock requirements-torch.txt pyproject.toml
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.txt
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+docs: $(DOCS)/.ready
+	@$(DOCS)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+$(DOCS)/.ready: requirements.lock requirements-docs.txt pyproject.toml
+	@echo "Setting up $(DOCS) (once; a minute or two) ..."
+	@$(PYTHON) -m venv --clear $(DOCS)  # whose docutils is older than that of the lock
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 lint: setup
@@ -93,5 +107,6 @@ clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean:
-	rm -rf $(VENV) $(TORCH) .peers .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) $(TORCH) $(DOCS) .peers .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

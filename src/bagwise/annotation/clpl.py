@@ -24,7 +24,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Linear instance scores, trained as if each instance were given its bag's label set to choose from.
 
     The bags are taken apart: every instance x comes with its bag's labels Y, one of which is right. The weights
-    minimise
+    minimise ::
 
         1/2 ||W||^2 + C sum over instances of [ max(0, 1 - mean over j in Y of f_j(x))^2
                                                + sum over j not in Y of max(0, 1 + f_j(x))^2 ],   f_j(x) = w_j . x,
@@ -46,7 +46,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     ----------
     classes_ : (c,) array
     coef_ : (c, d) array
-    objective_history_ : (n_iter_ + 1,) array
+    objective_history_ : (`n_iter_` + 1,) array
         The objective at the start and after every iteration.
     converged_ : bool
     n_iter_ : int

@@ -33,13 +33,13 @@ COMPONENTS_PER_CLASS = 5  # Pham et al.
 class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Every instance carries the label set of its bag as candidates, one of which is its own.
 
-    A component z of K is chosen by breaking a stick, s being the logistic function, and a label y is drawn from it:
+    A component z of K is chosen by breaking a stick (s is the logistic function), and a label y is drawn from it::
 
         p(z = k | x) = phi_k(x) = s(w_k . x + b_k) prod over j < k of (1 - s(w_j . x + b_j)),     phi_K the rest,
         p(y = l | z = k) = theta_kl,     theta_k ~ Dirichlet(alpha, ..., alpha),     w_k ~ N(0, sigma2 I).
 
     That a candidate set does not depend on which of its labels is the true one takes the rest out of the likelihood.
-    Variational EM with q(z_n, y_n) for every instance and q(theta_k) = Dirichlet(beta_k) raises the lower bound
+    Variational EM with q(z_n, y_n) for every instance and q(theta_k) = Dirichlet(beta_k) raises the lower bound ::
 
         sum_n log sum_{k, l in Y_n} phi_k(x_n) exp(E log theta_kl)  -  sum_k KL(q(theta_k) || Dirichlet(alpha))
             -  sum_k ||w_k||^2 / (2 sigma2)
@@ -71,7 +71,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         Weights w_k with the intercept last.
     label_counts_ : (K, c) array
         beta, parameters of q(theta).
-    objective_history_ : (n_iter_,) array
+    objective_history_ : (`n_iter_`,) array
         The bound after every iteration; it never falls. Also called ``elbo_history_``.
     n_iter_ : int
     converged_ : bool

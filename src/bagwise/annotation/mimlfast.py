@@ -23,7 +23,7 @@ from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """Ranks labels by the best instance of the bag under the best sub-concept of the label.
 
-    With the shared space W0 and K vectors w_lk for each label l,
+    With the shared space W0 and K vectors w_lk for each label l, ::
 
         f_l(x) = max_k w_lk . W0 x,        f_l(X) = max over x in X of f_l(x).
 
@@ -31,7 +31,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     error of label l in bag X is 1 + 1/2 + ... + 1/R, where R labels that should rank below l do not. It is lowered by
     stochastic gradient: draw a bag and one of its labels l (the dummy counts as one), try the labels that should
     rank below l in random order until one, l', has f_l'(X) > f_l(X) - 1, and with v of V of them tried step against
-    the gradient of
+    the gradient of ::
 
         (1 + 1/2 + ... + 1 / floor(V / v))  (1 + f_l'(X) - f_l(X)).
 
@@ -74,7 +74,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     concepts_ : (c + 1, K, m) array
         w_lk; the last label is the dummy.
     scale_ : float
-    objective_history_ : (n_iter_,) array
+    objective_history_ : (`n_iter_`,) array
         Ranking loss of the held-out bags after every epoch, the dummy ranked with the others; empty without them. Also
         called ``validation_loss_history_``.
     best_epoch_ : int

@@ -60,7 +60,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
     p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
-    marginal likelihood of the label sets,
+    marginal likelihood of the label sets, ::
 
         L(W) = sum_b log sum over {y : union(y) = Y_b} prod_i p(y_i | x_i, W)  -  l2 / 2 ||W||^2,
 
@@ -91,7 +91,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         the ranking of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy
         (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and moves nothing.
     prune : float, default=0.0
-        Share of the bags, those with the largest n |Y| 2^|Y|, to leave out of training (section 6.6.1).
+        Share of the bags, those with the largest ``n |Y| 2^|Y|``, to leave out of training (section 6.6.1).
     batch_fraction : float, default=1.0
         Share of the bags drawn anew for each EM iteration (section 6.6.2); needs solver="em".
     max_exact_labels : int, default=16
@@ -136,7 +136,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         By how much the intercept was moved after the fit (see `background_share`); a warm start begins without it.
     background_label_ : -1 for integer classes, else None
         What `annotate` gives in a bag without labels.
-    objective_history_ : (n_iter_ + 1,) array
+    objective_history_ : (`n_iter_` + 1,) array
         L(W) at the start and after every iteration, with the log-prior of learned rates; with batch_fraction < 1 an
         estimate from the bags drawn. Also called ``log_likelihood_history_``.
     missed_, spurious_ : float, or (c,) array where an array was given

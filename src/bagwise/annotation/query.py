@@ -28,7 +28,7 @@ def query_order(
 ) -> np.ndarray:
     """The instances that a person should be asked about, the most useful answer first.
 
-    The use of an answer is what it is expected to settle, counted in entropy of class labels:
+    The use of an answer is what it is expected to settle, counted in entropy of class labels::
 
         use(i) = u_i (1 + sum_{j != i} B_ij w_j)  +  sum_{j in the bag of i, j != i} I(y_j ; y_i | labels of the bag).
 

@@ -37,11 +37,11 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     """Linear instance scores, trained so that the bags' labels outrank (or out-score) all other classes.
 
     Every class j scores an instance with f_j(x) = w_j . x; an aggregation turns the scores of the instances of bag i
-    into the bag's score F_ij; the weights minimise
+    into the bag's score F_ij; the weights minimise ::
 
         h(W) = alpha / 2 ||W||^2 + loss(F, Y),
 
-    where loss is one of
+    where loss is one of ::
 
         rank     sum over i, j in Y_i, k not in Y_i of max(0, 1 - (F_ij - F_ik)) / (n |Y_i| (c - |Y_i|))
         hamming  sum over i, j of max(0, 1 - Y_ij F_ij) / (n c), Y_ij = 1 or -1.
@@ -81,7 +81,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     ----------
     classes_ : (c,) array
     coef_ : (c, d) array
-    objective_history_ : (n_iter_,) array
+    objective_history_ : (`n_iter_`,) array
         h(W) with the support instances that belong to W (equation 11), after every phase.
     n_iter_ : int
         Phases run.

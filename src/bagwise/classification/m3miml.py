@@ -32,7 +32,7 @@ APPROXIMATIONS = {"nystroem": "rbf", "fourier": "rbf", "primal": "linear"}  # an
 class M3MIML(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """One large-margin model a class: bags that carry it by their mean, the others by every instance.
 
-    For each class l (Problem 3 of the paper, which is a sum over classes),
+    For each class l (Problem 3 of the paper, which is a sum over classes), ::
 
         min  1/2 ||w_l||^2 + C (sum_{i in S_l} xi_il + sum_{i not in S_l} sum_j theta_ilj)
         s.t. mean_j <w_l, x_ij> + b_l >= 1 - xi_il      for the bags S_l that carry l,

@@ -62,16 +62,16 @@ class MIMLBoost(BagClassifierMixin, BagEstimator):
     Attributes
     ----------
     classes_ : (c,) array
-    votes_ : (n_iter_,) array
+    votes_ : (`n_iter_`,) array
         v of each round.
     support_instances_ : (s, d) array or CSR matrix
-    dual_coef_, intercepts_ : (n_iter_, s, c) and (n_iter_, c) arrays
-        h_t(x, l) is the sign of k(x, support_instances_) @ dual_coef_[t, :, l] + intercepts_[t, l].
+    dual_coef_, intercepts_ : (`n_iter_`, s, c) and (`n_iter_`, c) arrays
+        h_t(x, l) is the sign of ``k(x, support_instances_) @ dual_coef_[t, :, l] + intercepts_[t, l]``.
     constant_ : (c,) array
         Score of a class that no bag or every bag carries, NaN for the others.
     n_iter_ : int
         Rounds kept.
-    objective_history_ : (n_iter_,) array
+    objective_history_ : (`n_iter_`,) array
         What the votes minimise, the mean over all pairs of exp(-(sign times score)), after every round.
     converged_ : bool
         True: the rounds are as many as were asked, or as many as are of use.

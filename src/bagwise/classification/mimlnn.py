@@ -18,7 +18,7 @@ class MIMLNN(BagDistanceClassifier):
     """k-medoids over bags by Hausdorff distance, bags as distances to the medoids, one ridge regression a class.
 
     The two-layer network of Zhang and Zhou in place of MIMLSVM's support vector machines. The first layer gives
-    z = (d(X, M_1), ..., d(X, M_k)); the weights of the second, linear and without bias, minimise
+    z = (d(X, M_1), ..., d(X, M_k)); the weights of the second, linear and without bias, minimise ::
 
         sum_i ||V' z_i - t_i||^2 + alpha ||V||^2,     t_il = 1 if bag i carries l, else -1,
 

@@ -45,7 +45,7 @@ class MIMLSVM(BagDistanceClassifier):
     medoid_indices_, medoids_ : (k,) array and Bags
         Which training bags are medoids, and these bags.
     support_codes_, dual_coef_, intercept_ : (s, k), (s, c) and (c,) arrays
-        Scores are exp(-gamma ||z - support_codes_||^2) @ dual_coef_ + intercept_.
+        Scores are ``exp(-gamma ||z - support_codes_||^2) @ dual_coef_ + intercept_``.
     n_iter_ : int
         Most iterations that a class took.
     objective_history_ : (1,) array

@@ -35,7 +35,7 @@ from bagwise.typing import BagsLike
 class CPM3C(ClusterMixin, BagEstimator):
     """Clusters instances by the widest margin between their best and second best cluster; bags by majority.
 
-    The rival of M3IC in Zhang et al. (2011), with the order of the two procedures reversed. It minimises
+    The rival of M3IC in Zhang et al. (2011), with the order of the two procedures reversed. It minimises ::
 
         J = 1/2 sum_p ||w_p||^2 + C/m sum_i max(0, 1 - (<w_z, x_i> - max_{p != z} <w_p, x_i>)),
         z = argmax_p <w_p, x_i>,   s.t. |<w_p - w_q, sum_i x_i>| <= balance,
@@ -72,7 +72,7 @@ class CPM3C(ClusterMixin, BagEstimator):
     coef_ : (k, d) array
     objective_ : float
         J at the end of the start that was kept.
-    objective_history_ : (n_iter_,) array
+    objective_history_ : (`n_iter_`,) array
         J after every cut of that start; it may rise.
     converged_ : bool
         Whether that start ended before the cap.

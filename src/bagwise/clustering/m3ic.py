@@ -50,7 +50,7 @@ class M3IC(ClusterMixin, BagEstimator):
 
     With a weight vector w_p for each of k clusters, the margin of an instance is
     g(x) = k/(k-1) (max_p <w_p, x> - mean_p <w_p, x>), that of a bag the largest of its instances. M3IC-MBM minimises
-    (equation 14)
+    (equation 14) ::
 
         J = 1/2 sum_p ||w_p||^2 + C/n sum_i max(0, 1 - max_j g(x_ij))
         s.t. |<w_p - w_q, sum_i mean_j x_ij>| <= balance  for all clusters p and q

@@ -41,7 +41,7 @@ class BagMixture(ClusterMixin, BagEstimator):
     A bag is a count of kinds. Words are kinds already: where the features are mostly zero and never negative, the bag
     is the sum of its instances, each given as many words as it has different ones. Measurements are sorted into kinds
     by codebooks, each of which is k-means of all instances with the memberships that Gaussians around the centres
-    give. A cluster is a distribution over kinds, and EM finds the clusters of the largest posterior density
+    give. A cluster is a distribution over kinds, and EM finds the clusters of the largest posterior density ::
 
         sum_i log sum_c pi_c prod_v theta_cv^n_iv + smoothing sum_cv d q_v log theta_cv + sum_c log pi_c
 

@@ -233,13 +233,13 @@ def union_posterior(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior of the instance labels of every bag, given that the bag's labels are exactly their union.
 
-    For a bag with instances 1..n, label set Y and prior probabilities p_ic,
+    For a bag with instances 1..n, label set Y and prior probabilities p_ic, ::
 
         P(Y) = sum over y in Y^n with union(y) = Y of prod_i p_{i, y_i},     q_ic = P(y_i = c | Y).
 
     With rates, labels may be wrong: an instance of class c is noticed with probability 1 - mu_c, and a label that
     nothing noticed carries is listed all the same with probability nu_c. With
-    s_i(L) = sum over c in L of (1 - mu_c) p_ic + sum over all c of mu_c p_ic + p_i0 (the background's),
+    s_i(L) = sum over c in L of (1 - mu_c) p_ic + sum over all c of mu_c p_ic + p_i0 (the background's), ::
 
         P(Y) = prod over c not in Y of (1 - nu_c) *
                sum over L in Y of prod over c in Y without L of (-(1 - nu_c)) * prod_i s_i(L).
@@ -255,13 +255,13 @@ def union_posterior(
     background : int or None
         Column of a class that may occur in any bag without being listed.
     method : {"auto", "inclusion-exclusion", "forward-backward", "forward", "forward-substitution"}
-        "inclusion-exclusion" costs O(n 2^|Y|) and is used for a bag where its rounding error is certified to be below
-        1e-9 (up to six labels 1e-11, with rates 1e-10), else "forward-backward", O(n |Y| 2^|Y|) and free of
+        "inclusion-exclusion" costs ``O(n 2^|Y|)`` and is used for a bag where its rounding error is certified to be
+        below 1e-9 (up to six labels 1e-11, with rates 1e-10), else "forward-backward", ``O(n |Y| 2^|Y|)`` and free of
         cancellation, takes over. "forward" and "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the
         latter cancels (about six digits survive on ordinary bags). Where rescaled probabilities still underflow,
         logarithms are used. "auto" is "inclusion-exclusion", and above `max_exact_labels` belief propagation,
-        O(n |Y|) a sweep: labels are then exact one by one, and jointly as far as competition has no loops. Its error is
-        estimated bag by bag, and an `ApproximationWarning` says so where it is above 0.01.
+        ``O(n |Y|)`` a sweep: labels are then exact one by one, and jointly as far as competition has no loops. Its
+        error is estimated bag by bag, and an `ApproximationWarning` says so where it is above 0.01.
     known : (m,) array of int or None
         Column of the instances whose label is known, -1 elsewhere.
     max_exact_labels : int

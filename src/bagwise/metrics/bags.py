@@ -26,7 +26,7 @@ from bagwise.metrics._validation import as_label_matrix, as_truth_and_scores, ch
 def hamming_loss(Y: ArrayLike, Y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Share of the (bag, class) cells that are predicted wrongly.
 
-    ``1 / (n c) * sum_ij [Y_ij != Y_pred_ij]``: equation 1 of Briggs et al. [3]_, scikit-learn's
+    ``1 / (n c) * sum_ij [Y_ij != Y_pred_ij]``: equation 1 of Briggs et al. (2013), scikit-learn's
     ``hamming_loss``.
 
     Parameters
@@ -51,7 +51,7 @@ def ranking_loss(Y: ArrayLike, scores: ArrayLike, *, sample_weight: ArrayLike | 
     """Share of the (carried, not carried) pairs of labels that the scores put in the wrong order.
 
     ``1 / n * sum_i 1 / (|Y_i| |N_i|) * sum_{j in Y_i, k in N_i} [F_ij <= F_ik]``, where ``N_i`` is the
-    complement of ``Y_i``: equation 2 of Briggs et al. [3]_, as in Zhou et al. [1]_ and Zhang and Zhou [2]_.
+    complement of ``Y_i``: equation 2 of Briggs et al. (2013), as in Zhou et al. (2012) and Zhang and Zhou (2008).
     This is scikit-learn's ``label_ranking_loss``, which counts ties as errors too. A bag whose label set is
     empty or full has no pair and counts 0.
 
@@ -78,7 +78,7 @@ def ranking_loss(Y: ArrayLike, scores: ArrayLike, *, sample_weight: ArrayLike | 
 def one_error(Y: ArrayLike, scores: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Share of the bags whose top-ranked label they do not carry.
 
-    ``1 / n * sum_i [argmax_j F_ij not in Y_i]``, as in Zhou et al. [1]_ and Zhang and Zhou [2]_. Where
+    ``1 / n * sum_i [argmax_j F_ij not in Y_i]``, as in Zhou et al. (2012) and Zhang and Zhou (2008). Where
     several labels share the top score, one that the bag does not carry makes it an error. A bag without
     labels would be an error whatever the scores, so such bags are left out; there must be at least one other.
 
@@ -110,7 +110,7 @@ def coverage(
 ) -> float:
     """How many steps down the ranked list of labels it takes, on average, to meet all that the bag carries.
 
-    ``1 / n * sum_i max_{j in Y_i} rank_i(j) - 1``, as in Zhou et al. [1]_ and Zhang and Zhou [2]_, where
+    ``1 / n * sum_i max_{j in Y_i} rank_i(j) - 1``, as in Zhou et al. (2012) and Zhang and Zhou (2008), where
     ``rank_i(j)`` is the number of labels that score at least as much as ``j``: scikit-learn's
     ``coverage_error`` minus 1. A bag without labels needs no step and counts 0 (scikit-learn's minus 1 would
     give it -1).
@@ -120,13 +120,13 @@ def coverage(
     Y : (n, c) array of 0 and 1
     scores : (n, c) array of finite numbers
     normalized : bool, default=False
-        Divide the count by the number of classes ``c``, as Table 7 of Pham et al. [4]_ does.
+        Divide the count by the number of classes ``c``, as Table 7 of Pham et al. does.
     sample_weight : (n,) array or None
         Weight of each bag in the mean.
 
     Notes
     -----
-    Pham et al. [4]_ do not print their normalisation. Their dummy tells it: the class frequencies of the
+    Pham et al. do not print their normalisation. Their dummy tells it: the class frequencies of the
     training bags as scores, here the mean of ten 10-fold cross-validations, in percent.
 
     ==============  =========  =========  ===============
@@ -163,7 +163,7 @@ def average_precision(Y: ArrayLike, scores: ArrayLike, *, sample_weight: ArrayLi
     """How pure the top of the ranked list is, seen from each label that the bag carries.
 
     ``1 / n * sum_i 1 / |Y_i| * sum_{j in Y_i} |{k in Y_i: F_ik >= F_ij}| / |{k: F_ik >= F_ij}|``, as in Zhou
-    et al. [1]_ and Zhang and Zhou [2]_: scikit-learn's ``label_ranking_average_precision_score``. A bag
+    et al. (2012) and Zhang and Zhou (2008): scikit-learn's ``label_ranking_average_precision_score``. A bag
     without labels counts 1.
 
     Parameters
@@ -188,7 +188,7 @@ def rank_hinge_loss(Y: ArrayLike, scores: ArrayLike, *, sample_weight: ArrayLike
     """Unregularised rank hinge loss of the support instance machine.
 
     ``sum_i sum_{j in Y_i, k in N_i} beta_i max(0, 1 - (F_ij - F_ik))`` with ``beta_i = 1 / (n |Y_i| |N_i|)``,
-    ``N_i`` the complement of ``Y_i``: equations 5 and 11 of Briggs et al. [3]_ without the regulariser, and
+    ``N_i`` the complement of ``Y_i``: equations 5 and 11 of Briggs et al. (2013) without the regulariser, and
     one fold of their equation 37. That is a mean over bags. In the paper no label set is empty or full; such
     bags have no pair and are left out here, ``n`` counts the others, and there must be at least one.
 

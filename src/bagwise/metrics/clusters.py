@@ -19,7 +19,7 @@ from bagwise.metrics._validation import as_codes
 def clustering_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
     """Share of the bags in the right cluster, under the best one-to-one match of clusters to classes.
 
-    ``max_map 1 / n * sum_i [y_i = map(labels_i)]``, section 4.3.1 of Zhang et al. [5]_, by the Hungarian
+    ``max_map 1 / n * sum_i [y_i = map(labels_i)]``, section 4.3.1 of Zhang et al. (2011), by the Hungarian
     method. Where there are more clusters than classes, those left over match nothing: their bags are wrong.
 
     Parameters
@@ -43,7 +43,7 @@ def clustering_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
 def normalized_mutual_information(y: ArrayLike, labels: ArrayLike) -> float:
     """Mutual information of classes and clusters over the geometric mean of their entropies.
 
-    ``I(y, labels) / sqrt(H(y) H(labels))``, equation 33 of Zhang et al. [5]_: scikit-learn's
+    ``I(y, labels) / sqrt(H(y) H(labels))``, equation 33 of Zhang et al. (2011): scikit-learn's
     ``normalized_mutual_info_score(average_method="geometric")``. 0 where one of the two is constant, 1 where
     both are. (Their equation 34 is the same once the factor ``n`` is put back into the logarithm of its
     numerator.)

@@ -111,13 +111,13 @@ class ORedNetwork(
     classes_ : (c,) array
     layers_ : tuple of pairs of arrays
         (e, a, b) weights and (e, 1, b) biases; the model predicts, is saved and loaded without torch.
-    module_states_ : list of dicts of arrays, module_name_ : str, with a module
+    module_states_, module_name_ : list of dicts of arrays and str, with a module
         What each member has learned, by name, and the class of the module; prediction needs torch then.
     forest_ : tuple of arrays, with n_estimators
         See `bagwise.kernels.forest.Forest`.
     epochs_ : (e,) array
         The epoch of the first round whose weights were kept, of every member.
-    objective_history_ : (n_iter_,) array
+    objective_history_ : (`n_iter_`,) array
         Mean log-likelihood a bag of every epoch, dropout and all; in later rounds that of the instances
         under the posterior.
     n_iter_ : int
