@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.cluster import KMeans
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
@@ -86,6 +87,16 @@ def rank_by_size(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
     rank = np.empty(n_clusters, dtype=np.int64)
     rank[np.argsort(-np.bincount(clusters, minlength=n_clusters), kind="stable")] = np.arange(n_clusters)
     return rank
+
+
+def fit_centres(estimator: Any, rows: Any) -> None:
+    """Fit k-means to rows, and set what an estimator tells of it; its clusters are numbered from the largest."""
+    model = KMeans(estimator.n_clusters, n_init=estimator.n_init, random_state=estimator.random_state).fit(rows)
+    estimator.cluster_centers_ = np.empty((estimator.n_clusters, rows.shape[1]))
+    estimator.cluster_centers_[rank_by_size(model.labels_, estimator.n_clusters)] = model.cluster_centers_
+    estimator.objective_, estimator.n_iter_ = float(model.inertia_), int(model.n_iter_)
+    estimator.objective_history_ = np.array([estimator.objective_])
+    estimator.converged_ = estimator.n_iter_ < model.max_iter
 
 
 def majority_votes(instance_clusters: np.ndarray, bags: Bags, n_clusters: int) -> np.ndarray:

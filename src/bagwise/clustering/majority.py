@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
-from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances
 
 from bagwise.bags import Bags
@@ -17,8 +16,8 @@ from bagwise.clustering._shared import (
     check_clusterable,
     check_enough_bags,
     check_n_clusters,
+    fit_centres,
     majority_votes,
-    rank_by_size,
     vote_margins,
 )
 from bagwise.fitted import Attribute, Numbers
@@ -88,13 +87,7 @@ class MajorityKMeans(ClusterMixin, BagEstimator):
         bags = validate_bags(self, X, reset=True)
         check_enough_bags(self, len(bags))
         check_clusterable(bags)
-        model = KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state).fit(bags.instances)
-        rank = rank_by_size(model.labels_, self.n_clusters)
-        self.cluster_centers_ = np.empty((self.n_clusters, bags.n_features))
-        self.cluster_centers_[rank] = model.cluster_centers_
-        self.objective_, self.n_iter_ = float(model.inertia_), int(model.n_iter_)
-        self.objective_history_ = np.array([self.objective_])
-        self.converged_ = self.n_iter_ < model.max_iter
+        fit_centres(self, bags.instances)
         distances = self._distances(bags)
         self.instance_labels_ = distances.argmin(axis=1)
         self.labels_ = majority_votes(self.instance_labels_, bags, self.n_clusters)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
-from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances
 
 from bagwise.base import BagEstimator, validate_bags
@@ -16,8 +15,8 @@ from bagwise.clustering._shared import (
     check_clusterable,
     check_enough_bags,
     check_n_clusters,
+    fit_centres,
     gap_to_second,
-    rank_by_size,
 )
 from bagwise.clustering.whitening import bag_means
 from bagwise.fitted import Attribute, Numbers
@@ -83,13 +82,7 @@ class MeanKMeans(ClusterMixin, BagEstimator):
         check_enough_bags(self, len(bags))
         check_clusterable(bags)
         means = bag_means(bags)
-        model = KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state).fit(means)
-        rank = rank_by_size(model.labels_, self.n_clusters)
-        self.cluster_centers_ = np.empty((self.n_clusters, bags.n_features))
-        self.cluster_centers_[rank] = model.cluster_centers_
-        self.objective_, self.n_iter_ = float(model.inertia_), int(model.n_iter_)
-        self.objective_history_ = np.array([self.objective_])
-        self.converged_ = self.n_iter_ < model.max_iter
+        fit_centres(self, means)
         distances = euclidean_distances(means, self.cluster_centers_)
         self.labels_ = distances.argmin(axis=1)
         self.margins_ = gap_to_second(distances)
