@@ -29,7 +29,7 @@ from bagwise.io.data.formats import read_dataset
 from bagwise.io.data.parquet_write import write_pieces
 from bagwise.pipeline import final_step
 from bagwise.scale import BagSource, fit_source
-from bagwise.scale.cluster import OnCluster, open_cluster
+from bagwise.scale.cluster import TASKS, OnCluster, open_cluster
 from bagwise.scale.engine import Here, Training
 from bagwise.scale.files import SHARE_OF_MEMORY
 from bagwise.scale.learner import SummedLikelihood
@@ -78,13 +78,13 @@ def scaled(source: BagSource, iterations: int = 1) -> Any:
         return fit_source(make_model("ored", max_iter=iterations), source)
 
 
-def likelihood_of(source: BagSource, client: Any = None, model: Any = None) -> SummedLikelihood:
+def likelihood_of(source: BagSource, client: Any = None, model: Any = None, tasks: int = TASKS) -> SummedLikelihood:
     """That of the model `ored`, scaled, which climbs it: here, or on the workers of a cluster."""
     model = scaled(source) if model is None else model
     final, training = final_step(model), Training.of(source)
     assert source.Y is not None
     told = LabelledBags.of(training.offsets, source.Y)
-    engine = (Here(training) if client is None else OnCluster.of(training, client)).then(model[0])
+    engine = (Here(training) if client is None else OnCluster.of(training, client, tasks)).then(model[0])
     return SummedLikelihood(engine, training, told, background=False, options=final._objective_options())
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.scale import BagSource
-from bagwise.scale.cluster import open_cluster
+from bagwise.scale.cluster import TASKS, group_size, open_cluster
 from bagwise.scale.engine import Training, ready_bags
 from bagwise.scale.pieces import read_pieces
 from benchmarks.common import SECONDS, Record, fastest, show, with_ratio
@@ -34,10 +35,10 @@ TROUBLES = {
 }
 
 
-def evaluation(source: BagSource, client: Any) -> Any:
+def evaluation(source: BagSource, client: Any, tasks: int = TASKS) -> Any:
     """A call that evaluates likelihood and gradient once."""
     weights = np.random.default_rng(1).normal(scale=0.1, size=(N_CLASSES, N_FEATURES + 1))
-    return partial(likelihood_of(source, client).value_and_gradient, weights)
+    return partial(likelihood_of(source, client, tasks=tasks).value_and_gradient, weights)
 
 
 def measured_costs(folder: Path, n_instances: int) -> Costs:
@@ -46,7 +47,11 @@ def measured_costs(folder: Path, n_instances: int) -> Costs:
     read = seconds_of_reading(source)
     few, many = (in_pieces(write_made(folder, TINY * n), n) for n in (4, 4 * N_PIECES))
     with open_cluster("local:1") as client:
-        calls = {"work": evaluation(source, client), "few": evaluation(few, client), "many": evaluation(many, client)}
+        calls = {
+            "work": evaluation(source, client, source.n_pieces),
+            "few": evaluation(few, client, few.n_pieces),
+            "many": evaluation(many, client, many.n_pieces),
+        }
         seconds = fastest(calls, repeats=7)
     levels = [Plan(n.n_instances, n.n_instances / n.n_pieces, 1).levels for n in (few, many)]
     system = np.array([[few.n_pieces, levels[0]], [many.n_pieces, levels[1]]], dtype=float)
@@ -69,6 +74,12 @@ def seconds_of_reading(source: BagSource) -> float:
     return fastest({"read": read}, repeats=3)["read"]
 
 
+def planned(n_instances: float, n_pieces: int, workers: int, *, kept: bool = True) -> Plan:
+    """With as many pieces a task as a fit takes."""
+    tasks = math.ceil(n_pieces / group_size(n_pieces, workers))
+    return Plan(n_instances, n_instances / tasks, workers, kept=kept)
+
+
 def held_against(folder: Path, costs: Costs, sizes: tuple[int, ...]) -> list[Record]:
     """Evaluations on two and four workers beside the formula; workers beyond the cores share them."""
     records: list[Record] = []
@@ -78,7 +89,7 @@ def held_against(folder: Path, costs: Costs, sizes: tuple[int, ...]) -> list[Rec
             for size in sizes:
                 source = in_pieces(write_made(folder, size))
                 seconds = fastest({"one": evaluation(source, client)}, repeats=5)["one"]
-                plan = Plan(source.n_instances, source.n_instances / source.n_pieces, min(n_workers, cores))
+                plan = planned(source.n_instances, source.n_pieces, min(n_workers, cores))
                 said = seconds_of_iteration(costs, plan)
                 record = {"workers": n_workers, "cores": cores, "instances": source.n_instances,
                           "pieces": source.n_pieces, "measured s": seconds, "formula s": said}  # fmt: skip
@@ -89,19 +100,21 @@ def held_against(folder: Path, costs: Costs, sizes: tuple[int, ...]) -> list[Rec
 
 def far_away(costs: Costs) -> list[Record]:
     """What instances beyond this machine would take, kept by the workers or read at every pass."""
-    return [
-        {
-            "instances": f"{instances:.0e}", "workers": workers, "pieces": Plan(instances, PIECE, workers).pieces,
-            "GB a worker": instances * N_FEATURES * 4 / workers / 2**30,
-            "kept s": seconds_of_iteration(costs, Plan(instances, PIECE, workers)),
-            "read s": seconds_of_iteration(costs, Plan(instances, PIECE, workers, kept=False)),
-            "scheduler s": Plan(instances, PIECE, workers).pieces * costs.dispatch,
-            "kept s, one piece a worker": seconds_of_iteration(costs, Plan(instances, instances / workers, workers)),
-            "asking process GB": instances / INSTANCES_OF_BAG * BYTES_OF_BAG / 2**30,
-        }
-        for instances, crowd in FAR
-        for workers in crowd
-    ]  # fmt: skip
+    records: list[Record] = []
+    for instances, crowd in FAR:
+        for workers in crowd:
+            pieces = math.ceil(instances / PIECE)
+            plan, each = planned(instances, pieces, workers), Plan(instances, PIECE, workers)
+            records.append({
+                "instances": f"{instances:.0e}", "workers": workers, "pieces": pieces, "tasks": plan.pieces,
+                "GB a worker": instances * N_FEATURES * 4 / workers / 2**30,
+                "kept s": seconds_of_iteration(costs, plan),
+                "read s": seconds_of_iteration(costs, planned(instances, pieces, workers, kept=False)),
+                "scheduler s": plan.pieces * costs.dispatch,
+                "kept s, a task a piece": seconds_of_iteration(costs, each),
+                "asking process GB": instances / INSTANCES_OF_BAG * BYTES_OF_BAG / 2**30,
+            })  # fmt: skip
+    return records
 
 
 def a_thousand_workers(costs: Costs, n_runs: int) -> list[Record]:

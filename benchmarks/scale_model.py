@@ -35,7 +35,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Plan:
-    """Instances in pieces on workers, which hold theirs in memory where `kept`; `fan_in` sums are added by a task."""
+    """Instances in pieces, or groups of them, a task each, on workers, which hold theirs in memory where `kept`.
+
+    `fan_in` sums are added at once.
+    """
 
     instances: float
     piece: float

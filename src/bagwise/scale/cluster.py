@@ -19,6 +19,8 @@ from bagwise.scale.engine import Sums, Task, Training, ready_bags
 from bagwise.scale.pieces import Piece
 
 ANSWER_SECONDS = 10.0  # within which a scheduler answers, or is not there
+SEND_SECONDS = 0.0005  # that messages to the scheduler wait for others; Dask's ten milliseconds are half an evaluation
+TASKS = 4  # of a thread: fewer, and the threads do not end together; more, and the scheduler is busy
 NEIGHBOURS = 16  # sums that one task adds, by pairs: a power of two, so that the tree is that of pairs alone
 LOCAL = re.compile(r"local(?::([0-9]+))?")
 
@@ -118,38 +120,58 @@ def each_done(client: Any, function: Callable[[Any], Any], items: Sequence[Any])
 class OnCluster:
     """Workers read the pieces themselves, from storage that they share, and keep them as the learner sees them.
 
-    What a worker that was lost held is read again by another one.
+    A task has a group of neighbouring pieces, and every thread as many groups as any other. What a worker that was lost
+    held is read again by another one.
     """
 
-    def __init__(self, client: Any, ready: Sequence[Any]):
-        self.client, self._ready = client, list(ready)
+    def __init__(self, client: Any, numbers: Sequence[Sequence[int]], ready: Sequence[Any]):
+        self.client, self._numbers, self._ready = client, numbers, ready
 
     @classmethod
-    def of(cls, training: Training, client: Any) -> OnCluster:
+    def of(cls, training: Training, client: Any, tasks: int = TASKS) -> OnCluster:
+        """`tasks`: of an evaluation, that every thread has at least, where there are as many pieces."""
         check_workers(client)
+        client.scheduler_comm.interval = SEND_SECONDS
         source = training.source
         with cluster_errors():
+            used = [i for i in range(source.n_pieces) if training.n_used(i)]
+            threads = [worker for worker, n_threads in client.nthreads().items() for _ in range(n_threads)]
+            size = group_size(len(used), len(threads), tasks)
+            numbers = [used[i : i + size] for i in range(0, len(used), size)]
             ready = [
-                _submit(client, "read", _read, source.describe(i), training.used_of(i)) if training.n_used(i) else None
-                for i in range(source.n_pieces)
-            ]
-        return cls(client, ready)
+                _submit(
+                    client, "read", _read, [(source.describe(i), training.used_of(i)) for i in group],
+                    workers=[threads[number * len(threads) // len(numbers)]], allow_other_workers=True,
+                )
+                for number, group in enumerate(numbers)
+            ]  # fmt: skip
+        return cls(client, numbers, ready)
 
     def then(self, step: Any) -> OnCluster:
         with cluster_errors():
-            return OnCluster(
-                self.client,
-                [None if one is None else _submit(self.client, "step", _apply, step, one) for one in self._ready],
-            )
+            ready = [_submit(self.client, "step", _apply, step, group) for group in self._ready]
+        return OnCluster(self.client, self._numbers, ready)
 
     def items(self, make: Callable[[Bags, Any], Any], details: Sequence[Any]) -> ClusterItems:
+        own = [[details[i] for i in group] for group in self._numbers]
         with cluster_errors():
             made = [
-                _submit(self.client, "make", make, ready, detail)
-                for ready, detail in zip(self._ready, details, strict=True)
-                if ready is not None and detail is not None
+                _submit(self.client, "make", _make, make, group, of_group)
+                for group, of_group in zip(self._ready, own, strict=True)
+                if any(detail is not None for detail in of_group)
             ]
         return ClusterItems(self.client, made)
+
+
+def group_size(n_pieces: int, n_threads: int, tasks: int = TASKS) -> int:
+    """Pieces of a task: as many as leave every thread its tasks, each of which costs the scheduler a millisecond.
+
+    A power of two, so that the tree of sums is that of pairs alone, whatever the number of workers.
+    """
+    size = 1
+    while n_pieces >= 2 * size * tasks * n_threads:
+        size *= 2
+    return size
 
 
 @dataclass(frozen=True)
@@ -160,15 +182,30 @@ class ClusterItems:
     made: list[Any]
 
     def total(self, task: Task) -> Sums:
-        """One task a piece, and a tree of sums of neighbours, whose order does not depend on the workers."""
+        """One task a group, and a tree of sums of neighbours, whose order does not depend on the workers."""
         client = self.client
         with cluster_errors():
             keys = [f"bagwise-evaluate-{uuid4()}" for _ in self.made]
-            sums = client.map(task, self.made, key=keys, pure=False)  # one message, not one a piece
-            while len(sums) > 1:
+            sums = client.map(_Each(task), self.made, key=keys, pure=False)  # one message, not one a group
+            while len(sums) > NEIGHBOURS:
                 groups = [sums[i : i + NEIGHBOURS] for i in range(0, len(sums), NEIGHBOURS)]
                 sums = [_submit(client, "add", _add, task, group) for group in groups]
-            return sums[0].result()
+            found = _add(task, client.gather(sums))  # the last few here: workers would send them to one another first
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class _Each:
+    """A task of all items of a group."""
+
+    task: Task
+
+    def __call__(self, items: Sequence[Any]) -> Sums | None:
+        return _add(self.task, [self.task(item) for item in items])
+
+    def __repr__(self) -> str:
+        return repr(self.task)
 
 
 def _add(task: Task, sums: Sequence[Sums]) -> Sums | None:
@@ -194,14 +231,18 @@ def cluster_errors(
         ) from error
 
 
-def _submit(client: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _submit(client: Any, name: str, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
     """The future of a call; named, since the text of a function that holds arrays is long."""
-    return client.submit(function, *arguments, key=f"bagwise-{name}-{uuid4()}", pure=False)
+    return client.submit(function, *arguments, key=f"bagwise-{name}-{uuid4()}", pure=False, **where)
 
 
-def _read(piece: Piece, used: Any) -> Bags:
-    return ready_bags(piece, piece.bags(), used, ())
+def _read(group: Sequence[tuple[Piece, Any]]) -> list[Bags]:
+    return [ready_bags(piece, piece.bags(), used, ()) for piece, used in group]
 
 
-def _apply(step: Any, bags: Bags) -> Bags:
-    return step.transform(bags)
+def _apply(step: Any, group: Sequence[Bags]) -> list[Bags]:
+    return [step.transform(bags) for bags in group]
+
+
+def _make(make: Callable[[Bags, Any], Any], group: Sequence[Bags], details: Sequence[Any]) -> list[Any]:
+    return [make(bags, detail) for bags, detail in zip(group, details, strict=True) if detail is not None]
