@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
@@ -34,6 +35,13 @@ def same_weights(one, other):
     return all(np.array_equal(a, b) for a, b in zip(weights_of(one), weights_of(other), strict=True))
 
 
+def _classroom(data):
+    return _training.Classroom(
+        lambda _: _training_members(), _training.Lesson(data.bags.instances, _problem(data), 4),
+        _training.Plan(1, 0.1, 0.0, 10_000, 16), torch.device("cpu"), np.random.RandomState(0), None,
+    )  # fmt: skip
+
+
 def small_module():
     torch.manual_seed(3)
     return torch.nn.Sequential(
@@ -61,13 +69,26 @@ def test_later_rounds_learn_the_posterior_that_the_members_give_together(data, m
     assert np.allclose(targets[1].numpy(), posterior, atol=1e-5)
 
 
+def test_members_are_judged_by_their_own_held_out_bags_at_the_best_temperature(data):
+    """Bags that one, both or none of them hold out, beside union inference member by member."""
+    room = _classroom(data)
+    out = np.random.default_rng(3).random((2, len(data))) < 0.4
+    found = _training.HeldOut(room, out).log_likelihoods()
+    with torch.no_grad():
+        scores = room.ensemble.eval()(room.X).double().numpy()
+    for e in range(2):
+        by_temperature = []
+        for temperature in _training.TEMPERATURES:
+            proba = softmax(scores[e] / temperature, axis=1)
+            log_likelihood, _ = union_posterior(proba, data.bags.offsets, data.Y)
+            by_temperature.append(log_likelihood[out[e]].sum())
+        assert found[e] == pytest.approx(max(by_temperature), rel=1e-5)
+
+
 def test_the_likelihood_under_a_posterior_is_summed_by_bag(data):
     rng = np.random.default_rng(0)
     posterior = rng.dirichlet(np.ones(4), data.bags.n_instances)
-    room = _training.Classroom(
-        lambda _: _training_members(), _training.Lesson(data.bags.instances, _problem(data), 4),
-        _training.Plan(1, 0.1, 0.0, 10_000, 16), torch.device("cpu"), np.random.RandomState(0), None,
-    )  # fmt: skip
+    room = _classroom(data)
     (batch,) = room.batches(None, torch.as_tensor(posterior, dtype=torch.float32))
     scores = torch.randn(2, data.bags.n_instances, 4, generator=torch.Generator().manual_seed(0))
     found = batch.log_likelihood(scores, None).numpy()

@@ -157,22 +157,25 @@ class Classroom:
         )
         return proba
 
+    def judged(self, judge: np.ndarray, rows: np.ndarray) -> torch.Tensor:
+        """(r, c) scores of instances, each by one member."""
+        by, index = torch.as_tensor(judge, device=self.device), torch.as_tensor(rows, device=self.device)
+        self.ensemble.eval()
+        parts = []
+        with torch.no_grad():
+            for i in range(0, len(rows), BLOCK):
+                scores = self.ensemble(self.X[index[i : i + BLOCK]])
+                parts.append(scores[by[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)])
+        return torch.cat(parts)
+
     def unseen(self) -> tuple[UnionProblem, np.ndarray]:
         """Bags that some member holds out, and the probabilities of their instances by the first that does."""
         out = self.lesson.held_out
         assert out is not None
         bags = np.flatnonzero(out.any(axis=0))
         alone, rows = part(self.lesson.problem, bags)
-        judge = torch.as_tensor(np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets)), device=self.device)
-        index = torch.as_tensor(rows, device=self.device)
-        self.ensemble.eval()
-        parts = []
-        with torch.no_grad():
-            for i in range(0, len(rows), BLOCK):
-                scores = self.ensemble(self.X[index[i : i + BLOCK]])
-                own = scores[judge[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)]
-                parts.append(torch.softmax(own.to(torch.float64), dim=1).cpu().numpy())
-        return alone, np.concatenate(parts)
+        judge = np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets))
+        return alone, torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
 
     def learn_rates(self) -> None:
         if self.lesson.learn_rates is not None:
@@ -220,14 +223,14 @@ def _first_round(room: Classroom, keeper: Keeper, callback: Callback | None) -> 
     """By the likelihood of the label sets."""
     out = room.lesson.held_out
     seen = np.ones((room.n_members, len(room.sizes)), dtype=bool) if out is None else ~out
-    looked_at = None if out is None else room.batches(None, None)
+    held_out = None if out is None else HeldOut(room, out)
 
     def look(epoch: int) -> None:
-        if looked_at is None:
+        if held_out is None:
             keeper.best.keep_all(room.ensemble, epoch)
             return
         room.learn_rates()
-        keeper.best.keep_better(room.ensemble, of_held_out(room, looked_at, ~seen), epoch)
+        keeper.best.keep_better(room.ensemble, held_out.log_likelihoods(), epoch)
 
     failed = _run(room, keeper, seen, room.plan.epochs, look, callback)
     keeper.best.restore(room.ensemble)
@@ -240,8 +243,9 @@ def _later_round(room: Classroom, keeper: Keeper, trained: Trained, callback: Ca
     """By the posterior of the networks of the round before, whose place the new ones take unless they fail."""
     last, best = trained.ensemble, keeper.best
     seen = np.ones((room.n_members, len(room.sizes)), dtype=bool)
-    epochs = max(1, int(np.median(trained.epochs)))
-    trained.failed = _run(room, keeper, seen, epochs, lambda epoch: best.keep_all(room.ensemble, epoch), callback)
+    trained.failed = _run(
+        room, keeper, seen, room.plan.epochs, lambda epoch: best.keep_all(room.ensemble, epoch), callback
+    )
     if trained.failed is not None:
         room.ensemble = last
     trained.ensemble = room.ensemble.eval()
@@ -408,21 +412,29 @@ class Keeper:
         )  # fmt: skip
 
 
-def of_held_out(room: Classroom, batches: list[_Batch], out: np.ndarray) -> np.ndarray:
-    """(e,) log-likelihood of the held-out bags at the temperature that suits each member best.
+class HeldOut:
+    """The bags that members hold out, each of which is looked at by those that do."""
 
-    Networks grow too sure long before they stop to learn; what is asked is whether they still tell labels apart better.
-    """
-    room.ensemble.eval()
-    values = np.zeros((len(TEMPERATURES), len(out)))
-    with torch.no_grad():
-        for batch in batches:
-            scores = room.ensemble(batch.X)
-            mine = torch.as_tensor(out, device=scores.device)[:, batch.bags]
-            for i, temperature in enumerate(TEMPERATURES):
-                found = batch.log_likelihood(scores / temperature, room.rates).to(torch.float64)
-                values[i] += torch.where(mine, found, 0.0).sum(dim=1).cpu().numpy()
-    return values.max(axis=0)
+    def __init__(self, room: Classroom, out: np.ndarray) -> None:
+        self.room = room
+        self.member, bags = np.nonzero(out)
+        alone, self.rows = part(room.lesson.problem, bags)
+        self.judge = np.repeat(self.member, np.diff(alone.offsets))
+        self.union = PreparedUnion(alone, room.lesson.n_columns, room.device, room.rates, room.plan.max_exact_labels)
+
+    def log_likelihoods(self) -> np.ndarray:
+        """(e,) of the held-out bags of each member, at the temperature that suits it best.
+
+        Networks grow too sure long before they stop to learn; what is asked is whether they still tell labels apart
+        better.
+        """
+        scores = self.room.judged(self.judge, self.rows)
+        values = []
+        for temperature in TEMPERATURES:
+            found = self.union.log_likelihood(torch.log_softmax(scores / temperature, dim=1), self.room.rates)
+            weights = found.to(torch.float64).cpu().numpy()
+            values.append(np.bincount(self.member, weights=weights, minlength=self.room.n_members))
+        return np.max(values, axis=0)
 
 
 def tiled(problem: UnionProblem, times: int) -> UnionProblem:
