@@ -22,6 +22,7 @@ from bagwise.exceptions import InputError  # noqa: E402
 from bagwise.kernels import union_posterior  # noqa: E402
 from bagwise.nn import BagLoader, ORedNetwork, UnionLikelihoodLoss, _members, _training, network  # noqa: E402
 from bagwise.nn.batches import balanced_batches  # noqa: E402
+from expected_failures import weights_differ  # noqa: E402
 
 SMALL = {"hidden": (16,), "n_members": 3, "epochs": 15, "learning_rate": 0.02, "random_state": 0}
 
@@ -172,7 +173,8 @@ def test_check_estimator():
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks feed degenerate data on purpose
-        results = check_estimator(network_of_checks, on_fail=None, on_skip=None)
+        expected = weights_differ("other bags are held out of repeated ones, and floats have seven digits")
+        results = check_estimator(network_of_checks, on_fail=None, on_skip=None, expected_failed_checks=expected)
     assert len(results) > 40
     assert not [f"{r['check_name']}: {r['exception']}" for r in results if r["status"] == "failed"]
 

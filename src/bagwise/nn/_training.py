@@ -56,17 +56,21 @@ class Lesson:
     rates : Rates or None
         Of wrong labels; where they are learned, those to start with.
     learn_rates : function or None
-        Of a problem, the probabilities of its instances by networks that did not see them, and the rates so far.
+        Of a problem, the probabilities of its instances by networks that did not see them, the rates so far, and the
+        weights of its bags.
     held_out : (e, n) array or None
         Bags that each network does not learn from.
+    weights : (n,) array or None
+        How much each bag counts; None: as much as any other.
     """
 
     X: np.ndarray
     problem: UnionProblem
     n_columns: int
     rates: Rates | None = None
-    learn_rates: Callable[[UnionProblem, np.ndarray, Any], Rates | None] | None = None
+    learn_rates: Callable[[UnionProblem, np.ndarray, Any, np.ndarray | None], Rates | None] | None = None
     held_out: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
 
 @dataclass
@@ -134,6 +138,7 @@ class Classroom:
         self.draw, self.lesson, self.plan, self.device, self.rng, self.start = draw, lesson, plan, device, rng, start
         self.X = torch.as_tensor(np.ascontiguousarray(lesson.X, dtype=np.float32), device=device)
         self.sizes, self.rates = np.diff(lesson.problem.offsets), lesson.rates
+        self.weights = np.ones(len(self.sizes)) if lesson.weights is None else lesson.weights
         self.ensemble = self.drawn()
         self.n_members = self.ensemble.n_members
         self.history: list[float] = []
@@ -168,18 +173,20 @@ class Classroom:
                 parts.append(scores[by[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)])
         return torch.cat(parts)
 
-    def unseen(self) -> tuple[UnionProblem, np.ndarray]:
-        """Bags that some member holds out, and the probabilities of their instances by the first that does."""
+    def unseen(self) -> tuple[UnionProblem, np.ndarray, np.ndarray | None]:
+        """Bags that some member holds out, the probabilities of their instances by the first that does, and weights."""
         out = self.lesson.held_out
         assert out is not None
         bags = np.flatnonzero(out.any(axis=0))
         alone, rows = part(self.lesson.problem, bags)
         judge = np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets))
-        return alone, torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
+        proba = torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
+        return alone, proba, None if self.lesson.weights is None else self.weights[bags]
 
     def learn_rates(self) -> None:
         if self.lesson.learn_rates is not None:
-            self.rates = self.lesson.learn_rates(*self.unseen(), self.rates)
+            alone, proba, weights = self.unseen()
+            self.rates = self.lesson.learn_rates(alone, proba, self.rates, weights)
 
 
 def train(
@@ -261,7 +268,8 @@ def _run(
 ) -> tuple[int, int] | None:
     """The epochs of a round; gives epoch and step at which the loss was no number, where it was."""
     plan, ensemble, posterior = room.plan, room.ensemble, keeper.target
-    mine_of = torch.as_tensor(seen, device=room.device)
+    counted = seen * room.weights
+    weight_of = torch.as_tensor(counted, dtype=torch.float32, device=room.device)
     optimizer = torch.optim.AdamW(
         [p for p in ensemble.parameters() if p.requires_grad], lr=plan.learning_rate, weight_decay=plan.weight_decay
     )
@@ -275,9 +283,10 @@ def _run(
         for i, batch in enumerate(drawn):
             _set_rate(optimizer, plan.learning_rate, (epoch - 1 + i / len(drawn)) / epochs)
             optimizer.zero_grad(set_to_none=True)
-            mine = mine_of[:, batch.bags]
-            value = torch.where(mine, batch.log_likelihood(ensemble(batch.X), room.rates), 0.0)
-            loss = -(value.sum(dim=1) / mine.sum(dim=1).clamp(min=1)).sum()
+            weight = weight_of[:, batch.bags]
+            value = torch.where(weight > 0, batch.log_likelihood(ensemble(batch.X), room.rates), 0.0) * weight
+            in_all = weight.sum(dim=1)
+            loss = -(value.sum(dim=1) / torch.where(in_all > 0, in_all, 1.0)).sum()
             room.steps += 1
             if not torch.isfinite(loss):
                 return len(room.history) + 1, room.steps
@@ -287,7 +296,7 @@ def _run(
             total += float(value.detach().sum())
         if not ensemble.is_finite():
             return len(room.history) + 1, room.steps
-        room.history.append(total / float(seen.sum()))
+        room.history.append(total / float(counted.sum()))
         if callback is not None:
             callback(len(room.history), room.history[-1])
         if epoch % every == 0 or epoch == epochs:
@@ -419,7 +428,7 @@ class HeldOut:
         self.room = room
         self.member, bags = np.nonzero(out)
         alone, self.rows = part(room.lesson.problem, bags)
-        self.judge = np.repeat(self.member, np.diff(alone.offsets))
+        self.judge, self.weights = np.repeat(self.member, np.diff(alone.offsets)), room.weights[bags]
         self.union = PreparedUnion(alone, room.lesson.n_columns, room.device, room.rates, room.plan.max_exact_labels)
 
     def log_likelihoods(self) -> np.ndarray:
@@ -432,8 +441,8 @@ class HeldOut:
         values = []
         for temperature in TEMPERATURES:
             found = self.union.log_likelihood(torch.log_softmax(scores / temperature, dim=1), self.room.rates)
-            weights = found.to(torch.float64).cpu().numpy()
-            values.append(np.bincount(self.member, weights=weights, minlength=self.room.n_members))
+            weighted = self.weights * found.to(torch.float64).cpu().numpy()
+            values.append(np.bincount(self.member, weights=weighted, minlength=self.room.n_members))
         return np.max(values, axis=0)
 
 
