@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -23,11 +22,11 @@ from bagwise.annotation._background import (
     shift_to_share,
     union_problem,
 )
-from bagwise.annotation._calibration import CalibratedMixin, Training
+from bagwise.annotation._calibration import CalibratedMixin
 from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.annotation.forest import ORedForest, infer
-from bagwise.bags import KNOWN_BACKGROUND, Bags, known_labels
+from bagwise.bags import Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings
@@ -272,34 +271,8 @@ class ORedNetwork(
         if self.background and self.background_share is not None:
             self._move_background(bags, problem, told.weights)
         if self._can_calibrate(told.indicator):
-            self._calibrate(self._held_out(bags, told))
+            self._calibrate(self._cross_fitted(bags, told))  # one member is surer than all, so copies are asked
         return self
-
-    def _held_out(self, bags: Bags, told: LabelledBags) -> Training:
-        """The training with scores of bags by copies that did not see them, since one member is surer than all."""
-        labels, indicator, weights = None, told.indicator, told.weights
-        if told.known is not None:
-            labels = Bags(np.where(told.known == len(self.classes_), KNOWN_BACKGROUND, told.known), bags.offsets)
-        settings = {
-            "calibrate": None,
-            "verbose": 0,
-            "warm_start": False,
-            "missed": self.missed_,
-            "spurious": self.spurious_,
-        }
-
-        def fit(rest: np.ndarray) -> ORedNetwork:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
-                copy = clone(self).set_params(**settings)
-                return copy.fit(
-                    bags[rest], indicator[rest], None if labels is None else labels[rest],
-                    sample_weight=None if weights is None else weights[rest],
-                )  # fmt: skip
-
-        nothing = np.empty(0, dtype=np.int64)
-        training = Training(bags, indicator, told.known, told.relaxed, nothing, np.empty((0, 0)), weights)
-        return self._cross_fitted(training, fit)
 
     def _last_fit(self) -> tuple[Any, Any] | None:
         """What makes the weights of the last fit of use for another one, and these, where a fit is to go on from it."""
