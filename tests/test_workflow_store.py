@@ -11,7 +11,7 @@ from bagwise.featurize.media import MEDIA
 from bagwise.featurize.text import TextSettings
 from bagwise.workflow import featurize
 from bagwise.workflow.featurize import FILES, MOST_BYTES, MOST_FILES, SHARES, _batches, _Piece, featurize_folder
-from bagwise.workflow.store import Store, part_key, read_entries, write_entries
+from bagwise.workflow.store import LARGE, Store, part_key, read_entries, write_entries
 
 N_TEXTS, BAD = 200, "090.txt"
 A_BATCH = -(-N_TEXTS // SHARES)  # files, of one process
@@ -62,6 +62,19 @@ def test_an_archive_gives_all_of_its_entries_back(run):
     back = read_entries(write_entries(run, ENTRIES))
     assert list(back) == list(ENTRIES)
     for key, bags in ENTRIES.items():
+        assert_same(back[key], bags)
+
+
+def test_large_arrays_stand_by_themselves_between_small_ones(run):
+    wide = np.arange(3 * LARGE // 8, dtype=float).reshape(3, -1, order="F")
+    entries = {
+        "small": ENTRIES["plain"],
+        "large": replace(ENTRIES["plain"], features=wide),
+        "turned": replace(ENTRIES["plain"], features=wide[:, ::-1]),
+        "after": some_bags("h", d=5),
+    }
+    back = read_entries(write_entries(run, entries))
+    for key, bags in entries.items():
         assert_same(back[key], bags)
 
 

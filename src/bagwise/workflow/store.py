@@ -29,6 +29,7 @@ from bagwise.io.files import atomic_write, is_storable, read_archive, sync_all, 
 from bagwise.workflow.manifest import FEATURES
 
 LAYOUT = 5  # of an archive; entries of another layout are not taken
+LARGE = 2**20  # bytes from which an array stands by itself, so that no second copy of it is made
 PART = "-"  # between the key of a file and the number of a part of it
 
 
@@ -111,22 +112,25 @@ def _cut_names(text: str, ends: list[int]) -> list[str]:
 
 
 class _Arrays:
-    """Arrays to be kept, those of a type one behind the other: thousands of small ones would each cost a header."""
+    """Arrays to be kept, small ones of a type one behind the other: thousands of them would each cost a header."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[np.ndarray]] = {}
-        self._sizes: dict[str, int] = {}
+        self._parts: list[list[np.ndarray]] = []
+        self._open: dict[str, tuple[int, int]] = {}  # by type: where small arrays go, and how much is there
 
     def add(self, array: np.ndarray) -> list[int]:
-        """Keep an array; gives its place: the number of its type, where it begins there, and its shape."""
-        kind = array.dtype.str
-        start = self._sizes.setdefault(kind, 0)
-        self._sizes[kind] += array.size
-        self._parts.setdefault(kind, []).append(array.ravel())
-        return [list(self._parts).index(kind), start, *array.shape]
+        """Keep an array; gives its place: the number of what it is kept in, where it begins there, and its shape."""
+        kind, new = array.dtype.str, (len(self._parts), 0)
+        number, start = self._open.get(kind, new) if array.nbytes < LARGE else new
+        if number == len(self._parts):
+            self._parts.append([])
+        if array.nbytes < LARGE:
+            self._open[kind] = number, start + array.size
+        self._parts[number].append(array.ravel())
+        return [number, start, *array.shape]
 
     def joined(self) -> list[np.ndarray]:
-        return [np.concatenate(parts) for parts in self._parts.values()]
+        return [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in self._parts]
 
 
 def _part_of(arrays: Mapping[int, np.ndarray], place: list[int]) -> np.ndarray:
