@@ -17,7 +17,7 @@ from bagwise.io.annotations import FORMATS, Annotations, compare_marks, formats_
 from bagwise.report.page import write_page
 from bagwise.report.result import AnnotateResult
 from bagwise.workflow.featurize import featurize_folder, refuse_files
-from bagwise.workflow.store import read_entry, write_entry
+from bagwise.workflow.store import read_entries, write_entries
 from media_examples import finding
 
 AUDIO, TEXT, TABLE = (MEDIA[name] for name in ("audio", "text", "table"))
@@ -97,8 +97,8 @@ def test_entries_keep_columns_of_numbers_and_of_lists(tmp_path, n):
         "who": np.array(["ä"] * n, object),
     }
     bags = FileBags(["a"], [n], np.ones((n, 2)), locations, {"seconds": 1.5}, ["odd"], ["x", "y"])
-    write_entry(tmp_path / "e.zip", bags)
-    back = read_entry(tmp_path / "e.zip")
+    (tmp_path / ".features").mkdir()
+    back = read_entries(write_entries(tmp_path, {"key": bags}))["key"]
     assert list(back.locations) == list(locations)
     for key, column in locations.items():
         assert back.locations[key].tolist() == column.tolist()

@@ -18,7 +18,7 @@ from bagwise.exceptions import InputError
 from bagwise.featurize.image_regions import outlines
 from bagwise.featurize.media import MEDIA
 from bagwise.io.annotations import check_formats, formats_of, write_formats
-from bagwise.io.annotations.annotations import write_json, write_json_list
+from bagwise.io.annotations.annotations import write_json_list
 from media_examples import MAKERS, TEXT, finding, pictures, sounds, texts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -178,7 +178,8 @@ def test_unknown_formats_are_named():
 
 
 @pytest.mark.parametrize("values", [[], [{"a": [1, "x\ny"]}], [1, [], {"b": {}}]], ids=str)
-def test_lists_are_written_value_by_value_as_at_once(tmp_path, values):
-    write_json(values, tmp_path / "one.json")
-    write_json_list(iter(values), tmp_path / "other.json")
-    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "other.json").read_bytes()
+def test_lists_are_written_a_value_a_line(tmp_path, values):
+    write_json_list(iter(values), tmp_path / "list.json")
+    text = (tmp_path / "list.json").read_text(encoding="utf-8")
+    assert json.loads(text) == values
+    assert [json.loads(line.rstrip(",")) for line in text.splitlines()[1:-1]] == values

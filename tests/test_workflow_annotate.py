@@ -21,7 +21,7 @@ from bagwise.featurize.audio import read_audio
 from bagwise.featurize.matching import match_events
 from bagwise.featurize.media import MEDIA
 from bagwise.workflow import Run
-from bagwise.workflow.store import entry_path, read_entry
+from bagwise.workflow.store import archive_path, entry_key, read_entries
 from bagwise.workflow.unexplained import never_given
 
 
@@ -406,10 +406,11 @@ def test_damaged_entries_are_computed_again(scene, tmp_path):
     options = {"labels": folder / "labels.csv", "page": False, "formats": ["csv"], "jobs": 1}
     annotate_media(sounds, out, **options)
     whole = contents(out)
-    entry = entry_path(out, "audio", AudioSettings().to_dict(), sounds, "recording-003.wav")
-    assert read_entry(entry) is not None
-    entry.write_bytes(entry.read_bytes()[:-100])
-    assert read_entry(entry) is None
+    key = entry_key("audio", AudioSettings().to_dict(), sounds, "recording-003.wav")
+    archive = archive_path(out, [key])
+    assert list(read_entries(archive)) == [key]
+    archive.write_bytes(archive.read_bytes()[:-100])
+    assert read_entries(archive) == {}
     (out / ".features" / ".deadbeef.tmp").write_bytes(b"torn")
     assert annotate_media(sounds, out, **options).n_reused == 11
     assert contents(out) == whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -326,14 +327,18 @@ def label_folds(indicator: np.ndarray, n_folds: int, rng: np.random.RandomState)
 def fingerprints(bags: Bags) -> np.ndarray:
     """(n,) uint64, the same for bags of the same features up to rounding."""
     found = np.empty(len(bags), dtype=np.uint64)
-    for b, rows in enumerate(bags):
-        values = rows.data if sp.issparse(rows) else np.ascontiguousarray(rows)
+    X = bags.instances
+    for b, (start, stop) in enumerate(pairwise(bags.offsets.tolist())):
+        if sp.issparse(X):  # its arrays, since a matrix of each bag takes ten times as long
+            own = slice(X.indptr[start], X.indptr[stop])
+            values = X.data[own]
+            marks = [X.indices[own].astype(np.int64), X.indptr[start : stop + 1].astype(np.int64) - X.indptr[start]]
+        else:
+            values, marks = np.ascontiguousarray(X[start:stop]), []
         largest = float(np.max(np.abs(values), initial=0.0)) or 1.0
-        marks = [np.rint(values / largest * 65536.0).astype(np.int32)]
-        if sp.issparse(rows):
-            marks += [rows.indices.astype(np.int64), rows.indptr.astype(np.int64)]
+        scaled = np.rint(values / largest * 65536.0).astype(np.int32)
         digest = blake2b(digest_size=8)
-        for part in (np.array(rows.shape, dtype=np.int64), *marks):
+        for part in (np.array((stop - start, X.shape[1]), dtype=np.int64), scaled, *marks):
             digest.update(part.tobytes())
         found[b] = int.from_bytes(digest.digest(), "little")
     return found

@@ -61,9 +61,19 @@ def _walk(folder: Path, exclude: Iterable[Path]) -> list[Path]:
     if not os.access(folder, os.R_OK | os.X_OK):
         raise InputError(f"The folder {folder} may not be read; change its permissions.")
     left_out = [path.resolve() for path in exclude]
+
+    def is_left_out(path: Path) -> bool:
+        return any(path.is_relative_to(other) for other in left_out)
+
     found = []
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.is_file() and not hidden and not any(path.resolve().is_relative_to(other) for other in left_out):
-            found.append(path)
+    for place, below, names in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(".")]
+        here, real = Path(place), Path(os.path.realpath(place))
+        for name in names:
+            path = here / name
+            if name.startswith(".") or not path.is_file():
+                continue
+            # each path is looked up only where it is a link, which takes long for thousands
+            if not left_out or not is_left_out(path.resolve() if path.is_symlink() else real / name):
+                found.append(path)
     return found

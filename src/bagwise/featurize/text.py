@@ -124,9 +124,13 @@ def passages(text: str, settings: TextSettings) -> Passages:
     within = np.arange(len(rows)) - np.repeat(np.cumsum(stop - first) - (stop - first), stop - first)
     found = columns[np.repeat(first, stop - first) + within]
     counted = found >= 0
+    n_terms = max(len(terms), 1)
+    cells, times = np.unique(rows[counted] * n_terms + found[counted], return_counts=True)
+    offsets = np.searchsorted(cells, n_terms * np.arange(len(first) + 1))
     counts = sp.csr_matrix(
-        (np.ones(int(counted.sum()), np.float32), (rows[counted], found[counted])), shape=(len(first), len(terms))
-    )  # adds up what stands there more than once
+        (times.astype(np.float32), (cells % n_terms).astype(np.int32), offsets.astype(np.int32)),
+        shape=(len(first), len(terms)),
+    )
     return Passages(
         np.array([words[i].start() for i in first], dtype=np.int64),
         np.array([words[i - 1].end() for i in stop], dtype=np.int64), counts, terms,
@@ -145,7 +149,7 @@ def read_passages(path: str | Path, name: str, settings: TextSettings) -> FileBa
     return FileBags(
         bag_names=[name],
         sizes=[n],
-        features=found.counts[:n],
+        features=found.counts if n else found.counts[:0],
         locations={"start": found.starts[:n], "end": found.ends[:n]},
         info={"characters": len(document.text), "read_as": document.read_as},
         problems=problems,

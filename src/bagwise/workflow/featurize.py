@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,33 +18,51 @@ from bagwise.featurize.embedding import Embedding
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
 from bagwise.featurize.vector_table import VectorTable
-from bagwise.io.files import sync_all
-from bagwise.workflow.store import entry_facts, entry_path, forget_others, part_path, read_entry, write_entry
+from bagwise.workflow.store import Store, entry_facts, entry_key, part_key, write_entries
 
 Progress = Callable[[str, int, int], None]
 Vectors = Embedding | VectorTable
 """Where vectors of instances come from that are not the medium's own features."""
 FILES, SOUND = "reading files", "time of sound read"  # what progress is counted in; the second in seconds
+MOST_FILES, MOST_BYTES = 64, 2**18  # that are read and kept together
+SHARES = 16  # of the work of a process at least: so much less than all is lost when it is interrupted
 
 
 @dataclass(frozen=True)
 class Featurized:
-    """Bags of the files that could be read, errors of those that could not, and how many were done before."""
+    """Bags of the files that could be read, errors of those that could not, and how many were done before.
+
+    `keys` say under what the bags of each file are kept.
+    """
 
     bags: dict[str, FileBags]
     errors: dict[str, str]
     n_reused: int
+    keys: dict[str, str]
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """What is read at once: a file, or a part of a long one; where it is kept, and how much of the work it is."""
+    """What is read at once: a file, or a part of a long one; what it is kept under, and how much of the work it is."""
 
     name: str
-    entry: Path
+    key: str
     part: tuple[float, float] | None
     weight: float
+    n_bytes: int
     vectors: Vectors | None = None
+
+
+_Batch = list[_Piece]
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A batch that was read: where it is kept, None where nothing of it could be read, and errors of its files."""
+
+    archive: Path | None
+    errors: dict[str, str]
+    weight: float
 
 
 def featurize_folder(
@@ -69,34 +88,41 @@ def featurize_folder(
     }
     names = [name for name in names if _is_text(name)]
     facts = entry_facts(settings.to_dict(), None if vectors is None else vectors.about)
-    entries = {
-        name: entry_path(run, medium.name, facts, folder, name, medium.beside(folder / name, name, settings))
+    keys = {
+        name: entry_key(medium.name, facts, folder, name, medium.beside(folder / name, name, settings))
         for name in names
     }
-    kept = {name: read_entry(path) for name, path in entries.items()}
-    bags = {name: file for name, file in kept.items() if file is not None}
+    store = Store(run)
+    kept = store.read_all(set(keys.values()))
+    bags = {name: kept[key] for name, key in keys.items() if key in kept}
     n_reused = len(bags)
     pieces: dict[str, list[_Piece]] = {}
     for name in names:
         if name not in bags:
             with _noting(errors, folder, name):
-                pieces[name] = _cut(folder, name, medium, settings, entries[name], brings_windows(vectors))
+                pieces[name] = _cut(folder, name, medium, settings, keys[name], brings_windows(vectors))
     meter = _Meter(medium, bags, pieces, progress)
-    todo = _not_kept(pieces, meter, vectors)
+    todo = _not_kept(pieces, kept, meter, vectors)
     if todo:
-        read = partial(_read_and_keep, folder, medium, settings)
-        done = _on_cores(read, todo, jobs) if cluster is None else _on_cluster(folder, medium, settings, todo, cluster)
-        for piece, error in done:
-            if error:
-                errors.setdefault(piece.name, error)
-            meter.add(piece.weight)
+        if cluster is None:
+            done = _on_cores(partial(_read_and_keep, folder, medium, settings, run), todo, jobs)
+        else:
+            done = _on_cluster(folder, medium, settings, run, todo, cluster)
+        for batch in done:
+            for name, error in batch.errors.items():
+                errors.setdefault(name, error)
+            if batch.archive is not None:
+                kept |= store.add(batch.archive)
+            meter.add(batch.weight)
     for name, own in pieces.items():
         if name not in errors:
             with _noting(errors, folder, name):
-                bags[name] = _joined(folder, name, own, medium, settings, entries[name])
-    sync_all(entries[name] for name in pieces if name not in errors)
-    forget_others(run, entries.values())
-    return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused)
+                if own[0].part is not None:
+                    kept[keys[name]] = _joined(folder, name, own, medium, settings, kept)
+                    store.write({keys[name]: kept[keys[name]]})
+                bags[name] = kept[keys[name]]
+    store.forget_others(keys.values())
+    return Featurized({name: bags[name] for name in names if name in bags}, errors, n_reused, keys)
 
 
 class _Meter:
@@ -120,42 +146,60 @@ def brings_windows(vectors: Vectors | None) -> bool:
     return isinstance(vectors, VectorTable) and vectors.are_instances
 
 
-def _cut(folder: Path, name: str, medium: Medium, settings: Any, entry: Path, at_once: bool) -> list[_Piece]:
+def _cut(folder: Path, name: str, medium: Medium, settings: Any, key: str, at_once: bool) -> list[_Piece]:
     """What of a file is to be read by itself."""
+    n_bytes = (folder / name).stat().st_size
     if medium.parts is None:
-        return [_Piece(name, entry, None, 1.0)]
+        return [_Piece(name, key, None, 1.0, n_bytes)]
     parts = medium.parts.cut(folder / name, settings)
     if at_once or len(parts) == 1:
-        return [_Piece(name, entry, None, parts[-1][1] - parts[0][0])]
-    return [_Piece(name, part_path(entry, i, len(parts)), part, part[1] - part[0]) for i, part in enumerate(parts, 1)]
+        return [_Piece(name, key, None, parts[-1][1] - parts[0][0], n_bytes)]
+    return [
+        _Piece(name, part_key(key, i, len(parts)), part, part[1] - part[0], n_bytes) for i, part in enumerate(parts, 1)
+    ]
 
 
-def _not_kept(pieces: Mapping[str, list[_Piece]], meter: _Meter, vectors: Vectors | None) -> list[_Piece]:
+def _not_kept(
+    pieces: Mapping[str, list[_Piece]], kept: Mapping[str, FileBags], meter: _Meter, vectors: Vectors | None
+) -> list[_Piece]:
     """What is still to be read, each with what describes its instances."""
     meter.add(0.0)
     todo = []
     for piece in (piece for own in pieces.values() for piece in own):
-        if piece.part is not None and read_entry(piece.entry) is not None:
+        if piece.key in kept:
             meter.add(piece.weight)
         else:
             todo.append(piece)
     return todo if vectors is None else [replace(piece, vectors=vectors.of_file(piece.name)) for piece in todo]
 
 
-def _on_cores(
-    read: Callable[[_Piece], tuple[_Piece, str | None]], todo: list[_Piece], jobs: int
-) -> Iterator[tuple[_Piece, str | None]]:
-    """Each piece and its error, if any, as soon as one of several processes has read it."""
-    tasks = (joblib.delayed(read)(piece) for piece in todo)
-    with joblib.Parallel(n_jobs=min(_count(jobs), len(todo)), return_as="generator_unordered") as parallel:
+def _batches(todo: list[_Piece], n_processes: int) -> list[_Batch]:
+    """Small files together, as many as leave every process its shares; others alone, and all that a network sees."""
+    most = min(MOST_FILES, math.ceil(len(todo) / (SHARES * n_processes)))
+    batches: list[_Batch] = []
+    room = n_files = 0
+    for piece in todo:
+        if n_files == 0 or piece.n_bytes > room or piece.part is not None or piece.vectors is not None:
+            batches.append([])
+            room, n_files = MOST_BYTES, most
+        batches[-1].append(piece)
+        room, n_files = room - piece.n_bytes, n_files - 1
+    return batches
+
+
+def _on_cores(read: Callable[[_Batch], _Done], todo: list[_Piece], jobs: int) -> Iterator[_Done]:
+    """Each batch as soon as one of several processes has read it."""
+    batches = _batches(todo, _count(jobs))
+    tasks = (joblib.delayed(read)(batch) for batch in batches)
+    with joblib.Parallel(n_jobs=min(_count(jobs), len(batches)), return_as="generator_unordered") as parallel:
         with _interrupts_held():
             results = parallel(tasks)  # starts the processes
         yield from results
 
 
 def _on_cluster(
-    folder: Path, medium: Medium, settings: Any, todo: list[_Piece], cluster: str
-) -> Iterator[tuple[_Piece, str | None]]:
+    folder: Path, medium: Medium, settings: Any, run: Path, todo: list[_Piece], cluster: str
+) -> Iterator[_Done]:
     """The same on the workers of a cluster, which share the storage of the media; what they read is kept from here."""
     from bagwise.scale.cluster import check_sees, check_workers, each_done, open_cluster
 
@@ -163,23 +207,17 @@ def _on_cluster(
     with open_cluster(cluster) as client:
         check_workers(client)
         check_sees(client, str(folder))
-        for piece, (bags, error) in each_done(client, partial(_read, folder, medium, settings), todo):
-            if bags is not None:
-                write_entry(piece.entry, bags)
-            yield piece, error
+        batches = _batches(todo, sum(client.nthreads().values()))
+        for batch, (found, errors) in each_done(client, partial(_read, folder, medium, settings), batches):
+            yield _Done(write_entries(run, found) if found else None, errors, sum(piece.weight for piece in batch))
 
 
-def _joined(folder: Path, name: str, pieces: list[_Piece], medium: Medium, settings: Any, entry: Path) -> FileBags:
-    """The bags of a file all of whose pieces are kept."""
-    found = [read_entry(piece.entry) for piece in pieces]
-    bags = [file for file in found if file is not None]
-    assert len(bags) == len(found), f"a part of {entry} vanished"
-    if pieces[0].part is None:
-        return bags[0]
+def _joined(
+    folder: Path, name: str, parts: list[_Piece], medium: Medium, settings: Any, kept: Mapping[str, FileBags]
+) -> FileBags:
+    """The bags of a long file all of whose parts are kept."""
     assert medium.parts is not None
-    joined = medium.parts.join(folder / name, name, bags, settings)
-    write_entry(entry, joined)
-    return joined
+    return medium.parts.join(folder / name, name, [kept[part.key] for part in parts], settings)
 
 
 @contextmanager
@@ -200,30 +238,31 @@ def refuse_files(done: Featurized, medium: Medium, expected: Sequence[str] | Non
     """Without the files that do not go together with the others, or with the feature names of a trained model."""
     errors = medium.check_files(done.bags, expected)
     bags = {name: file for name, file in done.bags.items() if name not in errors}
-    return Featurized(bags, {**done.errors, **errors}, done.n_reused)
+    return replace(done, bags=bags, errors={**done.errors, **errors})
 
 
-def _read_and_keep(folder: Path, medium: Medium, settings: Any, piece: _Piece) -> tuple[_Piece, str | None]:
-    """Read a file or a part of one in a process of its own; gives the error, if any.
+def _read_and_keep(folder: Path, medium: Medium, settings: Any, run: Path, batch: _Batch) -> _Done:
+    """Read files or a part of one in a process of its own.
 
     The bags go to the disk and not through a pipe, so that finished work outlives whoever waits for it.
     """
-    bags, error = _read(folder, medium, settings, piece)
-    piece = replace(piece, vectors=None)  # they are large, and are not to go back
-    if bags is None:
-        return piece, error
-    errors = dict[str, str]()
-    with _noting(errors, folder, piece.name):
-        write_entry(piece.entry, bags)
-    return piece, errors.get(piece.name)
+    found, errors = _read(folder, medium, settings, batch)
+    archive = None
+    if found:
+        try:
+            archive = write_entries(run, found)
+        except (BagwiseError, OSError) as error:
+            errors = {piece.name: f"{piece.name}: {in_words(error)}" for piece in batch} | errors
+    return _Done(archive, errors, sum(piece.weight for piece in batch))
 
 
-def _read(folder: Path, medium: Medium, settings: Any, piece: _Piece) -> tuple[FileBags | None, str | None]:
-    """The bags of a file or of a part of one, or what is wrong with it."""
-    errors = dict[str, str]()
-    with _noting(errors, folder, piece.name):
-        return _found(folder / piece.name, piece, medium, settings), None
-    return None, errors[piece.name]
+def _read(folder: Path, medium: Medium, settings: Any, batch: _Batch) -> tuple[dict[str, FileBags], dict[str, str]]:
+    """By key the bags of the files or the part of one that could be read; by name what is wrong with the others."""
+    found, errors = dict[str, FileBags](), dict[str, str]()
+    for piece in batch:
+        with _noting(errors, folder, piece.name):
+            found[piece.key] = _found(folder / piece.name, piece, medium, settings)
+    return found, errors
 
 
 def _found(path: Path, piece: _Piece, medium: Medium, settings: Any) -> FileBags:

@@ -21,7 +21,7 @@ from bagwise.featurize.medium import Medium
 from bagwise.io.data.formats import read_described
 from bagwise.io.data.long import unique_names
 from bagwise.io.data.pieces import select_features
-from bagwise.io.files import atomic_write, sync_all
+from bagwise.io.files import atomic_write
 from bagwise.io.labels import LabelTable, read_labels
 from bagwise.preprocessing import filled
 from bagwise.report.result import Problem
@@ -36,7 +36,7 @@ from bagwise.workflow.selections import (
     known_by_selections,
     read_selections,
 )
-from bagwise.workflow.store import entry_facts, entry_path, fingerprint, forget_others, read_entry, write_entry
+from bagwise.workflow.store import Store, archive_path, entry_facts, entry_key, fingerprint
 
 TABLE = "table"
 TOLD = "told.json"
@@ -83,11 +83,11 @@ class Source:
         """Where the files lie."""
         return self.path.parent if self.medium.name == TABLE else self.path
 
-    def entry(self, run: Path, name: str) -> Path:
-        """Where the bags of a file are kept; another place as soon as the file changes."""
+    def key(self, name: str) -> str:
+        """What the bags of a file are kept under; another key as soon as the file changes."""
         facts = entry_facts(self.settings.to_dict() | self.options, self.embedded)
         beside = self.medium.beside(self.folder / name, name, self.settings)
-        return entry_path(run, self.medium.name, facts, self.folder, name, beside)
+        return entry_key(self.medium.name, facts, self.folder, name, beside)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Material:
     files : list of dict
         Name and facts of every file that could be read.
     entries : dict
-        File to the name under which its bags are kept.
+        File to the key under which its bags are kept.
     form : str
         How the table of labels was understood.
     problems : list of (name, message)
@@ -274,7 +274,7 @@ def read_material(
         known=[],
         whole=whole,
         files=[{"file": name, **bags.info, **_recorded(source, name)} for name, bags in done.bags.items()],
-        entries={name: source.entry(run, name).name for name in done.bags},
+        entries={name: done.keys[name] for name in done.bags},
         form="" if labels is None else labels.form,
         problems=problems,
         unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
@@ -349,24 +349,23 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
                 sets[bag] = sorted(found)
             else:
                 problems.append((bag, f"{labels.place(i)}: there is no such bag ({bag!r}); it is not used."))
-    entry = source.entry(run, name)
-    n_reused = int(entry.exists())
+    key, store = source.key(name), Store(run)
+    n_reused = int(archive_path(run, [key]).exists())
     X = dataset.bags.instances
     places = dataset.locations or {}
     file = FileBags(
         bag_names=names, sizes=dataset.bags.sizes.tolist(), features=X, locations=dict(places),
         info={"rows": dataset.bags.n_instances}, feature_names=dataset.feature_names,
     )  # fmt: skip
-    write_entry(entry, file)
-    sync_all([entry])
-    forget_others(run, [entry])
+    store.write({key: file})
+    store.forget_others([key])
     return Material(
         dataset=_table_dataset(file, name),
         sets=sets,
         known=known,
         whole=[],
         files=[{"file": name, **file.info}],
-        entries={name: entry.name},
+        entries={name: key},
         form=understood if labels is None else f"{understood}; labels: {labels.form}",
         problems=problems,
         n_reused=n_reused,
@@ -386,15 +385,15 @@ def reopen_material(
     run: Path, medium: Medium, settings: Any, kept: Mapping[str, Any], embedded: Mapping[str, Any] | None = None
 ) -> Material:
     """The material of a run that was made before, from what was kept in its folder; see `Source.embedded`."""
-    bags = {}
-    for name, entry in kept["entries"].items():
-        file = read_entry(run / FEATURES / entry)
-        if file is None:
-            raise FormatError(
-                f"{run / FEATURES / entry}: what was found in {name} is missing or damaged; run the bagwise annotate "
-                "that made the run once more."
-            )
-        bags[name] = file
+    keys = kept["entries"]
+    found = Store(run).read_all(set(keys.values()))
+    bags = {name: found[key] for name, key in keys.items() if key in found}
+    missing = next((name for name in keys if name not in bags), None)
+    if missing is not None:
+        raise FormatError(
+            f"{run / FEATURES}: what was found in {missing} is missing or damaged; run the bagwise annotate that made "
+            "the run once more."
+        )
     if medium.name == TABLE:
         ((name, file),) = bags.items()
         dataset = _table_dataset(file, name)

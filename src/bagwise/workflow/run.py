@@ -459,7 +459,7 @@ class Run:
         for name, bag in names.items():
             if not (self.folder / name).exists():
                 continue
-            if self._source(name).entry(self.path, name).name != self.material.entries[name]:
+            if self._source(name).key(name) != self.material.entries[name]:
                 raise InputError(
                     f"{self.folder / name} changed since it was annotated, so the instances of {bag!r} may be others "
                     "now; run the bagwise annotate that made the run once more. Nothing was written."

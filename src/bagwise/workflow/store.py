@@ -1,30 +1,36 @@
 """What was computed for each file, kept so that an interrupted run goes on where it was.
 
-An entry appears whole or not at all, under a name made from everything that its content depends on: the settings, the
-version, the name of the file, its size and its time of change. So nothing stale is ever taken, and no list of what is
-done has to be kept up to date.
+What is kept of a file, its entry, has a key made of everything that it depends on: the settings, the version, the name
+of the file, its size and its time of change. So nothing stale is ever taken, and no list of what is done has to be kept
+up to date. An archive holds the entries of one file, or of many small ones that were read together, and appears whole
+or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from bagwise._version import __version__
 from bagwise.dataset import as_column
 from bagwise.exceptions import FormatError
 from bagwise.featurize.files import FileBags
-from bagwise.io.files import atomic_write, is_storable, read_archive, write_archive
+from bagwise.io.files import atomic_write, is_storable, read_archive, sync_all, write_archive
 from bagwise.workflow.manifest import FEATURES
 
-LAYOUT = 4  # of an entry; entries of another layout are not taken
+LAYOUT = 5  # of an archive; entries of another layout are not taken
+LARGE = 2**20  # bytes from which an array stands by itself, so that no second copy of it is made
+PART = "-"  # between the key of a file and the number of a part of it
 
 
 def fingerprint(value: Any) -> str:
@@ -38,13 +44,14 @@ def file_fingerprint(path: str | Path) -> str:
     return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
 
 
-def entry_path(
-    run: Path, medium: str, settings: dict[str, Any], folder: Path, name: str, beside: Iterable[Path] = ()
-) -> Path:
-    """Where the bags of a file are kept; `beside` are further files that they depend on."""
-    files = [folder / name, *(path for path in beside if path.exists())]
-    changed = [number for path in files for number in (path.stat().st_size, path.stat().st_mtime_ns)]
-    return run / FEATURES / f"{fingerprint([__version__, LAYOUT, medium, settings, name, *changed])}.zip"
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def entry_key(medium: str, settings: Mapping[str, Any], folder: Path, name: str, beside: Iterable[Path] = ()) -> str:
+    """What the bags of a file are kept under; `beside` are further files that they depend on."""
+    found = [(folder / name).stat(), *(path.stat() for path in beside if path.exists())]
+    changed = [number for facts in found for number in (facts.st_size, facts.st_mtime_ns)]
+    return fingerprint([__version__, LAYOUT, medium, settings, name, *changed])
 
 
 def entry_facts(settings: Mapping[str, Any], embedded: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -54,57 +61,172 @@ def entry_facts(settings: Mapping[str, Any], embedded: Mapping[str, Any] | None)
     return {**settings, "vectors": {name: value for name, value in embedded.items() if name != "join"}}
 
 
-def part_path(entry: Path, number: int, n_parts: int) -> Path:
-    """Where a part of a long file is kept until all of them are there."""
-    return entry.with_name(f"{entry.stem}-{number}-of-{n_parts}.zip")
+def part_key(key: str, number: int, n_parts: int) -> str:
+    """What a part of a long file is kept under until all of them are there."""
+    return f"{key}{PART}{number}-of-{n_parts}"
 
 
-def write_entry(path: Path, bags: FileBags) -> None:
-    """Keep the bags of a file; whoever names it in what must last has it on the disk first (`sync_all`)."""
-    features = bags.features
-    arrays = [features.data, features.indices, features.indptr] if sp.issparse(features) else [features]
-    columns = {name: as_column(column) for name, column in bags.locations.items()}
-    plain = [name for name, column in columns.items() if is_storable(column.dtype)]
+# -- archives ---------------------------------------------------------------------------------------------------------
+
+
+def archive_path(run: Path, keys: Collection[str]) -> Path:
+    """Where entries that are written together are kept."""
+    name = next(iter(keys)) if len(keys) == 1 else fingerprint(list(keys))
+    return run / FEATURES / f"{name}.zip"
+
+
+def write_entries(run: Path, entries: Mapping[str, FileBags]) -> Path:
+    """Keep the bags of files by key; whoever names one in what must last has it on the disk first (`sync_all`)."""
+    arrays, names = _Arrays(), dict[str, int]()
+    documents = [_describe(bags, arrays, names) for bags in entries.values()]
+    text = "".join(names).encode()
+    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
     document = {
-        "shape": list(features.shape),
-        "bag_names": bags.bag_names,
-        "sizes": bags.sizes,
-        "is_sparse": sp.issparse(features),
-        "columns": list(columns),
-        "plain": plain,  # columns that are arrays; the others are lists
-        "lists": {name: column.tolist() for name, column in columns.items() if name not in plain},
-        "info": bags.info,
-        "problems": bags.problems,
-        "feature_names": bags.feature_names,
+        "keys": list(entries),
+        "entries": documents,
+        "names": [arrays.add(np.frombuffer(text, dtype=np.uint8)), arrays.add(ends)],  # of features, without gaps
     }
-    arrays = [*arrays, *(columns[name] for name in plain), *([] if bags.vectors is None else [bags.vectors])]
+    path = archive_path(run, entries)
     with atomic_write(path, durable=False) as file:
-        write_archive(file, document, arrays)
+        write_archive(file, document, arrays.joined())
+    return path
 
 
-def forget_others(run: Path, kept: Iterable[Path]) -> None:
-    """Remove the entries of files that are gone or were changed."""
-    names = {path.name for path in kept}
-    for path in (run / FEATURES).glob("*.zip"):
-        if path.name not in names:
-            path.unlink(missing_ok=True)
-
-
-def read_entry(path: Path) -> FileBags | None:
-    """The bags that were kept, or None where there are none or the entry is damaged."""
+def read_entries(path: Path) -> dict[str, FileBags]:
+    """The entries of an archive by key, none where there is no archive or it is damaged."""
     try:
         with path.open("rb") as file:
             document, arrays = read_archive(file)
-        parts = [arrays[i] for i in range(len(arrays))]
-        shape, n = tuple(document.pop("shape")), 3 if document.pop("is_sparse") else 1
-        features = sp.csr_matrix(tuple(parts[:n]), shape=shape) if n == 3 else parts[0]
-        plain = document.pop("plain")
-        columns = dict(zip(plain, parts[n : n + len(plain)], strict=True))
-        vectors = parts[n + len(plain)] if len(parts) > n + len(plain) else None
-        columns |= {name: as_column(column) for name, column in document.pop("lists").items()}
-        locations = {name: columns[name] for name in document.pop("columns")}
-        if document["feature_names"] is not None:  # thousands of texts share their terms
-            document["feature_names"] = [sys.intern(name) for name in document["feature_names"]]
-        return FileBags(features=features, locations=locations, vectors=vectors, **document)
-    except (OSError, FormatError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError):
-        return None
+        text, ends = (_part_of(arrays, place) for place in document["names"])
+        names = _cut_names(text.tobytes().decode(), ends.tolist())
+        return {
+            key: _restore(described, arrays, names)
+            for key, described in zip(document["keys"], document["entries"], strict=True)
+        }
+    except (OSError, FormatError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, AttributeError):
+        return {}
+
+
+def _cut_names(text: str, ends: list[int]) -> list[str]:
+    return [sys.intern(text[start:end]) for start, end in pairwise([0, *ends])]  # thousands of texts share their terms
+
+
+class _Arrays:
+    """Arrays to be kept, small ones of a type one behind the other: thousands of them would each cost a header."""
+
+    def __init__(self) -> None:
+        self._parts: list[list[np.ndarray]] = []
+        self._open: dict[str, tuple[int, int]] = {}  # by type: where small arrays go, and how much is there
+
+    def add(self, array: np.ndarray) -> list[int]:
+        """Keep an array; gives its place: the number of what it is kept in, where it begins there, and its shape."""
+        kind, new = array.dtype.str, (len(self._parts), 0)
+        number, start = self._open.get(kind, new) if array.nbytes < LARGE else new
+        if number == len(self._parts):
+            self._parts.append([])
+        if array.nbytes < LARGE:
+            self._open[kind] = number, start + array.size
+        self._parts[number].append(array.ravel())
+        return [number, start, *array.shape]
+
+    def joined(self) -> list[np.ndarray]:
+        return [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in self._parts]
+
+
+def _part_of(arrays: Mapping[int, np.ndarray], place: list[int]) -> np.ndarray:
+    """The way back: the array that is kept at such a place."""
+    number, start, *shape = place
+    return arrays[number][start : start + math.prod(shape)].reshape(shape)
+
+
+def _describe(bags: FileBags, arrays: _Arrays, names: dict[str, int]) -> dict[str, Any]:
+    """All of the bags of a file as plain data, but for the arrays and the names of features that are added."""
+    features = bags.features
+    parts = [features.data, features.indices, features.indptr] if sp.issparse(features) else [features]
+    columns = {name: as_column(column) for name, column in bags.locations.items()}
+    plain = {name: column for name, column in columns.items() if is_storable(column.dtype)}
+    own = bags.feature_names
+    return {
+        "bag_names": bags.bag_names,
+        "sizes": bags.sizes,
+        "shape": list(features.shape),
+        "features": [arrays.add(part) for part in parts],
+        "columns": list(columns),
+        "plain": {name: arrays.add(column) for name, column in plain.items()},
+        "lists": {name: column.tolist() for name, column in columns.items() if name not in plain},
+        "info": bags.info,
+        "problems": bags.problems,
+        "feature_names": None
+        if own is None
+        else arrays.add(np.array([names.setdefault(name, len(names)) for name in own], dtype=np.int32)),
+        "vectors": None if bags.vectors is None else arrays.add(bags.vectors),
+    }
+
+
+def _restore(described: dict[str, Any], arrays: Mapping[int, np.ndarray], names: list[str]) -> FileBags:
+    parts = [_part_of(arrays, place) for place in described["features"]]
+    features = parts[0] if len(parts) == 1 else sp.csr_matrix(tuple(parts), shape=tuple(described["shape"]))
+    columns = {name: _part_of(arrays, place) for name, place in described["plain"].items()}
+    columns |= {name: as_column(column) for name, column in described["lists"].items()}
+    own, vectors = described["feature_names"], described["vectors"]
+    return FileBags(
+        bag_names=described["bag_names"],
+        sizes=described["sizes"],
+        features=features,
+        locations={name: columns[name] for name in described["columns"]},
+        info=described["info"],
+        problems=described["problems"],
+        feature_names=None if own is None else [names[i] for i in _part_of(arrays, own).tolist()],
+        vectors=None if vectors is None else _part_of(arrays, vectors),
+    )
+
+
+# -- all that is kept in a run ----------------------------------------------------------------------------------------
+
+
+class Store:
+    """The archives of a run, and which entries each of them holds as far as it was read."""
+
+    def __init__(self, run: Path):
+        self.run = run
+        self._keys: dict[Path, list[str]] = {path: [] for path in sorted((run / FEATURES).glob("*.zip"))}
+        self._new: list[Path] = []
+
+    def read_all(self, wanted: Collection[str]) -> dict[str, FileBags]:
+        """Of all that is kept the entries of these keys, and those of parts of these files."""
+        found: dict[str, FileBags] = {}
+        for path in self._keys:
+            entries = read_entries(path)
+            self._keys[path] = list(entries)
+            found |= {key: bags for key, bags in entries.items() if key.partition(PART)[0] in wanted}
+        return found
+
+    def add(self, archive: Path) -> dict[str, FileBags]:
+        """The entries of an archive that another process has written."""
+        found = read_entries(archive)
+        self._note(archive, found)
+        return found
+
+    def write(self, entries: Mapping[str, FileBags]) -> None:
+        """Keep entries in an archive of their own."""
+        self._note(write_entries(self.run, entries), entries)
+
+    def _note(self, archive: Path, keys: Iterable[str]) -> None:
+        self._keys[archive] = list(keys)
+        self._new.append(archive)
+
+    def forget_others(self, wanted: Iterable[str]) -> None:
+        """Remove the entries of files that are gone or were changed, once the others are on the disk."""
+        left, before = set(wanted), self._keys.copy()
+        for path, keys in before.items():
+            kept = [key for key in keys if key in left]
+            left.difference_update(kept)
+            if kept == keys and keys:
+                continue
+            del self._keys[path]
+            if kept:
+                found = read_entries(path)
+                self.write({key: found[key] for key in kept})
+        sync_all(self._new)
+        for path in before.keys() - self._keys.keys():
+            path.unlink(missing_ok=True)
