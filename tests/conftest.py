@@ -6,8 +6,10 @@ from itertools import groupby
 from pathlib import Path
 
 # Matrices here are small: a second thread of BLAS does little but wait, on a processor that another test could have.
-# To be said before numpy is loaded; tests of what threads change ask for them (tests/test_determinism.py).
+# Threads of OpenMP shall sleep while they wait. To be said before numpy is loaded; tests of what threads change ask
+# for them (tests/test_determinism.py).
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import pytest
