@@ -427,16 +427,16 @@ def _on_alarm(*_: Any) -> None:
 
 
 def _in_time(target: Target, path: Path) -> tuple[bool, str | None]:
-    """`try_input`, cut off after some seconds."""
-    old = signal.signal(signal.SIGALRM, _on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    """`try_input`, cut off after some seconds of the processor: a machine may have other work."""
+    old = signal.signal(signal.SIGPROF, _on_alarm)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         return try_input(target, path)
     except _TimeOut:
-        return False, f"no answer within {SECONDS} seconds"
+        return False, f"no answer within {SECONDS} seconds of the processor"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, old)
 
 
 def _work(name: str, count: int, seed: int, folder: Path, keep: Path, queue: Any) -> None:

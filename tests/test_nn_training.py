@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
@@ -15,6 +16,7 @@ from bagwise.io.checkpoint import Checkpoint  # noqa: E402
 from bagwise.kernels import union_posterior  # noqa: E402
 from bagwise.kernels.forest import Forest  # noqa: E402
 from bagwise.nn import ORedNetwork, _training  # noqa: E402
+from bagwise.pipeline import bag_tags  # noqa: E402
 
 SMALL = {"hidden": (8,), "n_members": 2, "epochs": 6, "learning_rate": 0.02, "random_state": 0}
 
@@ -32,6 +34,13 @@ def weights_of(model):
 
 def same_weights(one, other):
     return all(np.array_equal(a, b) for a, b in zip(weights_of(one), weights_of(other), strict=True))
+
+
+def _classroom(data, weights=None):
+    return _training.Classroom(
+        lambda _: _training_members(), _training.Lesson(data.bags.instances, _problem(data), 4, weights=weights),
+        _training.Plan(1, 0.1, 0.0, 10_000, 16), torch.device("cpu"), np.random.RandomState(0), None,
+    )  # fmt: skip
 
 
 def small_module():
@@ -61,13 +70,26 @@ def test_later_rounds_learn_the_posterior_that_the_members_give_together(data, m
     assert np.allclose(targets[1].numpy(), posterior, atol=1e-5)
 
 
+def test_members_are_judged_by_their_own_held_out_bags_at_the_best_temperature(data):
+    """Bags that one, both or none of them hold out, beside union inference member by member."""
+    room = _classroom(data)
+    out = np.random.default_rng(3).random((2, len(data))) < 0.4
+    found = _training.HeldOut(room, out).log_likelihoods()
+    with torch.no_grad():
+        scores = room.ensemble.eval()(room.X).double().numpy()
+    for e in range(2):
+        by_temperature = []
+        for temperature in _training.TEMPERATURES:
+            proba = softmax(scores[e] / temperature, axis=1)
+            log_likelihood, _ = union_posterior(proba, data.bags.offsets, data.Y)
+            by_temperature.append(log_likelihood[out[e]].sum())
+        assert found[e] == pytest.approx(max(by_temperature), rel=1e-5)
+
+
 def test_the_likelihood_under_a_posterior_is_summed_by_bag(data):
     rng = np.random.default_rng(0)
     posterior = rng.dirichlet(np.ones(4), data.bags.n_instances)
-    room = _training.Classroom(
-        lambda _: _training_members(), _training.Lesson(data.bags.instances, _problem(data), 4),
-        _training.Plan(1, 0.1, 0.0, 10_000, 16), torch.device("cpu"), np.random.RandomState(0), None,
-    )  # fmt: skip
+    room = _classroom(data)
     (batch,) = room.batches(None, torch.as_tensor(posterior, dtype=torch.float32))
     scores = torch.randn(2, data.bags.n_instances, 4, generator=torch.Generator().manual_seed(0))
     found = batch.log_likelihood(scores, None).numpy()
@@ -316,3 +338,54 @@ def test_known_instances_and_a_background_reach_the_trees(data):
     trees = Forest(*mixed.forest_).mean_shares(data.bags.instances)
     assert trees.shape[1] == 5
     assert np.array_equal(trees[told].argmax(axis=1), truth[told])
+
+
+# -- weights ----------------------------------------------------------------------------------------------------------
+
+WHOLE = {"hidden": (8,), "n_members": 2, "epochs": 12, "learning_rate": 0.05, "dropout": 0.0, "batch_instances": 10_000,
+         "random_state": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize("extra", [
+    {"held_out": 0.0}, {"held_out": 0.0, "background": True, "background_share": 0.2},
+    {"held_out": 0.0, "n_rounds": 0, "missed": 0.1},
+])  # fmt: skip
+def test_integer_weights_are_repeated_bags(data, extra):
+    weights = np.random.default_rng(0).integers(0, 4, size=len(data))
+    repeated = np.repeat(np.arange(len(data)), weights)
+    weighted = ORedNetwork(**WHOLE, **extra).fit(data.bags, data.Y, sample_weight=weights)
+    bags = ORedNetwork(**WHOLE, **extra).fit(data.bags[repeated], data.Y[repeated])
+    plain = ORedNetwork(**WHOLE, **extra).fit(data.bags, data.Y)
+    scores = [model.predict_instances_proba(data.bags) for model in (weighted, bags, plain)]
+    assert np.allclose(scores[0], scores[1], atol=2e-3)
+    assert np.abs(scores[0] - scores[2]).max() > 1e-2
+    assert np.allclose(weighted.objective_history_, bags.objective_history_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("extra", [{}, {"n_estimators": 5}, {"spurious": "learn", "held_out": 0.3}])
+def test_weight_zero_is_a_bag_left_out_and_ones_are_no_weights(data, extra):
+    weights = np.random.default_rng(1).integers(0, 3, size=len(data)).astype(float)
+    kept = np.flatnonzero(weights)
+    settings = {**SMALL, **extra}
+    model = ORedNetwork(**settings).fit(data.bags, data.Y, sample_weight=weights)
+    without = ORedNetwork(**settings).fit(data.bags[kept], data.Y[kept], sample_weight=weights[kept])
+    assert np.array_equal(model.decision_function(data.bags), without.decision_function(data.bags))
+    ones = ORedNetwork(**settings).fit(data.bags, data.Y, sample_weight=np.ones(len(data)))
+    none = ORedNetwork(**settings).fit(data.bags, data.Y)
+    assert np.allclose(ones.decision_function(data.bags), none.decision_function(data.bags), atol=1e-4)
+    assert bag_tags(model).sample_weight
+
+
+def test_weights_count_where_early_stopping_looks(data):
+    """Held-out bags of weight two count twice, beside union inference."""
+    weights = np.random.default_rng(2).integers(1, 4, size=len(data)).astype(float)
+    out = np.random.default_rng(3).random((2, len(data))) < 0.4
+    alone = _training.HeldOut(_classroom(data, weights), out).log_likelihoods()
+    repeated = np.repeat(np.arange(len(data)), weights.astype(int))
+    again = _training.HeldOut(_classroom(data[repeated]), out[:, repeated]).log_likelihoods()
+    assert alone == pytest.approx(again, rel=1e-5)
+
+
+def test_what_are_no_weights_is_refused(data):
+    with pytest.raises(InputError, match="The weight of bag 1 is -1"):
+        ORedNetwork(**SMALL).fit(data.bags, data.Y, sample_weight=[1.0, -1.0] + [1.0] * (len(data) - 2))

@@ -1,5 +1,6 @@
 """Fits on a Dask cluster: two processes of this machine, ended with the tests."""
 
+import operator
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bagwise import ORedLogisticRegression, SupportInstanceMachine, make_pipeline
 from bagwise.annotation import CLPL
@@ -20,7 +23,8 @@ from bagwise.io.data.formats import write_dataset
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.scale import BagSource, fit_source
-from bagwise.scale.cluster import ClusterError, check_sees, check_workers, cluster_errors, open_cluster
+from bagwise.scale.ahead import tree_sum
+from bagwise.scale.cluster import ClusterError, check_sees, check_workers, cluster_errors, group_size, open_cluster
 from bagwise.workflow import Run
 from bagwise.workflow.featurize import featurize_folder
 
@@ -75,19 +79,31 @@ def test_known_instances_and_one_worker(client, source):
     only = sorted(client.scheduler_info()["workers"])[0]
 
     class OneWorker:
-        """The same client, which sends all work to one worker."""
+        """The same client, which knows of one worker and sends all work to it."""
 
         def __getattr__(self, name):
             return getattr(client, name)
 
+        def nthreads(self):
+            return {only: 1}
+
         def submit(self, *arguments, **options):
-            return client.submit(*arguments, workers=[only], **options)
+            return client.submit(*arguments, **{**options, "workers": [only], "allow_other_workers": False})
 
         def map(self, *arguments, **options):
             return client.map(*arguments, workers=[only], **options)
 
     alone = final_step(fit_source(model, source, OneWorker(), use_known=True)).coef_
     assert np.array_equal(both, alone)
+
+
+@given(n_pieces=st.integers(1, 300), n_threads=st.integers(1, 40), tasks=st.integers(1, 9), data=st.data())
+def test_groups_leave_every_thread_its_tasks_and_do_not_change_a_sum(n_pieces, n_threads, tasks, data):
+    size = group_size(n_pieces, n_threads, tasks)
+    assert size == 1 or n_pieces / size >= tasks * n_threads > n_pieces / (2 * size)
+    values = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=n_pieces, max_size=n_pieces))
+    groups = [tree_sum(values[i : i + size], operator.add) for i in range(0, n_pieces, size)]
+    assert tree_sum(groups, operator.add) == tree_sum(values, operator.add)
 
 
 def test_a_worker_that_dies_is_made_up_for(client, source):

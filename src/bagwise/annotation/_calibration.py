@@ -18,12 +18,13 @@ logistic regression of the held-out label sets on the log-odds of the union, slo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
+from sklearn.base import clone
 
 from bagwise.annotation._background import union_problem
 from bagwise.annotation._calibration_fit import (
@@ -38,7 +39,8 @@ from bagwise.annotation._calibration_fit import (
     union_log_odds,
     untold_shares,
 )
-from bagwise.bags import Bags
+from bagwise.annotation._feasibility import LabelledBags
+from bagwise.bags import KNOWN_BACKGROUND, Bags
 from bagwise.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.fitted import Attribute, Maybe, Number, Numbers, Plain
 from bagwise.kernels.softmax import softmax_in_place
@@ -99,6 +101,8 @@ class CalibratedMixin:
 
     calibrate: str | None
     classes_: np.ndarray
+    missed_: Any
+    spurious_: Any
     single_label_: bool
     background_share: float | None = None
     _start_predict: Any
@@ -151,9 +155,26 @@ class CalibratedMixin:
         )
         return has_share
 
-    def _cross_fitted(self, training: Training, fit: Callable[[np.ndarray], Any]) -> Training:
-        """The training with scores of folds that were held out; `fit(bags)` gives a model of the others."""
-        bags, indicator = training.bags, training.indicator
+    def _cross_fitted(self, bags: Bags, told: LabelledBags, **settings: Any) -> Training:
+        """The training with scores of bags by copies, with some settings of their own, that did not see them."""
+        indicator, weights, known = told.indicator, told.weights, None
+        if told.known is not None:
+            known = Bags(np.where(told.known == len(self.classes_), KNOWN_BACKGROUND, told.known), bags.offsets)
+        own = {
+            "calibrate": None, "verbose": 0, "warm_start": False, "missed": self.missed_, "spurious": self.spurious_,
+            **settings,
+        }  # fmt: skip
+
+        def fit(rest: np.ndarray) -> Any:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
+                return clone(self).set_params(**own).fit(
+                    bags[rest], indicator[rest], instance_labels=None if known is None else known[rest],
+                    sample_weight=None if weights is None else weights[rest],
+                )  # fmt: skip
+
+        nothing = np.empty(0, dtype=np.int64)
+        training = Training(bags, indicator, told.known, told.relaxed, nothing, np.empty((0, 0)), weights)
         folds = label_folds(indicator, N_FOLDS, np.random.RandomState(0))
         held, parts, n_held = [], [], 0
         for fold in range(N_FOLDS):
@@ -168,7 +189,7 @@ class CalibratedMixin:
                 parts.append(model._plain_scores(bags[inside[fair]]))
                 n_held += int(fair.sum())
         if not held:
-            return replace(training, held_out=np.empty(0, dtype=np.int64))
+            return training
         index = np.concatenate(held)
         order = np.argsort(index)
         spread = Bags(np.concatenate(parts), np.concatenate([[0], np.cumsum(bags.sizes[index])]))

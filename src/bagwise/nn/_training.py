@@ -56,17 +56,21 @@ class Lesson:
     rates : Rates or None
         Of wrong labels; where they are learned, those to start with.
     learn_rates : function or None
-        Of a problem, the probabilities of its instances by networks that did not see them, and the rates so far.
+        Of a problem, the probabilities of its instances by networks that did not see them, the rates so far, and the
+        weights of its bags.
     held_out : (e, n) array or None
         Bags that each network does not learn from.
+    weights : (n,) array or None
+        How much each bag counts; None: as much as any other.
     """
 
     X: np.ndarray
     problem: UnionProblem
     n_columns: int
     rates: Rates | None = None
-    learn_rates: Callable[[UnionProblem, np.ndarray, Any], Rates | None] | None = None
+    learn_rates: Callable[[UnionProblem, np.ndarray, Any, np.ndarray | None], Rates | None] | None = None
     held_out: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
 
 @dataclass
@@ -134,6 +138,7 @@ class Classroom:
         self.draw, self.lesson, self.plan, self.device, self.rng, self.start = draw, lesson, plan, device, rng, start
         self.X = torch.as_tensor(np.ascontiguousarray(lesson.X, dtype=np.float32), device=device)
         self.sizes, self.rates = np.diff(lesson.problem.offsets), lesson.rates
+        self.weights = np.ones(len(self.sizes)) if lesson.weights is None else lesson.weights
         self.ensemble = self.drawn()
         self.n_members = self.ensemble.n_members
         self.history: list[float] = []
@@ -157,26 +162,31 @@ class Classroom:
         )
         return proba
 
-    def unseen(self) -> tuple[UnionProblem, np.ndarray]:
-        """Bags that some member holds out, and the probabilities of their instances by the first that does."""
-        out = self.lesson.held_out
-        assert out is not None
-        bags = np.flatnonzero(out.any(axis=0))
-        alone, rows = part(self.lesson.problem, bags)
-        judge = torch.as_tensor(np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets)), device=self.device)
-        index = torch.as_tensor(rows, device=self.device)
+    def judged(self, judge: np.ndarray, rows: np.ndarray) -> torch.Tensor:
+        """(r, c) scores of instances, each by one member."""
+        by, index = torch.as_tensor(judge, device=self.device), torch.as_tensor(rows, device=self.device)
         self.ensemble.eval()
         parts = []
         with torch.no_grad():
             for i in range(0, len(rows), BLOCK):
                 scores = self.ensemble(self.X[index[i : i + BLOCK]])
-                own = scores[judge[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)]
-                parts.append(torch.softmax(own.to(torch.float64), dim=1).cpu().numpy())
-        return alone, np.concatenate(parts)
+                parts.append(scores[by[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)])
+        return torch.cat(parts)
+
+    def unseen(self) -> tuple[UnionProblem, np.ndarray, np.ndarray | None]:
+        """Bags that some member holds out, the probabilities of their instances by the first that does, and weights."""
+        out = self.lesson.held_out
+        assert out is not None
+        bags = np.flatnonzero(out.any(axis=0))
+        alone, rows = part(self.lesson.problem, bags)
+        judge = np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets))
+        proba = torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
+        return alone, proba, None if self.lesson.weights is None else self.weights[bags]
 
     def learn_rates(self) -> None:
         if self.lesson.learn_rates is not None:
-            self.rates = self.lesson.learn_rates(*self.unseen(), self.rates)
+            alone, proba, weights = self.unseen()
+            self.rates = self.lesson.learn_rates(alone, proba, self.rates, weights)
 
 
 def train(
@@ -220,14 +230,14 @@ def _first_round(room: Classroom, keeper: Keeper, callback: Callback | None) -> 
     """By the likelihood of the label sets."""
     out = room.lesson.held_out
     seen = np.ones((room.n_members, len(room.sizes)), dtype=bool) if out is None else ~out
-    looked_at = None if out is None else room.batches(None, None)
+    held_out = None if out is None else HeldOut(room, out)
 
     def look(epoch: int) -> None:
-        if looked_at is None:
+        if held_out is None:
             keeper.best.keep_all(room.ensemble, epoch)
             return
         room.learn_rates()
-        keeper.best.keep_better(room.ensemble, of_held_out(room, looked_at, ~seen), epoch)
+        keeper.best.keep_better(room.ensemble, held_out.log_likelihoods(), epoch)
 
     failed = _run(room, keeper, seen, room.plan.epochs, look, callback)
     keeper.best.restore(room.ensemble)
@@ -240,8 +250,9 @@ def _later_round(room: Classroom, keeper: Keeper, trained: Trained, callback: Ca
     """By the posterior of the networks of the round before, whose place the new ones take unless they fail."""
     last, best = trained.ensemble, keeper.best
     seen = np.ones((room.n_members, len(room.sizes)), dtype=bool)
-    epochs = max(1, int(np.median(trained.epochs)))
-    trained.failed = _run(room, keeper, seen, epochs, lambda epoch: best.keep_all(room.ensemble, epoch), callback)
+    trained.failed = _run(
+        room, keeper, seen, room.plan.epochs, lambda epoch: best.keep_all(room.ensemble, epoch), callback
+    )
     if trained.failed is not None:
         room.ensemble = last
     trained.ensemble = room.ensemble.eval()
@@ -257,7 +268,8 @@ def _run(
 ) -> tuple[int, int] | None:
     """The epochs of a round; gives epoch and step at which the loss was no number, where it was."""
     plan, ensemble, posterior = room.plan, room.ensemble, keeper.target
-    mine_of = torch.as_tensor(seen, device=room.device)
+    counted = seen * room.weights
+    weight_of = torch.as_tensor(counted, dtype=torch.float32, device=room.device)
     optimizer = torch.optim.AdamW(
         [p for p in ensemble.parameters() if p.requires_grad], lr=plan.learning_rate, weight_decay=plan.weight_decay
     )
@@ -271,9 +283,10 @@ def _run(
         for i, batch in enumerate(drawn):
             _set_rate(optimizer, plan.learning_rate, (epoch - 1 + i / len(drawn)) / epochs)
             optimizer.zero_grad(set_to_none=True)
-            mine = mine_of[:, batch.bags]
-            value = torch.where(mine, batch.log_likelihood(ensemble(batch.X), room.rates), 0.0)
-            loss = -(value.sum(dim=1) / mine.sum(dim=1).clamp(min=1)).sum()
+            weight = weight_of[:, batch.bags]
+            value = torch.where(weight > 0, batch.log_likelihood(ensemble(batch.X), room.rates), 0.0) * weight
+            in_all = weight.sum(dim=1)
+            loss = -(value.sum(dim=1) / torch.where(in_all > 0, in_all, 1.0)).sum()
             room.steps += 1
             if not torch.isfinite(loss):
                 return len(room.history) + 1, room.steps
@@ -283,7 +296,7 @@ def _run(
             total += float(value.detach().sum())
         if not ensemble.is_finite():
             return len(room.history) + 1, room.steps
-        room.history.append(total / float(seen.sum()))
+        room.history.append(total / float(counted.sum()))
         if callback is not None:
             callback(len(room.history), room.history[-1])
         if epoch % every == 0 or epoch == epochs:
@@ -408,21 +421,29 @@ class Keeper:
         )  # fmt: skip
 
 
-def of_held_out(room: Classroom, batches: list[_Batch], out: np.ndarray) -> np.ndarray:
-    """(e,) log-likelihood of the held-out bags at the temperature that suits each member best.
+class HeldOut:
+    """The bags that members hold out, each of which is looked at by those that do."""
 
-    Networks grow too sure long before they stop to learn; what is asked is whether they still tell labels apart better.
-    """
-    room.ensemble.eval()
-    values = np.zeros((len(TEMPERATURES), len(out)))
-    with torch.no_grad():
-        for batch in batches:
-            scores = room.ensemble(batch.X)
-            mine = torch.as_tensor(out, device=scores.device)[:, batch.bags]
-            for i, temperature in enumerate(TEMPERATURES):
-                found = batch.log_likelihood(scores / temperature, room.rates).to(torch.float64)
-                values[i] += torch.where(mine, found, 0.0).sum(dim=1).cpu().numpy()
-    return values.max(axis=0)
+    def __init__(self, room: Classroom, out: np.ndarray) -> None:
+        self.room = room
+        self.member, bags = np.nonzero(out)
+        alone, self.rows = part(room.lesson.problem, bags)
+        self.judge, self.weights = np.repeat(self.member, np.diff(alone.offsets)), room.weights[bags]
+        self.union = PreparedUnion(alone, room.lesson.n_columns, room.device, room.rates, room.plan.max_exact_labels)
+
+    def log_likelihoods(self) -> np.ndarray:
+        """(e,) of the held-out bags of each member, at the temperature that suits it best.
+
+        Networks grow too sure long before they stop to learn; what is asked is whether they still tell labels apart
+        better.
+        """
+        scores = self.room.judged(self.judge, self.rows)
+        values = []
+        for temperature in TEMPERATURES:
+            found = self.union.log_likelihood(torch.log_softmax(scores / temperature, dim=1), self.room.rates)
+            weighted = self.weights * found.to(torch.float64).cpu().numpy()
+            values.append(np.bincount(self.member, weights=weighted, minlength=self.room.n_members))
+        return np.max(values, axis=0)
 
 
 def tiled(problem: UnionProblem, times: int) -> UnionProblem:

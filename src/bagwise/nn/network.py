@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -23,22 +22,23 @@ from bagwise.annotation._background import (
     shift_to_share,
     union_problem,
 )
-from bagwise.annotation._calibration import CalibratedMixin, Training
+from bagwise.annotation._calibration import CalibratedMixin
 from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.annotation.forest import ORedForest, infer
-from bagwise.bags import KNOWN_BACKGROUND, Bags, known_labels
+from bagwise.bags import Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings
 from bagwise.fitted import ITERATED, Attribute, ByName, Choice, Either, ListOf, Maybe, Number, Numbers, Text, TupleOf
+from bagwise.inputs import validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.nn._plain import held_out_bags, mean_proba
 from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.typing import BagsLike, LabelsLike
+from bagwise.typing import BagsLike, LabelsLike, WeightsLike
 
 BLOCK = 1 << 14  # instances that are judged at a time
 N_BATCHES, LARGEST_BATCH = 8, 1 << 15  # an epoch, and instances
@@ -224,6 +224,7 @@ class ORedNetwork(
         instance_labels: Bags | None = None,
         callback: Callback | None = None,
         checkpoint: CheckpointLike | None = None,
+        sample_weight: WeightsLike | None = None,
     ) -> ORedNetwork:
         """Learn from bags and their labels.
 
@@ -238,6 +239,8 @@ class ORedNetwork(
             Called after every epoch with its number and the mean log-likelihood a bag.
         checkpoint : Checkpoint or None
             Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
+        sample_weight : (n,) array or None
+            How much each bag counts in the likelihood.
         """
         from bagwise.nn import check_torch
 
@@ -248,52 +251,28 @@ class ORedNetwork(
         refuse_sparse(bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         rates = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
-        rates = self._borne_out(rates, bags, indicator, instance_labels)
+        weights = validate_weights(sample_weight, len(bags))
+        rates = self._borne_out(rates, bags, indicator, instance_labels, weights)
         told = select_bags(
-            LabelledBags.of(bags.offsets, indicator, known),
+            LabelledBags.of(bags.offsets, indicator, known, weights),
             background=self.background,
             on_infeasible=self.on_infeasible,
             rates=rates.possible,
         )
         bags = bags if len(told) == len(bags) else bags[told.index]
-        indicator, known, relaxed = told.indicator, told.known, told.relaxed
         self._forget_calibration()
         self.background_label_ = background_label(self.classes_)
         self.missed_, self.spurious_ = plain_rate(self.missed), plain_rate(self.spurious)
         self.__dict__.pop("background_shift_", None)
         if self.background:
             self.background_shift_ = 0.0
-        problem = union_problem(bags.offsets, indicator, self.background, known, relaxed)
-        self._train(bags, problem, rates, last, self._progress(callback), checkpoint)
+        problem = union_problem(bags.offsets, told.indicator, self.background, told.known, told.relaxed)
+        self._train(bags, problem, told.weights, rates, last, self._progress(callback), checkpoint)
         if self.background and self.background_share is not None:
-            self._move_background(bags, problem)
-        if self._can_calibrate(indicator):
-            self._calibrate(self._held_out(bags, indicator, known, relaxed))
+            self._move_background(bags, problem, told.weights)
+        if self._can_calibrate(told.indicator):
+            self._calibrate(self._cross_fitted(bags, told))  # one member is surer than all, so copies are asked
         return self
-
-    def _held_out(
-        self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None, relaxed: np.ndarray | None
-    ) -> Training:
-        """The training with scores of bags by copies that did not see them, since one member is surer than all."""
-        labels = None
-        if known is not None:
-            labels = Bags(np.where(known == len(self.classes_), KNOWN_BACKGROUND, known), bags.offsets)
-        settings = {
-            "calibrate": None,
-            "verbose": 0,
-            "warm_start": False,
-            "missed": self.missed_,
-            "spurious": self.spurious_,
-        }
-
-        def fit(rest: np.ndarray) -> ORedNetwork:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
-                copy = clone(self).set_params(**settings)
-                return copy.fit(bags[rest], indicator[rest], None if labels is None else labels[rest])
-
-        nothing = np.empty(0, dtype=np.int64)
-        return self._cross_fitted(Training(bags, indicator, known, relaxed, nothing, np.empty((0, 0))), fit)
 
     def _last_fit(self) -> tuple[Any, Any] | None:
         """What makes the weights of the last fit of use for another one, and these, where a fit is to go on from it."""
@@ -313,6 +292,7 @@ class ORedNetwork(
         self,
         bags: Bags,
         problem: UnionProblem,
+        weights: np.ndarray | None,
         rates: RateParameters,
         last: tuple[Any, Any] | None,
         callback: Callback | None,
@@ -332,7 +312,8 @@ class ORedNetwork(
         trained = train(
             self._draw(n_columns),
             Lesson(
-                bags.instances, problem, n_columns, rates.possible, _learner_of(rates) if rates.learned else None, out
+                bags.instances, problem, n_columns, rates.possible, _learner_of(rates) if rates.learned else None, out,
+                weights,
             ),
             Plan(
                 self.epochs, self.learning_rate, self.weight_decay, self._batch_instances(bags.n_instances),
@@ -345,7 +326,7 @@ class ORedNetwork(
             checkpoint=checkpoint,
         )  # fmt: skip
         self._set_members(trained.ensemble)
-        self._grow_trees(bags, problem, trained.rates, rng)
+        self._grow_trees(bags, problem, weights, trained.rates, rng)
         self.epochs_, self.objective_history_ = trained.epochs, np.asarray(trained.history)
         self.n_iter_, self.converged_ = max(len(trained.history), 1), trained.failed is None
         learned = {name: float(getattr(trained.rates, name)[0]) for name in rates.learned}
@@ -389,17 +370,24 @@ class ORedNetwork(
             self.module_states_ = ensemble.arrays()
             self.module_name_ = type(ensemble.members[0]).__name__
 
-    def _grow_trees(self, bags: Bags, problem: UnionProblem, rates: Rates | None, rng: np.random.RandomState) -> None:
+    def _grow_trees(
+        self,
+        bags: Bags,
+        problem: UnionProblem,
+        weights: np.ndarray | None,
+        rates: Rates | None,
+        rng: np.random.RandomState,
+    ) -> None:
         """Trees on all pairs of instance and label, weighted by the posterior of the networks."""
         self.__dict__.pop("forest_", None)
         if not self.n_estimators:
             return
         _, posterior = infer(problem, self._network_proba(bags.instances), rates)
-        instances, whole = np.ascontiguousarray(bags.instances, dtype=np.float32), np.ones(bags.n_instances)
+        instances, of_rows = np.ascontiguousarray(bags.instances, dtype=np.float32), _of_rows(bags, weights)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
         grow = ORedForest()._grow
         trees = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(grow)(instances, posterior, whole, int(seed)) for seed in seeds
+            delayed(grow)(instances, posterior, of_rows, int(seed)) for seed in seeds
         )
         self.forest_: tuple[Any, ...] = tuple(Forest.of(trees, posterior.shape[1]))
 
@@ -429,7 +417,7 @@ class ORedNetwork(
         params = super()._saved_params()
         return params if isinstance(self.module, str) else {**params, "module": None}
 
-    def _move_background(self, bags: Bags, problem: UnionProblem) -> None:
+    def _move_background(self, bags: Bags, problem: UnionProblem, weights: np.ndarray | None) -> None:
         """Shift the background's scores until its mean posterior over the training instances is the share asked."""
         unmoved = self._probabilities(bags)
 
@@ -441,7 +429,7 @@ class ORedNetwork(
             return proba[:, -1]
 
         self.background_shift_ = shift_to_share(
-            background_at, counted_instances(problem), float(self.background_share or 0)
+            background_at, counted_instances(problem) * _of_rows(bags, weights), float(self.background_share or 0)
         )
 
     def _check_parameters(self) -> None:
@@ -514,6 +502,7 @@ class ORedNetwork(
         tags.input_tags.sparse = False
         own = tags.bag_tags
         own.probabilities = own.instance_labels = own.callback = own.warm_start = own.checkpoint = True
+        own.sample_weight = True
         own.background = self._has_background if self._is_fitted else bool(self.background)
         tags.non_deterministic = self.random_state is None
         return tags
@@ -527,12 +516,19 @@ def refuse_sparse(bags: Bags) -> None:
         )
 
 
-def _learner_of(parameters: RateParameters) -> Callable[[UnionProblem, np.ndarray, Rates], Rates | None]:
+def _of_rows(bags: Bags, weights: np.ndarray | None) -> np.ndarray:
+    """(m,) weights of the instances, those of their bags."""
+    return np.ones(bags.n_instances) if weights is None else np.repeat(weights, bags.sizes)
+
+
+def _learner_of(
+    parameters: RateParameters,
+) -> Callable[[UnionProblem, np.ndarray, Rates, np.ndarray | None], Rates | None]:
     """What learns rates from probabilities of bags that were not learned from, starting with the last ones."""
 
-    def learn(problem: UnionProblem, proba: np.ndarray, last: Rates) -> Rates | None:
+    def learn(problem: UnionProblem, proba: np.ndarray, last: Rates, weights: np.ndarray | None) -> Rates | None:
         start = parameters.start({name: float(getattr(last, name)[0]) for name in parameters.learned})
-        logits, _ = learn_rates(parameters, problem, np.maximum(proba, SMALLEST), start)
+        logits, _ = learn_rates(parameters, problem, np.maximum(proba, SMALLEST), start, weights)
         return parameters.rates(logits)
 
     return learn

@@ -158,7 +158,6 @@ class OnCluster:
             made = [
                 _submit(self.client, "make", _make, make, group, of_group)
                 for group, of_group in zip(self._ready, own, strict=True)
-                if any(detail is not None for detail in of_group)
             ]
         return ClusterItems(self.client, made)
 
@@ -202,14 +201,19 @@ class _Each:
     task: Task
 
     def __call__(self, items: Sequence[Any]) -> Sums | None:
-        return _add(self.task, [self.task(item) for item in items])
+        return _add(self.task, [None if item is None else self.task(item) for item in items])
 
     def __repr__(self) -> str:
         return repr(self.task)
 
 
-def _add(task: Task, sums: Sequence[Sums]) -> Sums | None:
-    return tree_sum(sums, task.add)
+def _add(task: Task, sums: Sequence[Sums | None]) -> Sums | None:
+    """Pieces that are left out keep their place in the tree, so that its shape does not depend on the groups."""
+
+    def add(one: Sums | None, other: Sums | None) -> Sums | None:
+        return other if one is None else one if other is None else task.add(one, other)
+
+    return tree_sum(sums, add)
 
 
 @contextmanager
@@ -245,4 +249,5 @@ def _apply(step: Any, group: Sequence[Bags]) -> list[Bags]:
 
 
 def _make(make: Callable[[Bags, Any], Any], group: Sequence[Bags], details: Sequence[Any]) -> list[Any]:
-    return [make(bags, detail) for bags, detail in zip(group, details, strict=True) if detail is not None]
+    pairs = zip(group, details, strict=True)
+    return [None if detail is None else make(bags, detail) for bags, detail in pairs]
