@@ -237,6 +237,9 @@ HOSTILE = {
         "ored", lambda m: m.steps.__setitem__(0, ("s", PerInstance(StandardScaler()))), "not its step 's'"
     ),
     "a-scaler-inside-that-was-never-fitted": ("ored", put(scaler, transformer_=StandardScaler()), "transformer_"),
+    "a-scaler-to-begin-with-that-is-told-nonsense": (
+        "ored", put(lambda m: scaler(m).transformer, with_mean=objects("a", "b")), "with_mean"
+    ),
     "a-scale-of-zero": (
         "ored", put(lambda m: scaler(m).transformer_, scale_=np.zeros(3)), r"StandardScaler\.scale_"
     ),

@@ -49,7 +49,7 @@ from bagwise.fitted import (
 )
 from bagwise.io.files import DOCUMENT, atomic_write, read_archive, read_document, write_archive
 from bagwise.io.sklearn_fitted import FITTED as SKLEARN
-from bagwise.io.sklearn_fitted import check_together
+from bagwise.io.sklearn_fitted import check_parameters, check_together
 from bagwise.io.values import Decoder, Encoder, Node, member
 from bagwise.likeness import ATTRIBUTE as LIKENESS
 from bagwise.likeness import FITTED as LIKENESS_PARTS
@@ -378,6 +378,8 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
         declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
     given = {**estimator.get_params(deep=False), **params}  # a file of an earlier version has fewer parameters
     check_attributes(cls.__name__, {**declared, **CARRIED}, given, state, sizes)
+    if is_foreign:
+        check_parameters(estimator)
     if not is_fitted_state(state) or isinstance(estimator, Pipeline):
         return
     if is_foreign:

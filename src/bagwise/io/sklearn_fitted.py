@@ -75,13 +75,17 @@ FITTED: dict[str, dict[str, Attribute]] = {
 }  # fmt: skip
 
 
-def check_together(estimator: Any) -> None:
-    """Raise an `InputError` where parameters are none, or attributes right by themselves do not fit together."""
-    name = type(estimator).__name__
+def check_parameters(estimator: Any) -> None:
+    """Raise an `InputError` where parameters are none; also before a fit, since much asks an estimator what it is."""
     try:
         estimator._validate_params()
     except ValueError as error:
         raise InputError(str(error).replace("\n", " ")) from error
+
+
+def check_together(estimator: Any) -> None:
+    """Raise an `InputError` where attributes that are right by themselves do not fit together."""
+    name = type(estimator).__name__
     if name == "RidgeClassifier":
         problem = part_problem(estimator._label_binarizer, "inverse_transform")
         if problem is not None:
