@@ -97,7 +97,7 @@ test-shuffled: setup
 	@BAGWISE_TEST_ORDER=$(or $(SEED),0) $(BIN)/python -m pytest -n $(JOBS) -q
 
 nightly: setup
-	@$(BIN)/python -m pytest -n $(JOBS) -q --hypothesis-profile=nightly
+	@OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -n $(JOBS) -q --hypothesis-profile=nightly
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

@@ -5,11 +5,20 @@ import random
 from itertools import groupby
 from pathlib import Path
 
+# Matrices here are small: a second thread of BLAS does little but wait, on a processor that another test could have.
+# Threads of OpenMP shall sleep while they wait. To be said before libraries are loaded, here and in processes that
+# tests start; tests of what threads change ask for them (tests/test_determinism.py).
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import numpy as np
 import pytest
 from hypothesis import is_hypothesis_test, settings
+from threadpoolctl import threadpool_limits
 
 from bagwise.bags import offsets_of
+
+threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")  # plugins of pytest may have loaded numpy already
 
 NIGHTLY, TIMES = "nightly", 20
 settings.register_profile(NIGHTLY, deadline=None, max_examples=100 * TIMES)  # --hypothesis-profile=nightly

@@ -198,7 +198,7 @@ def test_labels_that_the_model_does_not_know_are_left_out(data, model):
     [
         ORedLogisticRegression(),
         make_pipeline(PerInstance(StandardScaler()), ORedLogisticRegression(background=True)),
-        ORedForest(n_estimators=5, random_state=0),
+        ORedForest(n_estimators=5, n_rounds=1, n_round_trees=5, random_state=0),
         SupportInstanceMachine(alpha=1e-3),
         CLPL(),
     ],

@@ -1,7 +1,9 @@
 """What may stand where in the house: the rooms of docs/architecture.md, and imports that point one way."""
 
 import ast
+import functools
 import graphlib
+import itertools
 import re
 from pathlib import Path
 
@@ -15,15 +17,21 @@ MODULES = {
 }
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imported_by(path):
     """The modules that a file imports, also inside of functions; of a package the module that is meant.
 
     What the front door shows type checkers is not imported.
     """
-    found, tree = set(), ast.parse(path.read_text(encoding="utf-8"))
+    found, body = set(), tree_of(path).body
     if path == HOUSE / "__init__.py":
-        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
-    for node in ast.walk(tree):
+        body = [node for node in body if not isinstance(node, ast.If)]
+    for node in itertools.chain.from_iterable(map(ast.walk, body)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -41,11 +49,12 @@ def room_of(module):
     return ".".join(parts[:2]) if ".".join(parts[:2]) in WINGS else "".join(parts[:1])
 
 
-GRAPH = {name: {other for other in imported_by(path) if other in MODULES} - {name} for name, path in MODULES.items()}
+def graph():
+    return {name: {other for other in imported_by(path) if other in MODULES} - {name} for name, path in MODULES.items()}
 
 
 def test_no_module_imports_itself_in_a_circle():
-    graphlib.TopologicalSorter(GRAPH).prepare()
+    graphlib.TopologicalSorter(graph()).prepare()
 
 
 def test_imports_point_down_the_floors_of_the_page():
@@ -55,7 +64,7 @@ def test_imports_point_down_the_floors_of_the_page():
     assert set(floor) == {room_of(name) for name in MODULES} - {""}
     wrong = [
         (name, other)
-        for name, others in GRAPH.items()
+        for name, others in graph().items()
         for other in others
         if room_of(name) and room_of(other) not in ("", room_of(name)) and floor[room_of(other)] >= floor[room_of(name)]
     ]
@@ -87,11 +96,7 @@ def test_optional_libraries_are_imported_in_one_room_each():
         }
         assert found == expected, library
     for path in MODULES.values():
-        top = [
-            node
-            for node in ast.parse(path.read_text(encoding="utf-8")).body
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        ]
+        top = [node for node in tree_of(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module for node in top if isinstance(node, ast.ImportFrom) and node.module}
         heavy = {"soundfile", "PIL", "skimage", "jinja2", "matplotlib", "pyarrow", "narwhals", "starlette", "uvicorn"}

@@ -418,8 +418,8 @@ def test_inspect_draws_the_pieces_asked_for(tmp_path, monkeypatch):
     assert not (tmp_path / "none").exists()
 
 
-def test_pictures_that_inspect_drew_do_not_change_the_medium(scene, tmp_path, monkeypatch):
-    made, folder = scene
+def test_pictures_that_inspect_drew_do_not_change_the_medium(tmp_path, monkeypatch):
+    made = make_soundscape(3, seconds=6.0, species_per_recording=(1, 2), random_state=1)
     made.write(tmp_path)
     monkeypatch.chdir(tmp_path / "recordings")
     for name in made.names:
@@ -427,11 +427,11 @@ def test_pictures_that_inspect_drew_do_not_change_the_medium(scene, tmp_path, mo
         run("inspect", name, "--out", ".")  # beside the recordings
     assert len(list((tmp_path / "recordings").rglob("*.png"))) == 3 * len(made.names)
     result = run(
-        "annotate", ".", "--labels", folder / "labels.csv", "--out", tmp_path / "run", "--jobs", 1, "--no-page",
+        "annotate", ".", "--labels", tmp_path / "labels.csv", "--out", tmp_path / "run", "--jobs", 1, "--no-page",
         "--format", "csv",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("6 files, ")
+    assert result.stdout.startswith("3 files, ")
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]["medium"] == "audio"
 
 

@@ -6,14 +6,25 @@ import importlib
 import io
 import pkgutil
 import re
+import shlex
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import bagwise
+from bagwise.cli import main
+from bagwise.datasets import make_gaussian_bags
+from bagwise.io.data.vectors import read_vector_file
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(m.name for m in pkgutil.walk_packages(bagwise.__path__, "bagwise.") if not m.name.endswith("__main__"))
+
+
+def blocks_of(page, language="python"):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_readme_example_prints_what_it_says():
@@ -29,13 +40,96 @@ def test_readme_example_prints_what_it_says():
 
 
 def test_code_of_the_page_on_scikit_learn_runs():
-    page = (ROOT / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    blocks = blocks_of("scikit-learn.md")
     assert len(blocks) >= 7
     names = {}
     for block in blocks:
         exec(compile(block, "docs/scikit-learn.md", "exec"), names)
     assert names["search"].best_estimator_[-1].coef_.shape == (3, 3)
+
+
+def write_songs(folder, rate=16_000):
+    """Six recordings of six seconds with five calls each of wrens, robins or both, and the table of their labels."""
+    soundfile = pytest.importorskip("soundfile")
+    folder.mkdir()
+    rng, t = np.random.default_rng(0), np.arange(6 * rate) / rate
+    heard = {"a": "wren robin", "b": "wren", "c": "robin", "d": "wren robin", "e": "robin", "f": "wren"}
+    for name, labels in heard.items():
+        sound = 0.002 * rng.standard_normal(len(t))
+        for i, start in enumerate(np.arange(0.5, 5.5)):
+            label = labels.split()[i % len(labels.split())]
+            inside = (t >= start) & (t < start + 0.3)
+            call = np.sin(2 * np.pi * {"wren": 5000, "robin": 2000}[label] * t[inside])
+            sound[inside] += 0.3 * call * np.hanning(len(call))
+        soundfile.write(folder / f"{name}.wav", sound, rate)
+    table = ["file,labels", *(f"{name}.wav,{labels.replace(' ', ';')}" for name, labels in heard.items())]
+    (folder / "labels.csv").write_text("\n".join(table) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_code_of_the_page_on_annotating_runs(tmp_path, monkeypatch):
+    media = write_songs(tmp_path / "media")
+    bagwise.Run.create(
+        media, tmp_path / "run", labels=media / "labels.csv", formats=["raven"], page=False, jobs=1
+    ).close()
+    monkeypatch.chdir(tmp_path)
+    put_right, bring_home = blocks_of("annotate.md")
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(put_right, "docs/annotate.md", "exec"), names)
+    run = names["run"]
+    with run:
+        assert len(printed.getvalue().splitlines()) == len(run.annotations()) == 30
+        # what was said is on disk, and taken back
+        assert [row["action"] for row in run.corrections()] == []
+        said = (tmp_path / "run" / "corrections.csv").read_text(encoding="utf-8").splitlines()
+        assert [line.split(",")[:3] for line in said[1:3]] == [["a.wav", "3", "wren"], ["a.wav", "4", ""]]
+        assert run.version == 0
+        shutil.copytree(tmp_path / "run" / "raven", tmp_path / "raven")
+        (table,) = (tmp_path / "raven").glob("b.*")
+        table.write_text(table.read_text(encoding="utf-8").replace("wren", "robin"), encoding="utf-8")
+        exec(compile(bring_home, "docs/annotate.md", "exec"), names)
+        assert names["problems"] == []
+        assert sorted(names["corrections"]) == [("b.wav", i, "robin") for i in range(5)]
+        assert {row["label"] for row in run.annotations() if row["file"] == "b.wav"} == {"robin"}
+
+
+def test_code_of_the_page_on_embeddings_writes_tables_that_are_read(tmp_path, monkeypatch):
+    """Whoever makes the vectors: an object with the method of opensoundscape's models stands in for one."""
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    files, starts, ends = ["a.wav", "a.wav", "b.wav"], [0.0, 3.0, 0.0], [3.0, 6.0, 3.0]
+    vectors = np.arange(12.0).reshape(3, 4)
+    index = pandas.MultiIndex.from_arrays([files, starts, ends], names=["file", "start_time", "end_time"])
+
+    class Model:
+        def embed(self, files):
+            return pandas.DataFrame(vectors, index=index)
+
+    names = {"model": Model(), "files": files, "pandas": pandas, "names": files, "starts": starts, "ends": ends,
+             "vectors": vectors}  # fmt: skip
+    (block,) = blocks_of("embeddings.md")
+    for part in block.split("\n\n"):
+        exec(compile(part, "docs/embeddings.md", "exec"), names)
+        rows = read_vector_file(tmp_path / "windows.parquet")
+        assert (list(rows.files), list(rows.start), list(rows.end)) == (files, starts, ends)
+        np.testing.assert_array_equal(rows.vectors, vectors)
+        (tmp_path / "windows.parquet").unlink()
+
+
+def test_commands_of_the_page_on_scaling_run(tmp_path, monkeypatch):
+    """Those that need no cluster and no GPU."""
+    monkeypatch.chdir(tmp_path)
+    data = make_gaussian_bags(n_bags=60, n_features=3, n_classes=3, random_state=0)
+    (tmp_path / "stations").mkdir()
+    for name in ("survey.parquet", "stations/2026-one.parquet"):
+        bagwise.write_dataset(data, tmp_path / name)
+    for command in blocks_of("scaling.md", "sh")[0].splitlines():
+        program, *arguments = shlex.split(command, comments=True)
+        assert program == "bagwise"
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "labels.csv").read_text(encoding="utf-8").count("\n") >= 60
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -222,7 +222,9 @@ def test_the_training_set_holds_what_was_said():
 
 @pytest.mark.parametrize("name", ["ored", "ored-background", "ored-forest", "sim-softmax", "clpl", "most-frequent"])
 def test_every_annotator_can_be_fitted_again(whole, tmp_path, name):
-    with Run.create(whole / "made.csv", tmp_path / "run", model=name, page=False, formats=["csv"]) as run:
+    small = {"n_estimators": 30, "n_rounds": 2, "n_round_trees": 30} if name == "ored-forest" else {}
+    options = {"model": name, "learner": small, "page": False, "formats": ["csv"]}
+    with Run.create(whole / "made.csv", tmp_path / "run", **options) as run:
         rows = run.annotations()
         run.correct([(rows[0]["bag"], 0, rows[5]["label"]), (rows[-1]["bag"], 0, "")])
         run.refit()
@@ -392,22 +394,30 @@ def test_rows_that_fit_no_instance_are_named_and_not_used(run):
 
 
 def test_only_one_process_at_a_time(run):
-    code = (
-        "import sys; from bagwise import Run; from bagwise.exceptions import InputError\n"
-        "try:\n Run.open(sys.argv[1])\nexcept InputError as error:\n print(error)\nelse:\n print('opened')\n"
-    )
+    code = """
+import sys
+from bagwise import Run
+from bagwise.exceptions import InputError
+for line in sys.stdin:
+    try:
+        Run.open(sys.argv[1]).close()
+        print("opened", flush=True)
+    except InputError as error:
+        print(error, flush=True)
+"""
+    command = [sys.executable, "-c", code, str(run.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
-    def other():
-        return subprocess.run(
-            [sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=True
-        ).stdout
+        def other():
+            print("try", file=process.stdin, flush=True)
+            return process.stdout.readline()
 
-    assert "is open in another process" in other()
-    with Run.open(run.path):  # in one process it may be opened again
-        pass
-    assert "is open in another process" in other()
-    run.close()
-    assert other() == "opened\n"
+        assert "is open in another process" in other()
+        with Run.open(run.path):  # in one process it may be opened again
+            pass
+        assert "is open in another process" in other()
+        run.close()
+        assert other() == "opened\n"
     with pytest.raises(InputError, match="was closed; open it again"):
         run.correct([])
 
