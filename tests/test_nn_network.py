@@ -107,6 +107,23 @@ def test_a_member_learns_nothing_from_the_bags_that_it_holds_out(data, monkeypat
     assert not all(np.allclose(a[1], b[1], atol=1e-4) for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.93])
+def test_dropout_drops_its_share_of_units_each_by_itself(share):
+    """By what it is to be: independent, of the share asked for, the mean kept, its gradient the same units'."""
+    torch.manual_seed(0)
+    units = torch.ones(3, 1001, 67, requires_grad=True)
+    found = _members.dropped(units, share)
+    found.sum().backward()
+    mask = (found.detach() > 0).numpy().reshape(-1)
+    n = mask.size
+    assert abs(mask.mean() - (1 - share)) <= 5 * np.sqrt(max(share * (1 - share), 1e-12) / n)
+    assert np.allclose(found.detach().numpy().reshape(-1)[mask], 1 / (1 - share), rtol=1e-3)
+    assert torch.equal(units.grad, found.detach())
+    if share:
+        for lag in (1, 2, 3, 4, 67):  # four units have one draw
+            assert abs(np.corrcoef(mask[:-lag], mask[lag:])[0, 1]) < 5 / np.sqrt(n)
+
+
 def test_the_weights_of_the_best_epoch_are_kept(data, monkeypatch):
     """Each member's own: what held-out bags say is given here."""
     told = iter([[1.0, 5.0], [3.0, 4.0], [2.0, 3.0]] + [[0.0, 0.0]] * 10)
