@@ -28,6 +28,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "many-classes": "benchmarks.many_classes",
     "forest-file": "benchmarks.forest_file",
     "networks": "benchmarks.networks",
+    "network-fit": "benchmarks.networks:one_fit",
     "patches": "benchmarks.patches",
     "sim-speed": "benchmarks.sim_speed",
     "m3miml-speed": "benchmarks.m3miml_speed",

@@ -1,7 +1,8 @@
 """Networks under the union likelihood, alone and with trees, beside the same ones told every label.
 
 By the folds of the papers' tables. `BAGWISE_DEVICE=cuda python -m benchmarks networks`; on a processor three folds of
-Letter-Carroll alone. `BAGWISE_SETS=msrc_v2,hja_birdsong_filtered` measures some of the sets.
+Letter-Carroll alone. `BAGWISE_SETS=msrc_v2,hja_birdsong_filtered` measures some of the sets. `network-fit` is
+the time of one fit.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ SETS = ("letter_carroll_rebuilt", "letter_frost_rebuilt", "msrc_v2", "hja_birdso
 KINDS = ("network", "mix")
 
 
-def fitted(data: BagDataset, device: str, *, told: bool) -> tuple[Any, float]:
+def fitted(data: BagDataset, device: str, *, told: bool, model: str = "ored-mix", **settings: Any) -> tuple[Any, float]:
     """The mix, in which are the networks of `ored-network`, and seconds of its fit; `told`: of every instance."""
-    model = make_model("ored-mix", device=device, n_jobs=-1)
-    labels = fit_parameters(model, instance_labels=data.instance_labels) if told else {}
+    learner = make_model(model, device=device, n_jobs=-1, **settings)
+    labels = fit_parameters(learner, instance_labels=data.instance_labels) if told else {}
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # labels that a fold lacks
-        model.fit(data.bags, data.Y, **labels)
-    return model, time.perf_counter() - started
+        learner.fit(data.bags, data.Y, **labels)
+    return learner, time.perf_counter() - started
 
 
 def accuracies(model: Any, data: BagDataset, *, annotate: bool = False) -> dict[str, float]:
@@ -74,13 +75,35 @@ def measured(quick: bool, device: str) -> list[Record]:
     return records
 
 
+def one_fit(quick: bool = False) -> list[Record]:
+    """Seconds of a fit on all of HJA (Letter-Carroll with --quick), after one of two epochs."""
+    device = _device()
+    data = load_real("letter_carroll_rebuilt" if quick else "hja_birdsong_filtered")
+    if device is None or data is None:
+        return []
+    records: list[Record] = []
+    for model in ("ored-network", "ored-mix"):
+        fitted(data, device, told=False, model=model, epochs=2)
+        seconds = fitted(data, device, told=False, model=model)[1]
+        records.append({"model": model, "instances": data.bags.n_instances, "device": device, "s a fit": seconds})
+    show("One fit", records, left=("model", "device"))
+    return records
+
+
 def main(quick: bool = False) -> list[Record]:
+    device = _device()
+    if device is None:
+        return []
+    records = measured(quick or device == "cpu", device)
+    show(f"Accuracy in percent on {device}, inductive unless transductive is said", records)
+    return records
+
+
+def _device() -> str | None:
+    """Where networks are trained, None where they cannot be."""
     try:
         import torch  # noqa: F401
     except ImportError:
         print("  torch is not there (make test-torch makes an environment with it): left out")
-        return []
-    device = os.environ.get("BAGWISE_DEVICE", "cpu")
-    records = measured(quick or device == "cpu", device)
-    show(f"Accuracy in percent on {device}, inductive unless transductive is said", records)
-    return records
+        return None
+    return os.environ.get("BAGWISE_DEVICE", "cpu")
