@@ -142,6 +142,9 @@ def _correction(row: dict[str, Any], label: str, by: str) -> dict[str, Any]:
     return {"corrections": [{"bag": row["bag"], "instance": row["instance"], "label": label}], "by": by}
 
 
+ORDERS = ("useful", "least-sure", "file", "label", "time")
+
+
 def _use(server: Server, number: int, until: float, answered: list[str], errors: list[str], reads: list[int]) -> None:
     """One client: looks around, and answers every third time; each answer bears a name of its own."""
     rng = random.Random(number)
@@ -159,7 +162,7 @@ def _use(server: Server, number: int, until: float, answered: list[str], errors:
                 answered.append(by)
                 continue
             where = f"bag={quote(row['bag'])}&instance={row['instance']}"
-            order = rng.choice(["useful", "least-sure", "file", "label", "time"])
+            order = rng.choice(ORDERS)
             client.get(rng.choice([
                 "/api/run", f"/api/show?{where}", f"/api/instances?order={order}&limit=50", "/api/happened",
             ]))  # fmt: skip
@@ -181,7 +184,9 @@ def measure_load(run: Path, n_clients: int, seconds: float) -> Record:
     errors: list[str] = []
     reads = [0]
     with serving(run) as server:
-        server.client().get("/api/happened")
+        client = server.client()  # once round before the memory is looked at: what it loads for an answer stays
+        for what in ("happened", "run", *(f"instances?order={order}&limit=50" for order in ORDERS)):
+            client.get(f"/api/{what}")
         until = time.monotonic() + seconds
         threads = [
             threading.Thread(target=_use, args=(server, i, until, answered, errors, reads)) for i in range(n_clients)
