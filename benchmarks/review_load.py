@@ -30,6 +30,7 @@ from bagwise.datasets import make_gaussian_bags
 from bagwise.workflow.corrections import FILE, CorrectionLog
 from benchmarks.common import Record, show
 
+ORDERS = ("useful", "least-sure", "file", "label", "time")
 CLIENTS, SECONDS, KILLS, ANSWERS = 50, 60.0, 30, 300
 START = 60.0  # seconds for a server to start
 
@@ -140,9 +141,6 @@ class Client:
 
 def _correction(row: dict[str, Any], label: str, by: str) -> dict[str, Any]:
     return {"corrections": [{"bag": row["bag"], "instance": row["instance"], "label": label}], "by": by}
-
-
-ORDERS = ("useful", "least-sure", "file", "label", "time")
 
 
 def _use(server: Server, number: int, until: float, answered: list[str], errors: list[str], reads: list[int]) -> None:
