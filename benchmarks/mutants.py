@@ -33,11 +33,11 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "bagwise"
-UNION = ("test_kernels_union.py", "test_kernels_union_propagate.py", "test_kernels_union_rates.py")
+UNION = ("test_kernels_union.py", "test_kernels_union_rates.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "kernels/_union_exact": UNION,
     "kernels/_union_infer": UNION,
-    "kernels/_union_propagate": UNION,
+    "kernels/_union_propagate": ("test_kernels_union_propagate.py", "test_kernels_union_rates.py"),
     "kernels/_union_rates": UNION,
     "kernels/union": UNION,
     "kernels/hausdorff": ("test_kernels_hausdorff.py",),
@@ -82,7 +82,8 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 """Modules, and the tests that hold them; the first goes first."""
 GROUPS = ("kernels", "solvers", "metrics", "io")
-LARGE = ("large_bags",)  # parts of the names of tests that take minutes without compilation; smaller ones stay
+LARGE = ("large_bags", "sixty_four", "far_nearer", "estimate_is", "18-18", "40-24")
+"""Parts of the names of tests that take minutes without compilation; smaller ones of the same stay."""
 PATIENCE = 3.0  # times the seconds of the tests without a change, after which a loop is taken not to end
 
 COMPARISONS: dict[type, type] = {
