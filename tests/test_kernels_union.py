@@ -1,6 +1,7 @@
 """Union inference against enumeration, against itself by other methods, and at its numerical edges."""
 
 import itertools
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -233,3 +234,22 @@ def test_bags_of_one_label_have_the_product_of_its_probabilities_however_small(k
     assert_allclose(found, expected, rtol=1e-12)
     assert expected.min() < -1000  # beyond what a probability can say
     assert_allclose(posterior, np.eye(3)[of_instance])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_part_of_a_problem_is_the_problem_of_its_bags_alone(seed):
+    rng = np.random.default_rng(seed)
+    proba, offsets, Y = random_bags(rng, n_bags=7, n_classes=5, max_size=6, max_labels=3)
+    known = np.where(rng.random(len(proba)) < 0.2, 0, -1) if seed % 2 else None
+    relaxed = rng.random(7) < 0.3 if seed > 2 else None
+    whole = UnionProblem.build(offsets, Y, 4 if seed % 3 else None, known, relaxed)
+    for first in range(7):
+        for last in range(first + 1, 8):
+            rows = slice(offsets[first], offsets[last])
+            alone = UnionProblem.build(
+                offsets[first : last + 1] - offsets[first], Y[first:last], 4 if seed % 3 else None,
+                None if known is None else known[rows], None if relaxed is None else relaxed[first:last],
+            )  # fmt: skip
+            part = whole.part(first, last)
+            for field in fields(UnionProblem):
+                assert_array_equal(getattr(part, field.name), getattr(alone, field.name), err_msg=field.name)
