@@ -132,9 +132,7 @@ def write_json_list(values: Iterable[Any], path: Path) -> None:
         file.write("[")
         between = "\n "
         for value in values:
-            file.write(
-                between + json.dumps(value, ensure_ascii=False, allow_nan=False)
-            )  # indented it takes ten times as long
+            file.write(between + json.dumps(value, ensure_ascii=False, allow_nan=False))
             between = ",\n "
         file.write("]\n" if between == "\n " else "\n]\n")
 
