@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
-from bagwise.annotation._forest_start import ranking_of_sets
+from bagwise.annotation._forest_anchor import TREES, Anchor, ranking_of_sets
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.annotation._rates import RateParameters, learn_rates
 from bagwise.datasets import make_gaussian_bags
@@ -144,10 +144,10 @@ def test_the_smooth_guess_of_a_bag_knows_nothing_of_its_labels(background):
     data, Y = half_dropped(1)
     shape = (data.bags.n_instances, 5 + background)
     forest = small_forest(missed=0.3, background=background)
-    before = forest._smooth_guess(data.bags, Y, None, shape)
+    before = forest._smooth_guess(data.bags, Y, None, shape, 0.3)
     changed = Y.copy()
     changed[7] = 1 - changed[7]
-    after = forest._smooth_guess(data.bags, changed, None, shape)
+    after = forest._smooth_guess(data.bags, changed, None, shape, 0.3)
     own = data.bags.bag_index == 7
     assert_array_equal(after[own], before[own])
     assert not np.array_equal(after, before)
@@ -160,3 +160,49 @@ def test_how_label_sets_are_ranked():
     Y = np.array([[1, 0], [0, 1]])
     carried = np.array([1 - 0.1 * 0.5, 1 - 0.9 * 0.5, 0.2, 0.8])
     assert ranking_of_sets(proba, bags, Y) == average_precision_score(Y.ravel(), carried)
+
+
+def overlapping_bags(seed, n_classes=8, n_bags=120):
+    """Bags with some five instances a label, of classes that overlap; a fifth of the labels is dropped."""
+    rng = np.random.default_rng(seed)
+    centers, Y = rng.normal(0.0, 1.4, (n_classes, 6)), np.zeros((n_bags, n_classes), np.uint8)
+    bags, labels = [], []
+    for b in range(n_bags):
+        listed = rng.choice(n_classes, rng.integers(1, 4), replace=False)
+        labels.append(np.repeat(listed, rng.geometric(0.2, len(listed))))
+        bags.append(centers[labels[-1]] + rng.normal(size=(len(labels[-1]), 6)))
+        Y[b, listed] = 1
+    return bags, np.where(rng.random(Y.shape) < 0.2, 0, Y), np.concatenate(labels)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trees_that_reckon_with_missed_labels_do_not_teach_themselves(seed, monkeypatch):
+    bags, Y, labels = overlapping_bags(seed)
+    forest = ORedForest(50, n_rounds=8, n_round_trees=40, missed=0.7, random_state=0)
+    held = np.mean(forest.fit(bags, Y).predict_instances(bags) == labels)
+    monkeypatch.setattr("bagwise.annotation.forest.enough_to_judge", lambda indicator: False)
+    free = np.mean(forest.fit(bags, Y).predict_instances(bags) == labels)
+    assert held > free + 0.01
+
+
+def test_trees_are_held_in_the_share_that_ranks_label_sets_best():
+    rng = np.random.default_rng(0)
+    bags, Y, _ = overlapping_bags(0)
+    bags = Bags.from_list(bags)
+    right = np.where(Y[bags.bag_index] == 1, 0.9, 0.1)
+    wrong = rng.random(right.shape)
+    assert_array_equal(Anchor(wrong, bags, Y).hold(right), right)  # trees that are right need no other opinion
+    assert_array_equal(Anchor(right, bags, Y).hold(right.copy()), right)
+    held = Anchor(right, bags, Y).hold(wrong)
+    of_trees = np.unique(np.round((held - right) / (wrong - right), 6))
+    assert of_trees == min(TREES)
+
+
+def test_a_forest_with_rates_is_calibrated_by_what_its_trees_say(monkeypatch):
+    bags, Y, _ = overlapping_bags(0)
+    said, used = [], []
+    out_of_bag = ORedForest._out_of_bag
+    monkeypatch.setattr(ORedForest, "_out_of_bag", lambda *args: said.append(out_of_bag(*args)) or said[-1])
+    monkeypatch.setattr(ORedForest, "_calibrate", lambda self, training: used.append(training))
+    ORedForest(10, n_rounds=2, n_round_trees=20, missed=0.5, calibrate="bag", random_state=0).fit(bags, Y)
+    assert_array_equal(used[0].scores, np.log(said[-1]))  # to no power, and nothing mixed into it

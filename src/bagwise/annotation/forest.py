@@ -22,7 +22,7 @@ from bagwise.annotation._background import (
 )
 from bagwise.annotation._calibration import CalibratedMixin, Training
 from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.annotation._forest_start import ranking_of_sets, smooth_model
+from bagwise.annotation._forest_anchor import Anchor, smooth_model
 from bagwise.annotation._rate_check import cross_fitted, enough_to_judge
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -58,8 +58,7 @@ MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there woul
 class Found(NamedTuple):
     """What rounds end with."""
 
-    shares: np.ndarray  # out of bag
-    proba: np.ndarray  # the same to the power found with the rates
+    shares: np.ndarray  # of the trees, out of bag
     posterior: np.ndarray
     logits: np.ndarray  # of the learned rates
     history: list[float]
@@ -106,8 +105,8 @@ class ORedForest(
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
         out-of-bag probabilities; with rates, learned or given, these are raised to the power that does the same. With
-        a rate of missed labels the rounds are run twice, from the label sets alone and from what a kernel model says of
-        bags that it did not see, and the start is kept whose trees rank the label sets better, out of bag.
+        rates the rounds also start from what a kernel model says of bags that it did not see, and in every round that
+        is mixed into what the trees say, in the share at which the label sets are ranked best.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -260,12 +259,13 @@ class ORedForest(
         shape = (bags.n_instances, n_classes + background)
         problem = checked(union_problem(bags.offsets, indicator, background, known))
         guess, logits = np.full(shape, 1.0 / shape[1]), parameters.start({})
-        found = self._rounds(bags, weights, problem, parameters, guess, logits, rng, callback)
-        if parameters.may_miss and enough_to_judge(indicator):
-            guess = self._smooth_guess(bags, indicator, known, shape, weights)
-            logits, guess = learn_rates(parameters, problem, guess, logits, weights)
-            smooth = self._rounds(bags, weights, problem, parameters, guess, logits, rng, callback)
-            found = max(found, smooth, key=lambda of: ranking_of_sets(of.shares, bags, indicator, weights))
+        anchor = None
+        if parameters.possible is not None and enough_to_judge(indicator):
+            missed = self.missed if parameters.may_miss else 0.0
+            smooth = self._smooth_guess(bags, indicator, known, shape, missed, weights)
+            anchor = Anchor(smooth, bags, indicator, weights)
+            logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
+        found = self._rounds(bags, weights, problem, parameters, guess, logits, anchor, rng, callback)
         posterior, logits = found.posterior, found.logits
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
@@ -287,10 +287,10 @@ class ORedForest(
         )
         parameters.warn_of_bounds(learned)
         if self._can_calibrate(indicator):
-            proba = found.proba
+            shares = found.shares
             if background:
-                move_last_column(proba, self.background_shift_)
-            self._calibrate(_held_out(bags, indicator, known, proba, weights))
+                move_last_column(shares, self.background_shift_)
+            self._calibrate(_held_out(bags, indicator, known, shares, weights))
         return self
 
     def _rounds(
@@ -301,6 +301,7 @@ class ORedForest(
         parameters: RateParameters,
         guess: np.ndarray,
         logits: np.ndarray,
+        anchor: Anchor | None,
         rng: np.random.RandomState,
         callback: Callback | None,
     ) -> Found:
@@ -311,13 +312,15 @@ class ORedForest(
         history: list[float] = []
         for number in range(1, self.n_rounds + 1):
             proba = shares = self._out_of_bag(instances, posterior, bags, of_rows, rng)
+            if anchor is not None:
+                proba = anchor.hold(shares)
             if parameters.possible is not None:
-                logits, proba = learn_rates(parameters, problem, shares, logits, weights)
+                logits, proba = learn_rates(parameters, problem, proba, logits, weights)
             log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
             history.append(float(weights @ log_likelihood))
             if callback is not None:
                 callback(number, history[-1])
-        return Found(shares, proba, posterior, logits, history)
+        return Found(shares, posterior, logits, history)
 
     def _rate_judge(self, bags: Bags) -> tuple[Any, Bags]:
         return smooth_model(self, bags)
@@ -328,15 +331,16 @@ class ORedForest(
         indicator: np.ndarray,
         known: np.ndarray | None,
         shape: tuple[int, int],
+        missed: RateLike,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
         """(m, c) probabilities of every instance by a kernel model that did not see its bag."""
         model, features = smooth_model(self, bags)
         own, proba = None if known is None else Bags(known, bags.offsets), np.empty(shape)
-        for judge, test in cross_fitted(model, self.missed, features, indicator, own, weights):
+        for judge, test in cross_fitted(model, missed, features, indicator, own, weights):
             rows, _ = bags.select(test)
             proba[rows] = judge._probabilities(features[test])
-        return proba
+        return np.maximum(proba, np.finfo(np.float64).tiny)  # they have a logarithm
 
     def _move_background(
         self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray

@@ -1,8 +1,9 @@
-"""Where a forest's rounds start when labels go missing: with what a smooth model says of bags that it did not see.
+"""What holds a forest's rounds when labels may be wrong: what a smooth model says of bags that it did not see.
 
-From label sets alone an instance may be of any class that was missed, and the first trees learn that as noise. A kernel
-model of the same likelihood has no such start. It also judges, at a tenth of the cost of forests, whether a rate of
-missed labels is borne out by held-out bags.
+From label sets alone an instance may be of any class that was missed, and the first trees learn that as noise. Later
+rounds can drift: where nearly any label can have gone unnoticed, the trees teach themselves. A kernel model of the same
+likelihood does neither, so the rounds start from it and do not leave it further than the label sets bear out. It also
+judges, at a tenth of the cost of forests, whether a rate of missed labels is borne out by held-out bags.
 """
 
 from __future__ import annotations
@@ -19,6 +20,28 @@ from bagwise.bags import Bags
 from bagwise.preprocessing import RBFDictionary
 
 WIDTH, SIZE, L2 = 0.5, 600, 0.03  # as of "ored-rbf" in the catalogue
+TREES = (1.0, 0.75, 0.5, 0.25)  # what the trees may count for, beside the kernel model
+
+
+class Anchor:
+    """Probabilities by a model that did not see the bags, and how much of them is mixed into what trees say.
+
+    Of the label sets only their ranking is looked at: the likelihood would rather call labels missed.
+    """
+
+    def __init__(self, smooth: np.ndarray, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None = None):
+        self.smooth, self.bags, self.indicator, self.weights = smooth, bags, indicator, weights
+
+    def hold(self, shares: np.ndarray) -> np.ndarray:
+        """The mixture that ranks the label sets best; of two that do, the one with more of the trees."""
+
+        def mixture(trees: float) -> np.ndarray:
+            return trees * shares + (1.0 - trees) * self.smooth
+
+        def ranking(trees: float) -> float:
+            return ranking_of_sets(mixture(trees), self.bags, self.indicator, self.weights)
+
+        return mixture(max(TREES, key=ranking))
 
 
 def smooth_model(forest: Any, bags: Bags) -> tuple[WrongLabelsMixin, Bags]:
