@@ -27,6 +27,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "scale-model": "benchmarks.scale_check",
     "many-classes": "benchmarks.many_classes",
     "forest-file": "benchmarks.forest_file",
+    "threads": "benchmarks.threads",
     "networks": "benchmarks.networks",
     "network-fit": "benchmarks.networks:one_fit",
     "patches": "benchmarks.patches",

@@ -363,6 +363,7 @@ class TestInstanceAccuracy:
 
     def test_mixed_kinds_are_not_turned_into_strings(self):
         assert metrics.instance_accuracy([1, "a"], ["1", "a"]) == 1 / 2
+        assert metrics.instance_accuracy(np.array([None, 1], dtype=object), [5, 1]) == 1
 
     def test_bags_of_labels(self):
         truth = Bags(np.array([0, 1, -1]), [0, 2, 3])
@@ -492,12 +493,16 @@ def test_certain_probabilities_stand_in_the_last_bin():
     assert len(metrics.reliability_table(even > 0.5, even)) == 10
     assert metrics.calibration_error(even > 0.5, even) == metrics.calibration_error(even > 0.5, even, n_bins=10)
     assert metrics.calibration_error([1, 1, 0], [1.0, 1.0, 0.0]) == 0.0
+    assert metrics.calibration_error([1, 0], [0.9, 0.5], n_bins=1) == pytest.approx(0.2)
 
 
 def test_outcomes_of_instances_leave_out_what_is_not_known():
     right, promised = metrics.instance_outcomes(np.array([0, -1, 1]), np.array([[0.6, 0.4], [0.1, 0.9], [0.7, 0.3]]))
     assert right.tolist() == [1.0, 0.0]
     assert promised.tolist() == [0.6, 0.7]
+    for table in (np.array([0.6, 0.4]), np.full((3, 2), 0.5)):  # one row too few dimensions, one row too many
+        with pytest.raises(InputError, match="pass a row of probabilities for each"):
+            metrics.instance_outcomes(np.array([0, 1]), table)
 
 
 @pytest.mark.parametrize(

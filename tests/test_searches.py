@@ -1,6 +1,7 @@
 """Searches, routing, scorers, transformers, model files and progress: learners among scikit-learn."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from bagwise.clustering import WithinBagWhitener
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
 from bagwise.metrics import BagScorer, get_scorer, get_scorer_names
+from bagwise.metrics.scorers import Judged
 from bagwise.model_selection import BagGridSearchCV, BagRandomizedSearchCV, rank_loss_scorer
 from bagwise.pipeline import make_union
 from bagwise.preprocessing import PerInstance, RBFDictionary
@@ -228,6 +230,24 @@ def test_scorers_leave_out_what_the_model_does_not_know(data):
     )
     for name in ("average_precision", "instance_accuracy", "explained_share"):
         assert get_scorer(name)(model, more) == pytest.approx(get_scorer(name)(model, data))
+
+
+def test_bags_without_labels_have_no_labels_to_choose_among(data):
+    model = ORedLogisticRegression().fit(data)
+    Y = data.Y.copy()
+    Y[3] = 0
+    open_set = BagDataset(data.bags, Y, CLASSES, data.instance_labels)
+    own = np.array(CLASSES)[data.instance_labels.instances]
+    told = np.where(data.bags.bag_index == 3, "", model.annotate(data.bags, data.Y))
+    assert get_scorer("annotation_accuracy")(model, open_set) == pytest.approx(np.mean(told == own))
+    alone = np.mean(model.predict_instances(data.bags) == own)
+    assert get_scorer("instance_accuracy")(model, open_set) == pytest.approx(alone)
+
+
+def test_one_score_a_bag_speaks_for_the_second_of_two_classes():
+    scores = np.array([0.5, -1.0, 2.0])
+    judged = Judged(SimpleNamespace(decision_function=lambda X: scores), None, np.eye(3, 2), None, lambda: scores)
+    assert judged.scores.tolist() == [[-0.5, 0.5], [1.0, -1.0], [-2.0, 2.0]]
 
 
 # -- transformers -----------------------------------------------------------------------------------------------------
