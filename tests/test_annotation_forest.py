@@ -14,7 +14,7 @@ from bagwise.bags import offsets_of
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InfeasibleBagWarning, InputError, MemoryLimitError
 from bagwise.kernels import union_posterior
-from bagwise.kernels.forest import Forest, round_down
+from bagwise.kernels.forest import Forest, round_down, tree_shares
 
 FAST = {"n_estimators": 20, "n_rounds": 3, "n_round_trees": 20, "random_state": 0}
 
@@ -38,6 +38,8 @@ def test_mean_shares_are_those_of_the_trees(kind, seed):
     for tree in trees:
         expected[:, tree.classes_] += tree.predict_proba(new) / 4
     assert_allclose(Forest.of(trees, 4).mean_shares(new), expected, atol=1e-6)
+    single = new.astype(np.float32)
+    assert_array_equal(tree_shares(trees[0], single, 4), Forest.of(trees[:1], 4).mean_shares(new))
 
 
 def test_arrays_that_lead_astray_are_refused():

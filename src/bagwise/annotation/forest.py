@@ -40,7 +40,7 @@ from bagwise.findings import Findings, set_known, share_among_labels
 from bagwise.fitted import ITERATED, Attribute, Number
 from bagwise.inputs import validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
-from bagwise.kernels.forest import Forest, upgrade_forest
+from bagwise.kernels.forest import Forest, tree_shares, upgrade_forest
 from bagwise.kernels.union import (
     MAX_EXACT_LABELS,
     Rates,
@@ -386,7 +386,7 @@ class ORedForest(
             weights = times[bags.bag_index] * of_rows
             tree = self._grow(instances, posterior, weights, seed)
             unseen = np.flatnonzero(weights == 0)
-            return unseen, Forest.of([tree], n_classes).mean_shares(instances[unseen])
+            return unseen, tree_shares(tree, instances[unseen], n_classes)
 
         total, judges = np.zeros((len(instances), n_classes)), np.zeros(len(instances))
         for unseen, shares in self._parallel()(delayed(judge)(times, seed) for times, seed in samples):

@@ -55,13 +55,7 @@ class Forest(NamedTuple):
     def of(cls, trees: Sequence[Any], n_classes: int) -> Forest:
         """The arrays of fitted scikit-learn trees whose classes are column numbers."""
 
-        def shares(tree: Any, is_leaf: np.ndarray) -> np.ndarray:
-            found = np.zeros((int(is_leaf.sum()), n_classes), dtype=np.float32)
-            counts = tree.tree_.value[is_leaf, 0]
-            found[:, tree.classes_] = counts / counts.sum(axis=1, keepdims=True)
-            return found
-
-        return cls._of(trees, shares)
+        return cls._of(trees, lambda tree, is_leaf: _shares_in(tree, is_leaf, n_classes))
 
     @classmethod
     def of_regression(cls, trees: Sequence[Any]) -> Forest:
@@ -132,8 +126,7 @@ class Forest(NamedTuple):
 
     def mean_shares(self, X: np.ndarray) -> np.ndarray:
         """(m, c) class shares of the leaves that each instance falls into, averaged over the trees."""
-        out = self._sums(X)
-        return out / out.sum(axis=1, keepdims=True)  # shares in single precision do not sum to 1 exactly
+        return _summing_to_one(self._sums(X))
 
     def mean_values(self, X: np.ndarray) -> np.ndarray:
         """(m, c) values of the leaves that each row falls into, averaged over the trees."""
@@ -148,6 +141,26 @@ class Forest(NamedTuple):
         X = np.ascontiguousarray(X, dtype=np.float32)  # as scikit-learn's trees see it
         walk(X, self.roots, self.feature, self.threshold, self.link, self.starts, self.columns, self.shares, out)
         return out
+
+
+def tree_shares(tree: Any, X: np.ndarray, n_classes: int) -> np.ndarray:
+    """(m, c) class shares that one fitted scikit-learn tree gives to (m, d) single precision.
+
+    The same bits as of ``Forest.of([tree], n_classes)``, without making one: for a tree that is asked once.
+    """
+    return _summing_to_one(_shares_in(tree, tree.tree_.apply(X), n_classes).astype(np.float64))
+
+
+def _shares_in(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Class shares in nodes of a fitted scikit-learn tree whose classes are column numbers, in single precision."""
+    counts = tree.tree_.value[nodes, 0]
+    found = np.zeros((len(counts), n_classes), dtype=np.float32)
+    found[:, tree.classes_] = counts / counts.sum(axis=1, keepdims=True)
+    return found
+
+
+def _summing_to_one(shares: np.ndarray) -> np.ndarray:
+    return shares / shares.sum(axis=1, keepdims=True)  # in single precision they do not exactly
 
 
 def upgrade_forest(state: dict[str, Any]) -> None:
