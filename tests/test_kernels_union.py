@@ -14,6 +14,7 @@ import oracles
 from bagwise.bags import offsets_of
 from bagwise.exceptions import InputError, MemoryLimitError
 from bagwise.kernels import union_posterior
+from bagwise.kernels._union_exact import ERROR_BOUND, inclusion_exclusion
 from bagwise.kernels.union import METHODS, UnionProblem
 from conftest import random_bags
 
@@ -87,6 +88,24 @@ def test_certificate_sends_cancelling_bags_to_forward_backward():
     safe = union_posterior(proba, [0, 10], ones, method="forward-backward")
     assert_allclose(automatic[1], 0.1, atol=1e-12)  # by symmetry
     assert_allclose(automatic[0], safe[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_certified_is_right_and_what_is_not_is_refused(seed):
+    # from labels that are all likely to one that is nearly sure: digits are lost one after another
+    rng, outcomes = np.random.default_rng(seed), []
+    for rare in np.geomspace(1.0, 1e-8, 33):
+        proba = rare * rng.uniform(0.5, 1.0, (8, 7))
+        proba[:, 0] = 1.0
+        proba /= proba.sum(axis=1, keepdims=True)
+        _, truth = union_posterior(proba, [0, 8], np.ones((1, 7), np.uint8), method="forward-backward")
+        found, work = proba.copy(), [np.empty(1 << 7) for _ in range(3)]
+        _, certified = inclusion_exclusion(found, np.zeros(8), 8, 7, np.ones(7), *work, ERROR_BOUND, np.empty(0))
+        outcomes.append(certified)
+        if certified:
+            assert np.abs(found - truth).max() < ERROR_BOUND
+    assert outcomes[0]
+    assert not outcomes[-1]
 
 
 def test_nothing_underflows_at_a_thousand_instances():

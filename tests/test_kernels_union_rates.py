@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
 
 import oracles
-from bagwise.exceptions import InputError
+from bagwise.exceptions import ApproximationWarning, InputError
 from bagwise.kernels import union_posterior
 from bagwise.kernels.union import METHODS, Rates, UnionProblem
 from conftest import random_bags
@@ -192,6 +193,35 @@ def test_scores_far_apart_go_through_logarithms(missed):
         proba = np.exp(scores - scores.max(axis=1, keepdims=True))
         _, expected, _ = oracles.union_with_rates(proba, [0, 3], Y, rates.missed, rates.spurious)
         assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("softmax", [False, True], ids=["probabilities", "scores"])
+@pytest.mark.parametrize("method", CARRYING)
+def test_logarithms_take_over_where_rescaling_underflows(method, softmax):
+    n, missed = 6, np.array([0.0, 0.3, 0.0, 0.0, 0.0, 0.5])
+    log_p = np.random.default_rng(1).uniform(-320, -280, (n, 6)) * np.log(10) / 2.4  # six multiply to 1e-750
+    log_p[:, 0] = 0.0
+    # five labels are listed; of the second and of one that is not, instances may have gone unnoticed
+    noticed = log_p[:, :5] + np.log1p(-missed[:5])
+    states = np.hstack([noticed, log_p[:, [1, 5]] + np.log(missed[[1, 5]])])
+    choices = np.array([c for c in itertools.product(range(7), repeat=n) if {*range(5)} <= {*c}])
+    weights = states[np.arange(n), choices].sum(axis=1)
+    likelihood = logsumexp(weights)
+    expected = np.zeros((n, 7))
+    for i, state in itertools.product(range(n), range(7)):
+        expected[i, state] = np.exp(logsumexp(weights, b=choices[:, i] == state) - likelihood)
+    expected[:, 1] += expected[:, 5]
+    rates, problem = Rates(missed, np.zeros(6)), UnionProblem.build(np.array([0, n]), np.array([[1, 1, 1, 1, 1, 0]]))
+    found = log_p.copy() if softmax else np.exp(log_p)
+    found_likelihood = problem.infer_in_place(found, softmax=softmax, residual=False, method=method, rates=rates)
+    assert_allclose(found_likelihood, [likelihood], rtol=1e-10)
+    assert_allclose(found, expected[:, [0, 1, 2, 3, 4, 6]], atol=1e-8)
+
+
+def test_a_single_bag_of_many_labels_is_warned_of():
+    proba = np.random.default_rng(0).dirichlet(np.full(6, 0.1), 6)
+    with pytest.warns(ApproximationWarning):
+        union_posterior(proba, [0, 6], np.ones((1, 6), np.uint8), max_exact_labels=2, missed=0.01, spurious=0.01)
 
 
 @pytest.mark.parametrize(
