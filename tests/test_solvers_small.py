@@ -1,5 +1,7 @@
 """L-BFGS, generalised EM and Frank-Wolfe on problems whose answer is known."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -124,6 +126,17 @@ def test_the_search_of_em_starts_at_twice_the_last_step():
     generalized_em(lambda w: Exact(objective, w, two), np.zeros((2, 3)), max_iter=2, tol=0.0, first_step=1.0)
     assert two[: len(one)] == one
     assert two[len(one)] == 2 * one[-1]
+
+
+def test_em_that_goes_on_where_it_had_ended_counts_its_iterations():
+    objective, _, _, _ = quadratic(2)
+    kept = {}
+    checkpoint = SimpleNamespace(load=lambda: None, save=lambda **state: kept.update(state))
+    settings = {"max_iter": 3, "tol": 0.0, "first_step": 1.0, "checkpoint": checkpoint}
+    first = generalized_em(lambda weights: Exact(objective, weights, []), np.zeros((2, 3)), **settings)
+    checkpoint.load = lambda: {**kept, "history": np.asarray(kept["history"])}
+    again = generalized_em(lambda weights: Exact(objective, weights, []), np.zeros((2, 3)), **settings)
+    assert (again.n_iter, again.objective) == (first.n_iter, first.objective) == (3, first.history[3])
 
 
 def test_em_ends_by_its_rules():
