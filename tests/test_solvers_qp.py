@@ -57,6 +57,34 @@ def test_equalities_and_flat_directions():
     np.testing.assert_allclose(solve_qp(problem).x, [0.5, 0.5], atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", list(qp.SOLVERS))
+def test_any_units_of_variables_and_constraints(monkeypatch, name, seed):
+    """The optimality conditions of a convex program, looked at in the units in which it was given, prove an optimum."""
+    rng = np.random.default_rng(seed)
+    n, n_equal, n_upper = int(rng.integers(3, 7)), int(rng.integers(0, 3)), int(rng.integers(0, 3))
+    units, feasible = 10.0 ** rng.uniform(-2, 2, n), rng.uniform(0, 1, n)
+    rows = 10.0 ** rng.uniform(-2, 2, n_equal + n_upper)[:, None] * rng.uniform(-1, 1, (n_equal + n_upper, n))
+    B = rng.normal(size=(n, n))
+    limits = rows @ feasible + np.concatenate([np.zeros(n_equal), rng.uniform(0, 0.5, n_upper)])
+    problem = QuadraticProgram(
+        B @ B.T / np.outer(units, units), rng.normal(size=n) / units, rows[:n_equal] / units, limits[:n_equal],
+        rows[n_equal:] / units, limits[n_equal:],
+    )  # fmt: skip
+    monkeypatch.setattr(qp, "SOLVERS", {name: qp.SOLVERS[name]})
+    solution = solve_qp(problem)
+    assert solution.solved
+    in_units = QuadraticProgram(
+        problem.P * np.outer(units, units),
+        problem.q * units,
+        problem.A * units,
+        problem.b,
+        problem.G * units,
+        problem.h,
+    )
+    assert kkt_residual(in_units, solution.x / units, solution.y, solution.z) < 1e-5
+
+
 def test_residual_tells_wrong_points_from_right_ones():
     problem = make_problem(np.random.default_rng(0), 4)
     right = solve_qp(problem)
