@@ -212,7 +212,7 @@ def test_logarithms_take_over_where_rescaling_underflows(method, softmax):
         expected[i, state] = np.exp(logsumexp(weights, b=choices[:, i] == state) - likelihood)
     expected[:, 1] += expected[:, 5]
     rates, problem = Rates(missed, np.zeros(6)), UnionProblem.build(np.array([0, n]), np.array([[1, 1, 1, 1, 1, 0]]))
-    found = log_p.copy() if softmax else np.exp(log_p)
+    found = log_p + 50.0 * np.arange(n)[:, None] if softmax else np.exp(log_p)
     found_likelihood = problem.infer_in_place(found, softmax=softmax, residual=False, method=method, rates=rates)
     assert_allclose(found_likelihood, [likelihood], rtol=1e-10)
     assert_allclose(found, expected[:, [0, 1, 2, 3, 4, 6]], atol=1e-8)
@@ -239,3 +239,13 @@ def test_a_single_bag_of_many_labels_is_warned_of():
 def test_bad_rates_are_named(arguments, message):
     with pytest.raises(InputError, match=message):
         union_posterior(np.full((2, 3), 1 / 3), [0, 2], [[1, 0, 1]], **arguments)
+
+
+@pytest.mark.parametrize("rates", [None, Rates(np.full(6, 0.01), np.full(6, 0.01))], ids=["right", "wrong"])
+def test_only_bags_that_are_approximated_have_an_error(rates):
+    proba = np.random.default_rng(0).dirichlet(np.full(6, 0.1), 8)
+    problem = UnionProblem.build(np.array([0, 2, 8]), np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]))
+    errors = np.full(2, np.nan)
+    problem.infer_in_place(proba, softmax=False, residual=False, max_exact_labels=3, rates=rates, errors=errors)
+    assert errors[0] == 0.0
+    assert 0.0 < errors[1] < 1.0
