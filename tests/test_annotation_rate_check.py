@@ -144,10 +144,10 @@ def test_the_smooth_guess_of_a_bag_knows_nothing_of_its_labels(background):
     data, Y = half_dropped(1)
     shape = (data.bags.n_instances, 5 + background)
     forest = small_forest(missed=0.3, background=background)
-    before = forest._smooth_guess(data.bags, Y, None, shape, 0.3)
+    before = forest._smooth_guess(data.bags, Y, None, shape)
     changed = Y.copy()
     changed[7] = 1 - changed[7]
-    after = forest._smooth_guess(data.bags, changed, None, shape, 0.3)
+    after = forest._smooth_guess(data.bags, changed, None, shape)
     own = data.bags.bag_index == 7
     assert_array_equal(after[own], before[own])
     assert not np.array_equal(after, before)
@@ -206,3 +206,27 @@ def test_a_forest_with_rates_is_calibrated_by_what_its_trees_say(monkeypatch):
     monkeypatch.setattr(ORedForest, "_calibrate", lambda self, training: used.append(training))
     ORedForest(10, n_rounds=2, n_round_trees=20, missed=0.5, calibrate="bag", random_state=0).fit(bags, Y)
     assert_array_equal(used[0].scores, np.log(said[-1]))  # to no power, and nothing mixed into it
+
+
+@pytest.mark.parametrize(("missed", "held"), [(0.0, False), (0.02, False), (0.3, True), ([0.0, 0.5] * 4, True)])
+def test_trees_are_held_where_many_labels_may_be_missed(missed, held, monkeypatch):
+    bags, Y, _ = overlapping_bags(0)
+    calls = []
+    hold = Anchor.hold
+    monkeypatch.setattr(Anchor, "hold", lambda self, shares: calls.append(1) or hold(self, shares))
+    listed = Y.any(axis=1)
+    bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]
+    ORedForest(5, n_rounds=2, n_round_trees=10, missed=missed, spurious=0.01, random_state=0).fit(bags, Y)
+    assert len(calls) == (2 if held else 0)
+
+
+def test_a_rate_of_false_labels_alone_sharpens_nothing(monkeypatch):
+    bags, Y, _ = overlapping_bags(0)
+    listed = Y.any(axis=1)
+    bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]
+    monkeypatch.setattr(
+        "bagwise.annotation.forest.learn_rates",
+        lambda parameters, problem, proba, logits, weights: (logits, np.full_like(proba, np.nan)),
+    )
+    forest = ORedForest(5, n_rounds=2, n_round_trees=10, spurious="learn", random_state=0).fit(bags, Y)
+    assert np.isfinite(forest.objective_history_).all()

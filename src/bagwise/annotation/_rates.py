@@ -81,6 +81,11 @@ class RateParameters:
         given = self.given["missed"]
         return given is None or bool(given.any())
 
+    def mean_missed(self, logits: np.ndarray) -> float:
+        """The rate of missed labels, given or learned, over all classes."""
+        given = self.given["missed"]
+        return self.values(logits)["missed"] if given is None else float(given.mean())
+
     def start(self, last: dict[str, Any]) -> np.ndarray:
         """Logits to start from: of the rates of the last fit where they are numbers."""
         values = [last.get(name, START[name]) for name in self.learned]

@@ -52,6 +52,7 @@ from bagwise.solvers.result import Callback
 from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
+HELD_FROM = 0.05  # rate of missed labels: below it the label sets alone keep trees from teaching themselves
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
 
 
@@ -104,9 +105,10 @@ class ORedForest(
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
-        out-of-bag probabilities; with rates, learned or given, these are raised to the power that does the same. With
-        rates the rounds also start from what a kernel model says of bags that it did not see, and in every round that
-        is mixed into what the trees say, in the share at which the label sets are ranked best.
+        out-of-bag probabilities; with a rate of missed labels, learned or given, these are raised to the power that
+        does the same. Where one instance in twenty or more goes unnoticed the rounds also start from what a kernel
+        model says of bags that it did not see, and in every round that is mixed into what the trees say, in the share
+        at which the label sets are ranked best.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -260,11 +262,12 @@ class ORedForest(
         problem = checked(union_problem(bags.offsets, indicator, background, known))
         guess, logits = np.full(shape, 1.0 / shape[1]), parameters.start({})
         anchor = None
-        if parameters.possible is not None and enough_to_judge(indicator):
-            missed = self.missed if parameters.may_miss else 0.0
-            smooth = self._smooth_guess(bags, indicator, known, shape, missed, weights)
-            anchor = Anchor(smooth, bags, indicator, weights)
-            logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
+        if parameters.may_miss and enough_to_judge(indicator):
+            smooth = self._smooth_guess(bags, indicator, known, shape, weights)
+            by_smooth = learn_rates(parameters, problem, smooth, logits, weights)
+            if parameters.mean_missed(by_smooth[0]) >= HELD_FROM:
+                anchor = Anchor(smooth, bags, indicator, weights)
+                logits, guess = by_smooth
         found = self._rounds(bags, weights, problem, parameters, guess, logits, anchor, rng, callback)
         posterior, logits = found.posterior, found.logits
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
@@ -315,7 +318,8 @@ class ORedForest(
             if anchor is not None:
                 proba = anchor.hold(shares)
             if parameters.possible is not None:
-                logits, proba = learn_rates(parameters, problem, proba, logits, weights)
+                logits, sharpened = learn_rates(parameters, problem, proba, logits, weights)
+                proba = sharpened if parameters.may_miss else proba
             log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
             history.append(float(weights @ log_likelihood))
             if callback is not None:
@@ -331,13 +335,12 @@ class ORedForest(
         indicator: np.ndarray,
         known: np.ndarray | None,
         shape: tuple[int, int],
-        missed: RateLike,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
         """(m, c) probabilities of every instance by a kernel model that did not see its bag."""
         model, features = smooth_model(self, bags)
         own, proba = None if known is None else Bags(known, bags.offsets), np.empty(shape)
-        for judge, test in cross_fitted(model, missed, features, indicator, own, weights):
+        for judge, test in cross_fitted(model, self.missed, features, indicator, own, weights):
             rows, _ = bags.select(test)
             proba[rows] = judge._probabilities(features[test])
         return np.maximum(proba, np.finfo(np.float64).tiny)  # they have a logarithm
