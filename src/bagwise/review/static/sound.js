@@ -193,8 +193,10 @@ export function soundStage() {
     query.high = hearing.band ? row.high : null;
     audio.src = changed(shown.clip ?? address("/media/clip", { file: shown.file }), query);
     audio.loop = hearing.loop;
-    playing = { from, slow: hearing.slow, only };
+    const own = { from, slow: hearing.slow, only };
+    playing = own;
     audio.play().catch((error) => {
+      if (playing !== own) return; // what was cut off must not stop what plays since
       if (error.name !== "AbortError") toast(T.cannotPlay, { kind: "bad" });
       stop();
     });
@@ -214,7 +216,7 @@ export function soundStage() {
     head.style.transform = `translateX(${at}px)`;
     requestAnimationFrame(follow);
   }
-  audio.addEventListener("ended", stop);
+  audio.addEventListener("ended", () => audio.ended && stop()); // not the end of a sound before
   const again = () => playing && play(playing.only);
 
   function set(change, words) {
