@@ -85,7 +85,9 @@ class Page:
             if found:
                 return found
             time.sleep(0.03)
-        raise AssertionError(f"Waited in vain for {told or script}; the page says {self.text('body')[:800]!r}.")
+        sound = self.js("const a = document.querySelector('audio'); return a && [a.paused, a.currentTime, a.src]")
+        said = self.text("body")[:800]
+        raise AssertionError(f"Waited in vain for {told or script}; the sound is {sound}; the page says {said!r}.")
 
     def text(self, name):
         return self.js("return document.querySelector(arguments[0])?.innerText", name)
@@ -202,6 +204,7 @@ def test_space_plays_and_the_time_passes(page_of, sounds):
     page = page_of(sounds)
     page.wait("return document.querySelector('.box.mine')")
     time_passes = "const audio = document.querySelector('audio'); return !audio.paused && audio.currentTime > 0.1"
+    settled(page, "return document.querySelector('.overlay')?.getAttribute('aria-label')")
     page.press("r", Keys.SPACE)  # over and over, so that it still plays when it is looked at
     page.wait(time_passes, told="time to pass")
     page.press(Keys.SPACE)
