@@ -211,13 +211,15 @@ def test_a_forest_with_rates_is_calibrated_by_what_its_trees_say(monkeypatch):
 @pytest.mark.parametrize(("missed", "held"), [(0.0, False), (0.02, False), (0.3, True), ([0.0, 0.5] * 4, True)])
 def test_trees_are_held_where_many_labels_may_be_missed(missed, held, monkeypatch):
     bags, Y, _ = overlapping_bags(0)
-    calls = []
-    hold = Anchor.hold
+    calls, guesses = [], []
+    hold, smooth_guess = Anchor.hold, ORedForest._smooth_guess
+    monkeypatch.setattr(ORedForest, "_smooth_guess", lambda *args: guesses.append(1) or smooth_guess(*args))
     monkeypatch.setattr(Anchor, "hold", lambda self, shares: calls.append(1) or hold(self, shares))
     listed = Y.any(axis=1)
     bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]
     ORedForest(5, n_rounds=2, n_round_trees=10, missed=missed, spurious=0.01, random_state=0).fit(bags, Y)
     assert len(calls) == (2 if held else 0)
+    assert len(guesses) == held  # a rate that is given decides without a kernel model
 
 
 def test_a_rate_of_false_labels_alone_sharpens_nothing(monkeypatch):

@@ -260,14 +260,7 @@ class ORedForest(
         rng, callback = check_random_state(self.random_state), self._progress(callback)
         shape = (bags.n_instances, n_classes + background)
         problem = checked(union_problem(bags.offsets, indicator, background, known))
-        guess, logits = np.full(shape, 1.0 / shape[1]), parameters.start({})
-        anchor = None
-        if parameters.may_miss and enough_to_judge(indicator):
-            smooth = self._smooth_guess(bags, indicator, known, shape, weights)
-            by_smooth = learn_rates(parameters, problem, smooth, logits, weights)
-            if parameters.mean_missed(by_smooth[0]) >= HELD_FROM:
-                anchor = Anchor(smooth, bags, indicator, weights)
-                logits, guess = by_smooth
+        guess, logits, anchor = self._start(bags, indicator, known, weights, problem, parameters, shape)
         found = self._rounds(bags, weights, problem, parameters, guess, logits, anchor, rng, callback)
         posterior, logits = found.posterior, found.logits
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
@@ -295,6 +288,27 @@ class ORedForest(
                 move_last_column(shares, self.background_shift_)
             self._calibrate(_held_out(bags, indicator, known, shares, weights))
         return self
+
+    def _start(
+        self,
+        bags: Bags,
+        indicator: np.ndarray,
+        known: np.ndarray | None,
+        weights: np.ndarray,
+        problem: UnionProblem,
+        parameters: RateParameters,
+        shape: tuple[int, int],
+    ) -> tuple[np.ndarray, np.ndarray, Anchor | None]:
+        """Probabilities and logits of the rates that rounds start from, and what holds them, where many are missed."""
+        alone = np.full(shape, 1.0 / shape[1]), parameters.start({}), None
+        _, logits, _ = alone
+        if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):  # a learned one starts above
+            return alone
+        smooth = self._smooth_guess(bags, indicator, known, shape, weights)
+        logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
+        if parameters.mean_missed(logits) < HELD_FROM:
+            return alone
+        return guess, logits, Anchor(smooth, bags, indicator, weights)
 
     def _rounds(
         self,

@@ -289,7 +289,9 @@ function play() {
   if (!audio.paused) return audio.pause();
   const from = Math.max(0, row.start - 0.2);
   audio.src = address("/media/clip", { file: row.file, from: from.toFixed(3), to: (row.end + 0.2).toFixed(3) });
-  audio.play().catch(() => toast(T.cannotPlay, { kind: "bad" }));
+  audio.play().catch((error) => {
+    if (error.name !== "AbortError") toast(T.cannotPlay, { kind: "bad" }); // paused or changed before it began
+  });
 }
 
 const columns = () => getComputedStyle(grid).gridTemplateColumns.split(" ").length;
