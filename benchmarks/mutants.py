@@ -162,13 +162,13 @@ def _places(tree: ast.AST) -> Iterator[tuple[Any, str, Any]]:
             yield node, *_swap(node, "id", NAMES[node.id])
         elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
             yield node, *_swap(node, "value", not node.value)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not _is_size(node.value):
+        elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and _can_change(node.value):
             yield node, *_swap(node, "value", node.value + 1)
 
 
-def _is_size(value: Any) -> bool:
-    """Of a block or a limit: one more changes nothing that anybody could see."""
-    return isinstance(value, int) and value > 64
+def _can_change(value: Any) -> bool:
+    """Not so the size of a block or a limit, and not a number so large that one more is the same number."""
+    return value + 1 != value and not (isinstance(value, int) and value > 64)
 
 
 def _swap(node: Any, field: str, new: Any) -> tuple[str, Any]:
@@ -186,8 +186,13 @@ def _swap(node: Any, field: str, new: Any) -> tuple[str, Any]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of the code that computes: no messages, annotations, decorators, imports and estimates of memory."""
+    """Nodes of the code that computes: no messages, annotations, decorators, imports and estimates of memory.
+
+    And nothing that only asserts: `assert`, and ``strict=`` of a zip.
+    """
     if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Assert, ast.Import, ast.ImportFrom)):
+        return
+    if isinstance(node, ast.keyword) and node.arg == "strict":
         return
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -1,8 +1,11 @@
 """Cutting planes against clarabel on problem (19) with all its slacks and constraints."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from bagwise.solvers import cutting_plane
 from bagwise.solvers.cutting_plane import ENOUGH, HingeProblem, solve_cutting_plane, solve_under_cuts
 from oracles_clustering import constraint_vectors, solve_n_slack
 
@@ -87,6 +90,27 @@ def test_too_few_cuts_are_told():
     assert not result.converged
     assert result.n_cuts == 2
     assert result.lower_bound < result.objective
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_first_cut_is_that_of_all_bags(seed):
+    """Under it alone W = a x, x the mean of the vectors: a = min(C, 1 / ||x||^2) in closed form."""
+    problem, vectors, _, _ = make_problem(seed, 3, 1e6, C=4.0)
+    mean = vectors.mean(axis=0)
+    result = solve_cutting_plane(problem, tol=1e-9, max_cuts=1)
+    assert result.n_cuts == 1
+    np.testing.assert_allclose(result.weights @ vectors, min(4.0, 1.0 / (mean @ mean)) * mean, rtol=1e-6)
+
+
+def test_a_point_beyond_its_limit_is_brought_back(monkeypatch):
+    solve = cutting_plane.solve_qp
+    monkeypatch.setattr(
+        cutting_plane, "solve_qp", lambda program: (lambda found: replace(found, x=3.0 * found.x))(solve(program))
+    )
+    gram, drifts, offsets = np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros((2, 3)), np.ones(2)
+    found = solve_under_cuts(gram, drifts, offsets, C=0.4, slack=1.0)
+    assert found.alpha.sum() == pytest.approx(0.4)
+    assert found.half_norm == pytest.approx(0.5 * found.alpha @ gram @ found.alpha)
 
 
 @pytest.mark.parametrize("seed", range(10))

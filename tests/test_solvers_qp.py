@@ -121,6 +121,8 @@ def test_the_better_of_two_failures_is_kept(monkeypatch):
     nothing = solve_qp(make_problem(np.random.default_rng(2), 4))
     assert (nothing.solver, nothing.residual) == ("none", np.inf)
     assert not nothing.x.any()
+    assert not nothing.y.any()
+    assert not nothing.z.any()
 
 
 def test_a_limit_far_away_is_no_matter_for_the_terminal(capfd):

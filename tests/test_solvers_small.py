@@ -158,6 +158,22 @@ def test_em_ends_by_its_rules():
     assert_allclose(still.weights, answer, atol=1e-9)
 
 
+def test_the_search_of_em_ends_where_a_step_moves_the_weights_no_more():
+    objective, _, _, _ = quadratic(4)
+    start, tried = np.full((2, 3), 1e6), []
+
+    def downhill(weights):
+        state = Exact(objective, weights, tried)
+        state.gradient = -state.gradient  # no step is long enough to rise
+        return state
+
+    result = generalized_em(downhill, start, max_iter=5, tol=0.0, first_step=1.0)
+    assert (result.n_iter, result.converged) == (1, True)
+    assert_allclose(result.weights, start, rtol=0)
+    length, end = np.linalg.norm(objective(start)[1]), 1e-15 * (1.0 + 1e6)
+    assert min(tried) * length < end <= 2.0 * min(tried) * length
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Frank-Wolfe
 

@@ -1,6 +1,7 @@
 """Sub-gradient descent, the heuristic and CCCP against the algorithms as printed, and what the theory promises."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -306,6 +307,26 @@ def test_neither_start_nor_instances_are_changed():
     cccp(problem, AGGREGATIONS["max"], n_phases=2, n_steps=5, max_steps=5)
     assert_array_equal(X, kept_X)
     assert_array_equal(W, kept_W)
+
+
+def test_instances_are_not_copied():
+    X, offsets, Y, _ = oracles.random_problem(8)
+    assert np.shares_memory(problem_of(X, offsets, Y).instances, X)
+    assert_array_equal(problem_of(X.astype(np.float32), offsets, Y).instances, X.astype(np.float32))
+
+
+@pytest.mark.parametrize("restart", ["best", "last"])
+def test_a_heuristic_that_goes_on_ends_where_one_in_one_go_does(restart):
+    X, offsets, Y, _ = oracles.random_problem(10)
+    problem, kept = problem_of(X, offsets, Y), {}
+    checkpoint = SimpleNamespace(load=lambda: None, save=lambda **state: kept.update(state))
+    settings = {"n_steps": 5, "restart": restart}
+    whole = heuristic(problem, AGGREGATIONS["softmax"], n_phases=4, **settings)
+    heuristic(problem, AGGREGATIONS["softmax"], n_phases=2, checkpoint=checkpoint, **settings)
+    checkpoint.load = lambda: {**kept, "history": np.asarray(kept["history"])}
+    again = heuristic(problem, AGGREGATIONS["softmax"], n_phases=4, checkpoint=checkpoint, **settings)
+    assert_array_equal(again.weights, whole.weights)
+    assert_array_equal(again.history, whole.history)
 
 
 def test_callback_hears_of_every_phase():
