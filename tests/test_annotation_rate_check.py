@@ -5,12 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.optimize import brentq
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
-from bagwise.annotation._forest_anchor import TREES, Anchor, ranking_of_sets
+from bagwise.annotation import forest as forest_module
+from bagwise.annotation._forest_anchor import TREES, Anchor, judged_missed, ranking_of_sets
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.annotation._rates import RateParameters, learn_rates
 from bagwise.datasets import make_gaussian_bags
@@ -142,12 +144,13 @@ def test_a_forest_finds_the_rate_at_which_labels_went_missing(seed):
 @pytest.mark.parametrize("background", [False, True])
 def test_the_smooth_guess_of_a_bag_knows_nothing_of_its_labels(background):
     data, Y = half_dropped(1)
-    shape = (data.bags.n_instances, 5 + background)
     forest = small_forest(missed=0.3, background=background)
-    before = forest._smooth_guess(data.bags, Y, None, shape)
+    parameters = RateParameters.of(0.3, 0.0, 5, background)
+    before = forest._smooth_guess(data.bags, Y, None, parameters)
+    assert before.shape == (data.bags.n_instances, 5 + background)
     changed = Y.copy()
     changed[7] = 1 - changed[7]
-    after = forest._smooth_guess(data.bags, changed, None, shape)
+    after = forest._smooth_guess(data.bags, changed, None, parameters)
     own = data.bags.bag_index == 7
     assert_array_equal(after[own], before[own])
     assert not np.array_equal(after, before)
@@ -173,6 +176,47 @@ def overlapping_bags(seed, n_classes=8, n_bags=120):
         bags.append(centers[labels[-1]] + rng.normal(size=(len(labels[-1]), 6)))
         Y[b, listed] = 1
     return bags, np.where(rng.random(Y.shape) < 0.2, 0, Y), np.concatenate(labels)
+
+
+@pytest.mark.parametrize(
+    ("precisions", "without", "chosen"),
+    [
+        ({0.4: [0.9, 0.8, 0.7], 0.3: [0.9, 0.9, 0.7], 0.2: [0.6, 0.6, 0.6]}, [0.8, 0.8, 0.8], 0.3),
+        ({0.4: [0.7, 0.7, 0.7], 0.3: [0.7, 0.7, 0.7], 0.2: [0.6, 0.6, 0.6]}, [0.9, 0.6, 0.9], 0.4),  # a tie: as learned
+        ({0.4: [0.7, 0.7, 0.7], 0.3: [0.6, 0.7, 0.7], 0.2: [0.6, 0.6, 0.6]}, [0.7, 0.7, 0.7], 0.0),  # in every fold
+    ],
+)
+def test_held_out_bags_choose_a_share_of_the_learned_rate(precisions, without, chosen, monkeypatch):
+    def scripted(model, missed, *args):
+        return without if missed == 0.0 else precisions[round(missed, 3)]
+
+    monkeypatch.setattr("bagwise.annotation._forest_anchor.held_out_precisions", scripted)
+    monkeypatch.setattr("bagwise.annotation._rate_check.held_out_precisions", scripted)
+    _, Y = half_dropped(0)
+    assert judged_missed(0.4, None, None, Y, None) == pytest.approx(chosen)
+    assert judged_missed(0.04, None, None, Y, None) == 0.04  # too small to be of consequence, and not judged
+
+
+def test_where_labels_have_many_instances_held_out_bags_correct_the_likelihood(monkeypatch):
+    learned, chosen, true = [], [], []
+    judge, parameters = forest_module.judged_missed, RateParameters.of("learn", 0.0, 8)
+    monkeypatch.setattr(forest_module, "judged_missed", lambda rate, *args: learned.append(rate) or judge(rate, *args))
+    for seed in range(6):
+        bags, Y, labels = overlapping_bags(seed)
+        bags = Bags.from_list(bags)
+        counts = np.unique(bags.bag_index * 8 + labels, return_counts=True)[1]
+        true.append(brentq(lambda rate, counts=counts: np.mean(rate**counts) - 0.2, 0.0, 1.0))
+        chosen.append(small_forest(missed="learn")._judge_missed(parameters, bags, Y, None, None).chosen["missed"])
+    assert np.all(np.array(learned) > np.array(true) + 0.1)
+    assert abs(np.mean(chosen) - np.mean(true)) < 0.1
+
+
+def test_a_chosen_rate_next_to_its_bound_is_told(monkeypatch):
+    data, Y = half_dropped(0)
+    monkeypatch.setattr("bagwise.annotation.forest.judged_missed", lambda *args: 0.9)
+    with pytest.warns(UserWarning, match=r"missed ran to 0\.900"):
+        model = small_forest(missed="learn").fit(data.bags, Y)
+    assert model.missed_ == 0.9
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,4 +1,4 @@
-"""Whether a learned rate of missed labels is borne out by bags that were not learned from."""
+"""Whether a rate of missed labels is borne out by bags that were not learned from."""
 
 from __future__ import annotations
 
@@ -28,24 +28,27 @@ def missed_pays(
     indicator: np.ndarray,
     instance_labels: Bags | None,
     weights: np.ndarray | None = None,
+    with_rate: list[float] | None = None,
 ) -> bool:
-    """Whether some fold's labels are ranked better by a model that learns `missed` than by one that has none.
+    """Whether some fold's labels are ranked better by the model with its rate `missed` than by one that has none.
 
     The likelihood cannot tell: where labels have many instances a high rate costs it next to nothing, and forgives
     every instance that the model cannot tell apart. How well it tells bags with a label from bags without can. That
     all folds must speak against the rate is because few bags say little, and a rate that changes little does no harm.
+    `with_rate` are the precisions of the folds with the rate, where they are known already.
     """
     if not enough_to_judge(indicator):
         return True
     try:
-        without = _held_out_precisions(model, 0.0, bags, indicator, instance_labels, weights)
+        without = held_out_precisions(model, 0.0, bags, indicator, instance_labels, weights)
     except InputError:  # only missed labels explain these bags
         return True
-    with_rate = _held_out_precisions(model, model.missed, bags, indicator, instance_labels, weights)
+    if with_rate is None:
+        with_rate = held_out_precisions(model, model.missed, bags, indicator, instance_labels, weights)
     return any(mine > other for mine, other in zip(with_rate, without, strict=True))
 
 
-def _held_out_precisions(
+def held_out_precisions(
     model: Any,
     missed: Any,
     bags: Bags,

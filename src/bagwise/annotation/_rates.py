@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ START = {"missed": 0.1, "spurious": 0.02}
 PRIOR_WRONG, PRIOR_RIGHT = 1.0, 9.0  # counts that a learned rate starts with, a Beta(2, 10): one wrong in ten
 RATE = Either(Number(0, 1 - 1e-12), Numbers("classes", low=0, high=1 - 1e-12))
 SMALLEST = 1e-9  # learned rates stay this far from 0 and 1, whatever the solver tries
-BOUND = 0.9  # a learned rate above this has run away
+BOUND = 0.9  # a learned rate of this or more has run away
 MEANING = {
     "missed": "nearly every instance would have gone unnoticed, so that the label sets say next to nothing about the "
     "instances",
@@ -43,11 +43,14 @@ class RateParameters:
         "missed" and "spurious" to (c,) rates, or None where the rate is learned.
     background : bool
         Whether a column of background comes behind the classes'.
+    chosen : dict
+        Rates that were to be learned and that held-out bags decided; they are in `given` too.
     """
 
     given: dict[str, np.ndarray | None]
     n_classes: int
     background: bool
+    chosen: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, missed: Any, spurious: Any, n_classes: int, background: bool = False) -> RateParameters:
@@ -61,9 +64,9 @@ class RateParameters:
             given[name] = None if isinstance(value, str) else as_rates(name, value, n_classes)
         return cls(given, n_classes, background)
 
-    def without_missed(self) -> RateParameters:
-        """The same with `missed` given as zero."""
-        return replace(self, given={**self.given, "missed": np.zeros(self.n_classes)})
+    def with_missed(self, rate: float) -> RateParameters:
+        """The same with that rate chosen."""
+        return replace(self, given={**self.given, "missed": np.full(self.n_classes, rate)}, chosen={"missed": rate})
 
     @property
     def learned(self) -> list[str]:
@@ -93,8 +96,9 @@ class RateParameters:
         return logit(np.array(known, dtype=np.float64))
 
     def values(self, logits: np.ndarray) -> dict[str, float]:
-        """The learned rates."""
-        return dict(zip(self.learned, np.clip(expit(logits), SMALLEST, 1.0 - SMALLEST).tolist(), strict=True))
+        """The learned rates, and those that were chosen."""
+        learned = np.clip(expit(logits), SMALLEST, 1.0 - SMALLEST).tolist()
+        return {**self.chosen, **dict(zip(self.learned, learned, strict=True))}
 
     def rates(self, logits: np.ndarray | None = None) -> Rates | None:
         """One rate a column; None where labels are right."""
@@ -124,7 +128,7 @@ class RateParameters:
     def warn_of_bounds(self, values: dict[str, float]) -> None:
         """Say what it means that a learned rate ran away."""
         for name, value in values.items():
-            if value > BOUND:
+            if value >= BOUND:
                 warn_caller(
                     f"The learned rate {name} ran to {value:.3f}, next to its bound of 1: {MEANING[name]}. The model "
                     f"explains the labels no better than that; give the rate, or check labels and features.",
@@ -169,20 +173,26 @@ class WrongLabelsMixin:
         instance_labels: Bags | None,
         weights: np.ndarray | None = None,
     ) -> RateParameters:
-        """Without a rate of missed labels that is to be learned but that held-out bags speak against."""
+        """With what held-out bags say of a rate of missed labels that is to be learned."""
         if not self._judges_missed or "missed" not in parameters.learned:
             return parameters
         if weights is not None and not weights.all():
             used = weights > 0.0
             bags, indicator, weights = bags[used], indicator[used], weights[used]
             instance_labels = None if instance_labels is None else instance_labels[used]
-        judge, seen = self._rate_judge(bags)
-        pays = missed_pays(judge, seen, indicator, instance_labels, weights)
-        return parameters if pays else parameters.without_missed()
+        return self._judge_missed(parameters, bags, indicator, instance_labels, weights)
 
-    def _rate_judge(self, bags: Bags) -> tuple[Any, Bags]:
-        """A model that is fitted to judge the rate, and the bags as it takes them."""
-        return self, bags
+    def _judge_missed(
+        self,
+        parameters: RateParameters,
+        bags: Bags,
+        indicator: np.ndarray,
+        instance_labels: Bags | None,
+        weights: np.ndarray | None,
+    ) -> RateParameters:
+        """Without the rate that is to be learned where held-out bags speak against it."""
+        pays = missed_pays(self, bags, indicator, instance_labels, weights)
+        return parameters if pays else parameters.with_missed(0.0)
 
     def _listed_probability(self, bags: Bags) -> np.ndarray:
         """(n, c) probability that a label is listed, 1 - (1 - nu_c) prod_i (1 - (1 - mu_c) p_ic)."""

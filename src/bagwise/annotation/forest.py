@@ -22,9 +22,9 @@ from bagwise.annotation._background import (
 )
 from bagwise.annotation._calibration import CalibratedMixin, Training
 from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.annotation._forest_anchor import Anchor, smooth_model
+from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, judged_missed, smooth_model
 from bagwise.annotation._rate_check import cross_fitted, enough_to_judge
-from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
+from bagwise.annotation._rates import LEARN, RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
@@ -52,7 +52,6 @@ from bagwise.solvers.result import Callback
 from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
-HELD_FROM = 0.05  # rate of missed labels: below it the label sets alone keep trees from teaching themselves
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
 
 
@@ -104,11 +103,14 @@ class ORedForest(
         (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and changes nothing.
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
-        `ORedLogisticRegression`. Learned ones maximise, after every round, the likelihood of the label sets under the
-        out-of-bag probabilities; with a rate of missed labels, learned or given, these are raised to the power that
-        does the same. Where one instance in twenty or more goes unnoticed the rounds also start from what a kernel
-        model says of bags that it did not see, and in every round that is mixed into what the trees say, in the share
-        at which the label sets are ranked best.
+        `ORedLogisticRegression`. A learned `spurious` maximises, after every round, the likelihood of the label sets
+        under the out-of-bag probabilities; with a rate of missed labels these are raised to the power that does the
+        same. A learned `missed` is found before the rounds, with a kernel model that is fitted three times, each on two
+        thirds of the bags: of the rate by likelihood of the other third, three quarters of it and half of it, that with
+        which the label sets of bags it did not see are ranked best, or none if all thirds speak against it. (With fewer
+        than 30 listed labels it is learned as `spurious` is.) Where one instance in twenty or more goes unnoticed, what
+        that model says of such bags is also where the rounds start, and in every round it is mixed into what the trees
+        say, in the share at which the label sets are ranked best.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -300,14 +302,11 @@ class ORedForest(
         shape: tuple[int, int],
     ) -> tuple[np.ndarray, np.ndarray, Anchor | None]:
         """Probabilities and logits of the rates that rounds start from, and what holds them, where many are missed."""
-        alone = np.full(shape, 1.0 / shape[1]), parameters.start({}), None
-        _, logits, _ = alone
-        if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):  # a learned one starts above
-            return alone
-        smooth = self._smooth_guess(bags, indicator, known, shape, weights)
+        logits = parameters.start({})
+        if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):
+            return np.full(shape, 1.0 / shape[1]), logits, None
+        smooth = self._smooth_guess(bags, indicator, known, parameters, weights)
         logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
-        if parameters.mean_missed(logits) < HELD_FROM:
-            return alone
         return guess, logits, Anchor(smooth, bags, indicator, weights)
 
     def _rounds(
@@ -340,21 +339,45 @@ class ORedForest(
                 callback(number, history[-1])
         return Found(shares, posterior, logits, history)
 
-    def _rate_judge(self, bags: Bags) -> tuple[Any, Bags]:
-        return smooth_model(self, bags)
+    def _judge_missed(
+        self,
+        parameters: RateParameters,
+        bags: Bags,
+        indicator: np.ndarray,
+        instance_labels: Bags | None,
+        weights: np.ndarray | None,
+    ) -> RateParameters:
+        """With a rate by a kernel model, from what it says of bags that it did not see."""
+        background = bool(self.background)
+        known = known_labels(instance_labels, bags.offsets, indicator.shape[1], background=background)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit says it again
+            bags, indicator, known, weights = leave_out_infeasible(
+                bags, indicator, known, weights, parameters.possible, background
+            )
+        if not enough_to_judge(indicator):
+            return parameters
+        smooth = self._smooth_guess(bags, indicator, known, parameters, weights)
+        problem = checked(union_problem(bags.offsets, indicator, background, known))
+        logits, _ = learn_rates(parameters, problem, smooth, parameters.start({}), weights)
+        model, features = smooth_model(self, bags)
+        own = None if known is None else Bags(known, bags.offsets)
+        learned = parameters.mean_missed(logits)
+        return parameters.with_missed(judged_missed(learned, model, features, indicator, own, weights))
 
     def _smooth_guess(
         self,
         bags: Bags,
         indicator: np.ndarray,
         known: np.ndarray | None,
-        shape: tuple[int, int],
+        parameters: RateParameters,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """(m, c) probabilities of every instance by a kernel model that did not see its bag."""
+        """(m, c) probabilities of every instance, the background's last, by a kernel model that did not see its bag."""
         model, features = smooth_model(self, bags)
-        own, proba = None if known is None else Bags(known, bags.offsets), np.empty(shape)
-        for judge, test in cross_fitted(model, self.missed, features, indicator, own, weights):
+        missed, own = parameters.given["missed"], None if known is None else Bags(known, bags.offsets)
+        proba = np.empty((bags.n_instances, parameters.n_classes + parameters.background))
+        for judge, test in cross_fitted(model, LEARN if missed is None else missed, features, indicator, own, weights):
             rows, _ = bags.select(test)
             proba[rows] = judge._probabilities(features[test])
         return np.maximum(proba, np.finfo(np.float64).tiny)  # they have a logarithm
