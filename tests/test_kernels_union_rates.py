@@ -170,29 +170,27 @@ def test_rows_sum_to_one_and_threads_change_nothing():
             assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("missed", [0.0, [0.3, 0.0, 0.0, 0.3]], ids=["spurious", "both"])
+@pytest.mark.parametrize(
+    "missed", [[0.0] * 4, [0.3, 0.0, 0.0, 0.3], [0.0, 0.4, 0.0, 0.3]], ids=["spurious", "both", "both, far away"]
+)
 def test_scores_far_apart_go_through_logarithms(missed):
     scores = np.array([[0.0, -900.0, -950.0, -905.0], [0.0, -2000.0, -2001.0, -2003.0], [-800.0, 0.0, -1.0, -801.0]])
+    scores += np.array([[50.0], [-30.0], [7.0]])  # a row may be moved as a whole
     Y = np.array([[0, 1, 1, 0]], dtype=np.uint8)
-    rates = Rates.of(missed, 0.1, 4)
+    rates = Rates.of(np.array(missed), 0.1, 4)
     problem = UnionProblem.build(np.array([0, 3]), Y)
-    found = scores.copy()
+    found, difference = scores.copy(), scores.copy()
     likelihood = problem.infer_in_place(found, softmax=True, residual=False, rates=rates)
-    # all three in terms of ratios: row 0 of its columns 1.. lifted to where nothing underflows
-    lifted = np.exp(
-        scores
-        - np.where(np.arange(4) > 0, scores.max(axis=1, where=[False, True, True, True], initial=-np.inf)[:, None], 0)
-    )
-    if np.ndim(missed) == 0:
-        assert np.isfinite(likelihood).all()
-        lifted[:, 0] = 0.0
-        lifted /= lifted.sum(axis=1, keepdims=True)
-        _, expected, _ = oracles.union_with_rates(lifted, [0, 3], Y, np.zeros(4), np.full(4, 0.1))
-        assert_allclose(found, expected, rtol=0, atol=1e-10)
-    else:
-        proba = np.exp(scores - scores.max(axis=1, keepdims=True))
-        _, expected, _ = oracles.union_with_rates(proba, [0, 3], Y, rates.missed, rates.spurious)
-        assert_allclose(found, expected, rtol=0, atol=1e-10)
+    problem.infer_in_place(difference, softmax=True, residual=True, rates=rates)
+    proba = np.exp(scores - scores.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    assert np.isfinite(likelihood).all()
+    assert_allclose(difference, found - proba, rtol=0, atol=1e-12)
+    if missed[0] == 0.0:  # class 0 explains nothing: the others' ratios decide, lifted to where nothing underflows
+        lifted = np.exp(scores[:, 1:] - scores[:, 1:].max(axis=1, keepdims=True))
+        proba = np.insert(lifted / lifted.sum(axis=1, keepdims=True), 0, 0.0, axis=1)
+    _, expected, _ = oracles.union_with_rates(proba, [0, 3], Y, rates.missed, rates.spurious)
+    assert_allclose(found, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("softmax", [False, True], ids=["probabilities", "scores"])
