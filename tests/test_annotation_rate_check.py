@@ -10,9 +10,9 @@ from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
 from bagwise import Bags, ORedLogisticRegression
-from bagwise.annotation import ORedForest
+from bagwise.annotation import ORedForest, _forest_anchor
 from bagwise.annotation import forest as forest_module
-from bagwise.annotation._forest_anchor import TREES, Anchor, judged_missed, ranking_of_sets
+from bagwise.annotation._forest_anchor import TREES, Anchor, find_missed, judged_missed, ranking_of_sets, smooth_guess
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.annotation._rates import RateParameters, learn_rates
 from bagwise.datasets import make_gaussian_bags
@@ -146,11 +146,11 @@ def test_the_smooth_guess_of_a_bag_knows_nothing_of_its_labels(background):
     data, Y = half_dropped(1)
     forest = small_forest(missed=0.3, background=background)
     parameters = RateParameters.of(0.3, 0.0, 5, background)
-    before = forest._smooth_guess(data.bags, Y, None, parameters)
+    before = smooth_guess(forest, data.bags, Y, None, parameters)
     assert before.shape == (data.bags.n_instances, 5 + background)
     changed = Y.copy()
     changed[7] = 1 - changed[7]
-    after = forest._smooth_guess(data.bags, changed, None, parameters)
+    after = smooth_guess(forest, data.bags, changed, None, parameters)
     own = data.bags.bag_index == 7
     assert_array_equal(after[own], before[own])
     assert not np.array_equal(after, before)
@@ -199,21 +199,23 @@ def test_held_out_bags_choose_a_share_of_the_learned_rate(precisions, without, c
 
 def test_where_labels_have_many_instances_held_out_bags_correct_the_likelihood(monkeypatch):
     learned, chosen, true = [], [], []
-    judge, parameters = forest_module.judged_missed, RateParameters.of("learn", 0.0, 8)
-    monkeypatch.setattr(forest_module, "judged_missed", lambda rate, *args: learned.append(rate) or judge(rate, *args))
+    parameters = RateParameters.of("learn", 0.0, 8)
+    monkeypatch.setattr(
+        _forest_anchor, "judged_missed", lambda rate, *args: learned.append(rate) or judged_missed(rate, *args)
+    )
     for seed in range(6):
         bags, Y, labels = overlapping_bags(seed)
         bags = Bags.from_list(bags)
         counts = np.unique(bags.bag_index * 8 + labels, return_counts=True)[1]
         true.append(brentq(lambda rate, counts=counts: np.mean(rate**counts) - 0.2, 0.0, 1.0))
-        chosen.append(small_forest(missed="learn")._judge_missed(parameters, bags, Y, None, None).chosen["missed"])
+        chosen.append(find_missed(small_forest(), parameters, bags, Y, None, None).chosen["missed"])
     assert np.all(np.array(learned) > np.array(true) + 0.1)
     assert abs(np.mean(chosen) - np.mean(true)) < 0.1
 
 
 def test_a_chosen_rate_next_to_its_bound_is_told(monkeypatch):
     data, Y = half_dropped(0)
-    monkeypatch.setattr("bagwise.annotation.forest.judged_missed", lambda *args: 0.9)
+    monkeypatch.setattr(_forest_anchor, "judged_missed", lambda *args: 0.9)
     with pytest.warns(UserWarning, match=r"missed ran to 0\.900"):
         model = small_forest(missed="learn").fit(data.bags, Y)
     assert model.missed_ == 0.9
@@ -256,8 +258,8 @@ def test_a_forest_with_rates_is_calibrated_by_what_its_trees_say(monkeypatch):
 def test_trees_are_held_where_many_labels_may_be_missed(missed, held, monkeypatch):
     bags, Y, _ = overlapping_bags(0)
     calls, guesses = [], []
-    hold, smooth_guess = Anchor.hold, ORedForest._smooth_guess
-    monkeypatch.setattr(ORedForest, "_smooth_guess", lambda *args: guesses.append(1) or smooth_guess(*args))
+    hold = Anchor.hold
+    monkeypatch.setattr(forest_module, "smooth_guess", lambda *args: guesses.append(1) or smooth_guess(*args))
     monkeypatch.setattr(Anchor, "hold", lambda self, shares: calls.append(1) or hold(self, shares))
     listed = Y.any(axis=1)
     bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]

@@ -8,13 +8,17 @@ the rate of missed labels is also found, at a tenth of the cost of forests.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import average_precision_score
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.annotation._rate_check import held_out_precisions, missed_pays
+from bagwise.annotation._background import union_problem
+from bagwise.annotation._forest_bags import checked, leave_out_infeasible
+from bagwise.annotation._rate_check import cross_fitted, enough_to_judge, held_out_precisions, missed_pays
+from bagwise.annotation._rates import LEARN, RateParameters, learn_rates
 from bagwise.annotation.ored import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.preprocessing import RBFDictionary
@@ -56,6 +60,24 @@ def smooth_model(forest: Any, bags: Bags) -> tuple[ORedLogisticRegression, Bags]
     return model, Bags(features.fit_transform(scaled), bags.offsets)
 
 
+def smooth_guess(
+    forest: Any,
+    bags: Bags,
+    indicator: np.ndarray,
+    known: np.ndarray | None,
+    parameters: RateParameters,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """(m, c) probabilities of every instance, the background's last, by a kernel model that did not see its bag."""
+    model, features = smooth_model(forest, bags)
+    missed, own = parameters.given["missed"], None if known is None else Bags(known, bags.offsets)
+    proba = np.empty((bags.n_instances, parameters.n_classes + parameters.background))
+    for judge, test in cross_fitted(model, LEARN if missed is None else missed, features, indicator, own, weights):
+        rows, _ = bags.select(test)
+        proba[rows] = judge._probabilities(features[test])
+    return np.maximum(proba, np.finfo(np.float64).tiny)  # they have a logarithm
+
+
 def ranking_of_sets(proba: np.ndarray, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Average precision of all pairs of bag and label, by the probability that some instance carries it, weighted."""
     carried = np.minimum(proba[:, : indicator.shape[1]], 1.0 - 1e-15)
@@ -85,3 +107,28 @@ def judged_missed(
     }
     best = max(precisions, key=lambda rate: float(np.mean(precisions[rate])))
     return best if missed_pays(model, bags, indicator, instance_labels, weights, precisions[best]) else 0.0
+
+
+def find_missed(
+    forest: Any,
+    parameters: RateParameters,
+    bags: Bags,
+    indicator: np.ndarray,
+    known: np.ndarray | None,
+    weights: np.ndarray | None,
+) -> RateParameters:
+    """With a rate of missed labels by a kernel model, from what it says of bags that it did not see."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit says it again
+        bags, indicator, known, weights = leave_out_infeasible(
+            bags, indicator, known, weights, parameters.possible, parameters.background
+        )
+    if not enough_to_judge(indicator):
+        return parameters
+    smooth = smooth_guess(forest, bags, indicator, known, parameters, weights)
+    problem = checked(union_problem(bags.offsets, indicator, parameters.background, known))
+    logits, _ = learn_rates(parameters, problem, smooth, parameters.start({}), weights)
+    model, features = smooth_model(forest, bags)
+    own = None if known is None else Bags(known, bags.offsets)
+    rate = judged_missed(parameters.mean_missed(logits), model, features, indicator, own, weights)
+    return parameters.with_missed(rate)

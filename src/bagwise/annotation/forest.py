@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
@@ -20,11 +18,12 @@ from bagwise.annotation._background import (
     shift_to_share,
     union_problem,
 )
-from bagwise.annotation._calibration import CalibratedMixin, Training
+from bagwise.annotation._calibration import CalibratedMixin
 from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, judged_missed, smooth_model
-from bagwise.annotation._rate_check import cross_fitted, enough_to_judge
-from bagwise.annotation._rates import LEARN, RateParameters, WrongLabelsMixin, learn_rates, plain_rate
+from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, find_missed, smooth_guess
+from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
+from bagwise.annotation._rate_check import enough_to_judge
+from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
 from bagwise.base import (
     BagClassifierMixin,
@@ -42,10 +41,8 @@ from bagwise.inputs import validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, tree_shares, upgrade_forest
 from bagwise.kernels.union import (
-    MAX_EXACT_LABELS,
     Rates,
     UnionProblem,
-    warn_approximation,
 )
 from bagwise.parameters import check_count, check_positive, check_that
 from bagwise.solvers.result import Callback
@@ -288,7 +285,7 @@ class ORedForest(
             shares = found.shares
             if background:
                 move_last_column(shares, self.background_shift_)
-            self._calibrate(_held_out(bags, indicator, known, shares, weights))
+            self._calibrate(held_out(bags, indicator, known, shares, weights))
         return self
 
     def _start(
@@ -305,7 +302,7 @@ class ORedForest(
         logits = parameters.start({})
         if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):
             return np.full(shape, 1.0 / shape[1]), logits, None
-        smooth = self._smooth_guess(bags, indicator, known, parameters, weights)
+        smooth = smooth_guess(self, bags, indicator, known, parameters, weights)
         logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
         return guess, logits, Anchor(smooth, bags, indicator, weights)
 
@@ -347,40 +344,8 @@ class ORedForest(
         instance_labels: Bags | None,
         weights: np.ndarray | None,
     ) -> RateParameters:
-        """With a rate by a kernel model, from what it says of bags that it did not see."""
-        background = bool(self.background)
-        known = known_labels(instance_labels, bags.offsets, indicator.shape[1], background=background)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit says it again
-            bags, indicator, known, weights = leave_out_infeasible(
-                bags, indicator, known, weights, parameters.possible, background
-            )
-        if not enough_to_judge(indicator):
-            return parameters
-        smooth = self._smooth_guess(bags, indicator, known, parameters, weights)
-        problem = checked(union_problem(bags.offsets, indicator, background, known))
-        logits, _ = learn_rates(parameters, problem, smooth, parameters.start({}), weights)
-        model, features = smooth_model(self, bags)
-        own = None if known is None else Bags(known, bags.offsets)
-        learned = parameters.mean_missed(logits)
-        return parameters.with_missed(judged_missed(learned, model, features, indicator, own, weights))
-
-    def _smooth_guess(
-        self,
-        bags: Bags,
-        indicator: np.ndarray,
-        known: np.ndarray | None,
-        parameters: RateParameters,
-        weights: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """(m, c) probabilities of every instance, the background's last, by a kernel model that did not see its bag."""
-        model, features = smooth_model(self, bags)
-        missed, own = parameters.given["missed"], None if known is None else Bags(known, bags.offsets)
-        proba = np.empty((bags.n_instances, parameters.n_classes + parameters.background))
-        for judge, test in cross_fitted(model, LEARN if missed is None else missed, features, indicator, own, weights):
-            rows, _ = bags.select(test)
-            proba[rows] = judge._probabilities(features[test])
-        return np.maximum(proba, np.finfo(np.float64).tiny)  # they have a logarithm
+        known = known_labels(instance_labels, bags.offsets, indicator.shape[1], background=bool(self.background))
+        return find_missed(self, parameters, bags, indicator, known, weights)
 
     def _move_background(
         self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray
@@ -507,67 +472,3 @@ class ORedForest(
         own.background = self._has_background if hasattr(self, "forest_") else bool(self.background)
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-def checked(problem: UnionProblem) -> UnionProblem:
-    """The problem, refused where it takes too much memory."""
-    problem.check_memory(MAX_EXACT_LABELS)
-    return problem
-
-
-def infer(
-    problem: UnionProblem, proba: np.ndarray, rates: Rates | None, warn: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log-likelihood of every bag and posterior of every instance; `proba` stays as it is.
-
-    Where `warn`, a warning names bags whose posterior is approximated with an error that matters.
-    """
-    posterior, errors = proba.copy(), problem.room_for_errors(MAX_EXACT_LABELS) if warn else None
-    log_likelihood = problem.infer_in_place(posterior, softmax=False, residual=False, rates=rates, errors=errors)
-    warn_approximation(problem, MAX_EXACT_LABELS, errors)
-    return log_likelihood, posterior
-
-
-def _held_out(
-    bags: Bags, indicator: np.ndarray, known: np.ndarray | None, proba: np.ndarray, weights: np.ndarray
-) -> Training:
-    """The training with what the trees say of bags that they did not see; not of those with a label of their own."""
-    fair = np.flatnonzero(~indicator[:, indicator.sum(axis=0) < 2].any(axis=1))
-    rows, _ = bags.select(fair) if len(fair) else (slice(0, 0), None)
-    return Training(bags, indicator, known, None, fair, np.log(proba[rows]), weights)
-
-
-def leave_out_infeasible(
-    bags: Bags,
-    indicator: np.ndarray,
-    known: np.ndarray | None,
-    weights: np.ndarray | None,
-    rates: Rates | None = None,
-    background: bool = False,
-) -> tuple[Bags, np.ndarray, np.ndarray | None, np.ndarray]:
-    """The bags whose labels some assignment explains and that have a weight, with a warning about the former."""
-    impossible, reason = infeasible_bags(bags.offsets, indicator, known, background, rates, weights)
-    weights = np.ones(len(bags)) if weights is None else weights
-    keep = ~impossible & (weights > 0.0)
-    if not keep.any():
-        raise InputError(f"No bag is left to learn from, since none can be explained: {reason}")
-    if impossible.any():
-        warnings.warn(
-            f"{impossible.sum()} of {len(bags)} bags cannot be explained and are left out, "
-            f"{name_bags(np.flatnonzero(impossible))}: {reason}",
-            InfeasibleBagWarning,
-            stacklevel=3,
-        )
-    if keep.all():
-        return bags, indicator, known, weights
-    if known is not None:
-        known = Bags(known, bags.offsets)[keep].instances
-    return bags[keep], indicator[keep], known, weights[keep]
-
-
-def refuse_sparse(bags: Bags) -> None:
-    if sp.issparse(bags.instances):
-        raise InputError(
-            "ORedForest does not take sparse features; reduce them first, for example with "
-            "PerInstance(TruncatedSVD(100)), or pass a dense array."
-        )

@@ -24,8 +24,9 @@ from bagwise.annotation._background import (
 )
 from bagwise.annotation._calibration import CalibratedMixin
 from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
+from bagwise.annotation._forest_bags import infer
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
-from bagwise.annotation.forest import ORedForest, infer
+from bagwise.annotation.forest import ORedForest
 from bagwise.bags import Bags, known_labels
 from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
 from bagwise.exceptions import InputError
