@@ -297,6 +297,7 @@ def test_blocks_do_not_matter(monkeypatch):
 def test_a_bag_larger_than_a_block():
     starts = pegasos.block_starts(np.array([0, 3, 5000, 5001, 5002]), 4)
     assert_array_equal(starts, [0, 1, 2, 4])
+    assert_array_equal(pegasos.block_starts(np.array([0, 3, 5000]), 4), [0, 1, 2])  # the last bag alone
 
 
 def test_neither_start_nor_instances_are_changed():
