@@ -12,7 +12,16 @@ from sklearn.model_selection import KFold
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest, _forest_anchor
 from bagwise.annotation import forest as forest_module
-from bagwise.annotation._forest_anchor import TREES, Anchor, find_missed, judged_missed, ranking_of_sets, smooth_guess
+from bagwise.annotation._forest_anchor import (
+    TREES,
+    Anchor,
+    as_of_labels,
+    find_missed,
+    judged_missed,
+    missed_labels,
+    ranking_of_sets,
+    smooth_guess,
+)
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.annotation._rates import RateParameters, learn_rates
 from bagwise.datasets import make_gaussian_bags
@@ -211,6 +220,47 @@ def test_where_labels_have_many_instances_held_out_bags_correct_the_likelihood(m
         chosen.append(find_missed(small_forest(), parameters, bags, Y, None, None).chosen["missed"])
     assert np.all(np.array(learned) > np.array(true) + 0.1)
     assert abs(np.mean(chosen) - np.mean(true)) < 0.1
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.6])
+def test_the_share_of_labels_of_which_nothing_is_noticed(rate):
+    """Against all that may go unnoticed, drawn many times."""
+    rng = np.random.default_rng(0)
+    bags = Bags(np.zeros((9, 1)), np.array([0, 2, 3, 9]))
+    posterior, weights = rng.dirichlet(np.full(4, 0.5), 9), np.array([1.0, 2.0, 0.5])
+    n_drawn, carried, missed = 20_000, 0.0, 0.0
+    labels = (posterior.cumsum(axis=1)[None] > rng.random((n_drawn, 9, 1))).argmax(axis=2)
+    noticed = rng.random((n_drawn, 9)) >= rate
+    for c in range(4):
+        there = np.maximum.reduceat(labels == c, bags.offsets[:-1], axis=1)
+        seen = np.maximum.reduceat((labels == c) & noticed, bags.offsets[:-1], axis=1)
+        carried += (there @ weights).sum()
+        missed += ((there & ~seen) @ weights).sum()
+    same = np.full(4, rate)
+    assert missed_labels(same, posterior, bags, weights) == pytest.approx(missed / carried, rel=0.02)
+    certain = np.eye(3)[[0, 0, 1, 2, 2, 2, 2, 2, 2]]
+    expected = (1.0 * rate**2 + 2.0 * 0.3 + 0.5 * rate**6) / 3.5
+    assert missed_labels(np.array([rate, 0.3, rate]), certain, bags, weights) == pytest.approx(expected)
+
+
+def test_rates_of_labels_are_those_of_instances_where_each_has_one():
+    bags, weights = Bags(np.zeros((4, 1)), np.array([0, 2, 4])), np.ones(2)
+    parameters = RateParameters.of([0.2, 0.4], 0.0, 2)
+    alone, together = np.eye(2)[[0, 1, 1, 0]], np.eye(2)[[0, 0, 1, 1]]
+    np.testing.assert_allclose(as_of_labels(parameters, alone, bags, weights).given["missed"], [0.2, 0.4])
+    fewer = np.array([0.2, 0.4]) * (0.2**2 + 0.4**2) / (0.2 + 0.4)
+    np.testing.assert_allclose(as_of_labels(parameters, together, bags, weights).given["missed"], fewer)
+
+
+def test_trees_are_taught_by_rates_of_labels(monkeypatch):
+    bags, Y, labels = overlapping_bags(0)
+    starts, rounds = [], ORedForest._rounds
+    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
+    assert small_forest(missed=0.55).fit(bags, Y).missed_ == 0.55
+    bag_of_rows = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
+    counts = np.unique(bag_of_rows * 8 + labels, return_counts=True)[1]
+    (taught,) = set(starts[0].parameters.given["missed"])
+    assert np.mean(0.55**counts) < taught < 0.4  # instances that are mistaken for another label stand alone more often
 
 
 def test_a_chosen_rate_next_to_its_bound_is_told(monkeypatch):

@@ -9,6 +9,7 @@ the rate of missed labels is also found, at a tenth of the cost of forests.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -132,3 +133,25 @@ def find_missed(
     own = None if known is None else Bags(known, bags.offsets)
     rate = judged_missed(parameters.mean_missed(logits), model, features, indicator, own, weights)
     return parameters.with_missed(rate)
+
+
+def as_of_labels(parameters: RateParameters, posterior: np.ndarray, bags: Bags, weights: np.ndarray) -> RateParameters:
+    """With rates of missed labels that are lower by as much as fewer labels go missing than instances go unnoticed.
+
+    Trees are taught by these: they judge instances one by one, and that one stands alone for an unlisted label is as
+    improbable as it is that a label is missed. Where labels have one instance each both rates are the same.
+    """
+    missed = parameters.given["missed"]
+    assert missed is not None
+    share = missed_labels(missed, posterior[:, : parameters.n_classes], bags, weights)
+    return replace(parameters, given={**parameters.given, "missed": missed * (share / missed.mean())})
+
+
+def missed_labels(missed: np.ndarray, posterior: np.ndarray, bags: Bags, weights: np.ndarray) -> float:
+    """The share of the labels in bags of which no instance is noticed, where instances go unnoticed at these rates."""
+    carried = np.minimum(posterior, 1.0 - 1e-15)
+    absent, unnoticed = (
+        np.exp(np.add.reduceat(np.log1p(-noticed * carried), bags.offsets[:-1], axis=0))
+        for noticed in (1.0, 1.0 - missed)
+    )
+    return float((weights @ (unnoticed - absent)).sum() / (weights @ (1.0 - absent)).sum())

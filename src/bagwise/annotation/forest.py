@@ -20,7 +20,7 @@ from bagwise.annotation._background import (
 )
 from bagwise.annotation._calibration import CalibratedMixin
 from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, find_missed, smooth_guess
+from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, as_of_labels, find_missed, smooth_guess
 from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
 from bagwise.annotation._rate_check import enough_to_judge
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
@@ -50,6 +50,15 @@ from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
+
+
+class Start(NamedTuple):
+    """What rounds begin with."""
+
+    guess: np.ndarray  # probabilities of instances
+    parameters: RateParameters
+    logits: np.ndarray  # of the learned rates
+    anchor: Anchor | None
 
 
 class Found(NamedTuple):
@@ -107,7 +116,8 @@ class ORedForest(
         which the label sets of bags it did not see are ranked best, or none if all thirds speak against it. (With fewer
         than 30 listed labels it is learned as `spurious` is.) Where one instance in twenty or more goes unnoticed, what
         that model says of such bags is also where the rounds start, and in every round it is mixed into what the trees
-        say, in the share at which the label sets are ranked best.
+        say, in the share at which the label sets are ranked best. Trees are then taught with a lower rate, the share of
+        labels of which no instance is noticed.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -136,7 +146,7 @@ class ORedForest(
     background_label_ : -1 for integer classes, else None
         What `annotate` gives in a bag without labels.
     missed_, spurious_ : float, or (c,) array where an array was given
-        The rates that the last round was run with.
+        The rates, of instances.
     temperature_, doubt_, class_scale_, background_scale_, told_class_scale_, told_background_scale_
     seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_, bag_slope_, bag_offset_, bag_reliability_
         With calibrate="bag", as of `ORedLogisticRegression`.
@@ -259,8 +269,8 @@ class ORedForest(
         rng, callback = check_random_state(self.random_state), self._progress(callback)
         shape = (bags.n_instances, n_classes + background)
         problem = checked(union_problem(bags.offsets, indicator, background, known))
-        guess, logits, anchor = self._start(bags, indicator, known, weights, problem, parameters, shape)
-        found = self._rounds(bags, weights, problem, parameters, guess, logits, anchor, rng, callback)
+        start = self._start(bags, indicator, known, weights, problem, parameters, shape)
+        found = self._rounds(bags, weights, problem, start, rng, callback)
         posterior, logits = found.posterior, found.logits
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
@@ -297,28 +307,28 @@ class ORedForest(
         problem: UnionProblem,
         parameters: RateParameters,
         shape: tuple[int, int],
-    ) -> tuple[np.ndarray, np.ndarray, Anchor | None]:
-        """Probabilities and logits of the rates that rounds start from, and what holds them, where many are missed."""
+    ) -> Start:
+        """What rounds start from; held, and with rates of labels in place of rates of instances, if many are missed."""
         logits = parameters.start({})
         if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):
-            return np.full(shape, 1.0 / shape[1]), logits, None
+            return Start(np.full(shape, 1.0 / shape[1]), parameters, logits, None)
         smooth = smooth_guess(self, bags, indicator, known, parameters, weights)
         logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
-        return guess, logits, Anchor(smooth, bags, indicator, weights)
+        _, posterior = infer(problem, guess, parameters.rates(logits))
+        taught = as_of_labels(parameters, posterior, bags, weights)
+        return Start(guess, taught, logits, Anchor(smooth, bags, indicator, weights))
 
     def _rounds(
         self,
         bags: Bags,
         weights: np.ndarray,
         problem: UnionProblem,
-        parameters: RateParameters,
-        guess: np.ndarray,
-        logits: np.ndarray,
-        anchor: Anchor | None,
+        start: Start,
         rng: np.random.RandomState,
         callback: Callback | None,
     ) -> Found:
-        """Trees and posteriors in turns, from probabilities and logits of the rates to start with."""
+        """Trees and posteriors in turns."""
+        guess, parameters, logits, anchor = start
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         of_rows = np.repeat(weights, bags.sizes)
         _, posterior = infer(problem, guess, parameters.rates(logits))
