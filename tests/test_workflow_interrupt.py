@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import soundfile
 from bagwise.featurize import audio
 from bagwise.featurize.audio import AudioSettings, cut_audio, join_parts, read_audio, read_part
 from bagwise.featurize.media import MEDIA
-from bagwise.workflow.featurize import SOUND, featurize_folder
+from bagwise.workflow.featurize import SOUND, _on_cores, featurize_folder
 from bagwise.workflow.store import read_entries
 
 RATE = 8000
@@ -120,6 +121,19 @@ def test_a_part_that_cannot_be_read_is_an_error_of_its_file(recordings, tmp_path
     )
     assert list(done.bags) == ["good.wav"]
     assert "bad.wav: 1 samples from 200.000 s on are not finite numbers" in done.errors["bad.wav"]
+
+
+def slowly(batch):
+    time.sleep(0.2)
+    return len(batch)
+
+
+def test_work_that_is_left_is_ended_without_a_word(recwarn):
+    pieces = [SimpleNamespace(n_bytes=2**40, part=None, vectors=None)] * 12
+    work = _on_cores(slowly, pieces, 2)
+    assert next(work) == 1
+    work.close()
+    assert not recwarn.list
 
 
 def command(folder, out):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -194,7 +195,13 @@ def _on_cores(read: Callable[[_Batch], _Done], todo: list[_Piece], jobs: int) ->
     with joblib.Parallel(n_jobs=min(_count(jobs), len(batches)), return_as="generator_unordered") as parallel:
         with _interrupts_held():
             results = parallel(tasks)  # starts the processes
-        yield from results
+        try:
+            for done in results:  # noqa: UP028 - "yield from" would end them before what follows
+                yield done
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # whoever interrupts it knows that batches are left
+                results.close()
 
 
 def _on_cluster(
