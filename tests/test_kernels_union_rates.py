@@ -105,6 +105,20 @@ def test_the_kernel_of_rates_at_zero_is_that_without(method):
     assert_allclose(other, plain, rtol=0, atol=EXACT)
 
 
+@pytest.mark.parametrize("share", [0.9, 1e-3, 1e-9, 1e-15, 1e-40])
+@pytest.mark.parametrize("n_instances", [1, 2, 300])
+def test_one_label_is_written_out_as_long_as_no_digits_are_lost(n_instances, share):
+    proba = share * np.random.default_rng(n_instances).dirichlet([1.0, 2.0], n_instances)
+    proba[:, 1] = 1.0 - proba[:, 0]
+    for rates in ({}, {"missed": [0.2, 0.0], "spurious": 0.0}, {"missed": [0.2, 0.0], "spurious": 1e-6}):
+        answers = [
+            union_posterior(proba, [0, n_instances], [[1, 0]], background=1, method=method, **rates)
+            for method in ("auto", "forward-backward")
+        ]
+        assert_allclose(*(likelihood for likelihood, _ in answers), rtol=0, atol=1e-10)
+        assert_allclose(*(posterior for _, posterior in answers), rtol=0, atol=1e-10)
+
+
 def test_no_bag_is_infeasible_where_labels_may_be_spurious():
     proba = np.random.default_rng(0).dirichlet(np.ones(5), 1)
     ones = np.ones((1, 5), dtype=np.uint8)

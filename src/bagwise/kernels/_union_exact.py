@@ -111,19 +111,22 @@ def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
     for t in range(size):
         ratio[t] = signed[t]
         sums[t] = abs(signed[t])
-    probability = _fold(ratio, np.uint64(0), np.uint64(size))
-    total = _fold(sums, np.uint64(0), np.uint64(size))
-    if not 2.0 * (n * (k + 1) + 2 * k + 4 + inexact) * UNIT_ROUNDOFF * total <= bound * probability:
-        return 0.0, False
-    if pull.size > 0:  # the sum over L without j is P less that over L with j
-        for t in range(size):
-            ratio[t] = signed[t]
+    if pull.size > 0:
         for j in range(k - 1, 0, -1):
             half = np.uint64(1 << j)
             for t in range(half):
                 ratio[t] += ratio[half + t]
-            pull[j] = _fold(ratio, half, half) / probability - 1.0
-        pull[0] = ratio[1] / probability - 1.0
+            pull[j] = _fold(ratio, half, half)
+        pull[0] = ratio[1]
+        probability = ratio[0] + ratio[1]
+    else:
+        probability = _fold(ratio, np.uint64(0), np.uint64(size))
+    total = _fold(sums, np.uint64(0), np.uint64(size))
+    if not 2.0 * (n * (k + 1) + 2 * k + 4 + inexact) * UNIT_ROUNDOFF * total <= bound * probability:
+        return 0.0, False
+    if pull.size > 0:  # the sum over L without j is P less that over L with j
+        for j in range(k):
+            pull[j] = pull[j] / probability - 1.0
     for i in range(n):
         _subset_sums(A, i, k, free[i], sums)
         if sums[0] == 0.0:
@@ -138,6 +141,23 @@ def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
         A[i, 0] *= ratio[1]
         free[i] *= ratio[0] + ratio[1]
     _normalize_rows(A, free, n, k)
+    return np.log(probability), True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _one_label(A, free, n, need, bound, pull):
+    """The sum of `inclusion_exclusion` written out for one label: P = 1 - need prod_i free_i."""
+    absent = need[0]
+    for i in range(n):
+        absent *= free[i]
+    probability = 1.0 - absent
+    if not 2.0 * (2 * n + 4) * UNIT_ROUNDOFF <= bound * probability:
+        return 0.0, False
+    if pull.size > 0:
+        pull[0] = absent / probability
+    for i in range(n):
+        A[i, 0] /= probability
+        free[i] = max(free[i] - absent, 0.0) / probability
     return np.log(probability), True
 
 
@@ -436,7 +456,10 @@ def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, 
         strict = bound
         if k <= FEW_LABELS:
             strict *= 0.01 if pull.size == 0 else FEW_LABELS_WRONG
-        result, done = inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
+        if k == 1:
+            result, done = _one_label(A, free, n, need, strict, pull)
+        else:
+            result, done = inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
     elif method in (FORWARD, SUBSTITUTION):
         result, done = _forward(A, free, n, k, need, sums, method, pull)
     else:

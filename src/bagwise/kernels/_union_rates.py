@@ -25,10 +25,11 @@ def _hidden_mass(probabilities, i, hidden):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sort_labels(labels, first, last, background, relaxed, missed, spurious, n_known, columns, need, hidden):
+def _sort_labels(labels, first, last, background, relaxed, missed, spurious, n_known, columns, need, noticed, hidden):
     """Put the labels that need an instance first, those that do not (and the background) behind them.
 
     need[j] : probability that label j is neither spurious nor carried by a known instance that was noticed
+    noticed[j] : probability that an instance of label j is noticed
     hidden[c] : probability that an instance of the class says nothing about the listed labels, since it went unnoticed;
         0 for the labels behind, of which a noticed instance says nothing either
 
@@ -41,7 +42,7 @@ def _sort_labels(labels, first, last, background, relaxed, missed, spurious, n_k
         c = labels[position]
         needed = 0.0 if relaxed else (1.0 - spurious[c]) * missed[c] ** n_known[c]
         if needed > 0.0:
-            columns[k], need[k] = c, needed
+            columns[k], need[k], noticed[k] = c, needed, 1.0 - missed[c]
             k += 1
         else:
             hidden[c] = 0.0
@@ -74,8 +75,8 @@ def _row_logs(probabilities, i, raw, r, softmax, normalizer, columns, k, width, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gather(
-    probabilities, rows, n, raw, softmax, normalizers, columns, k, width, missed, some_hidden, hidden, masses, logs, A,
-    free,
+    probabilities, rows, n, raw, softmax, normalizers, columns, k, width, missed, noticed, some_hidden, hidden, masses,
+    logs, A, free,
 ):  # fmt: skip
     """Local problem of the bag: like that of `_union_infer`, with the hidden mass as one more optional column.
 
@@ -84,12 +85,14 @@ def _gather(
     mass, product = 0.0, 1.0
     for r in range(n):
         i = rows[r]
-        total = _hidden_mass(probabilities, i, hidden) if some_hidden else 0.0
-        masses[r] = A[r, width] = total
-        for j in range(width):
+        loose = _hidden_mass(probabilities, i, hidden) if some_hidden else 0.0
+        masses[r] = A[r, width] = loose
+        for j in range(k, width):
             A[r, j] = probabilities[i, columns[j]]
-            if j < k:
-                A[r, j] *= 1.0 - missed[columns[j]]
+            loose += A[r, j]
+        total = loose
+        for j in range(k):
+            A[r, j] = probabilities[i, columns[j]] * noticed[j]
             total += A[r, j]
         if total == 0.0 and not softmax:
             return -np.inf
@@ -103,21 +106,21 @@ def _gather(
                 top = max(top, logs[r, j])
             if top == -np.inf:
                 return -np.inf
-            total = 0.0
+            total = loose = 0.0
             for j in range(width + 1):
                 A[r, j] = np.exp(logs[r, j] - top)
                 total += A[r, j]
+                if j >= k:
+                    loose += A[r, j]
             mass += top
         product *= total
         if product < TINY or product > 1.0 / TINY:
             mass += np.log(product)
             product = 1.0
-        loose = 0.0
-        for j in range(width + 1):
-            A[r, j] /= total
-            if j >= k:
-                loose += A[r, j]
-        free[r] = loose
+        inverse = 1.0 / total
+        for j in range(k):
+            A[r, j] *= inverse
+        free[r] = loose * inverse
         for j in range(k, width + 1):
             A[r, j] = A[r, j] / loose if loose > 0.0 else 0.0
     return mass + np.log(product)
@@ -182,7 +185,7 @@ def infer_with_rates(
     most_subsets = 1 << min(most_labels, max_exact)
     signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
     rows, columns = np.empty(most_rows, np.int64), np.empty(most_labels + 1, np.int64)
-    need, pull = np.empty(most_labels), np.empty(most_labels)
+    need, pull, seen = np.empty(most_labels), np.empty(most_labels), np.empty(most_labels)
     hidden, log_absent = np.empty(n_classes), np.zeros(n_classes)
     n_known, listed = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.bool_)
     some_known, some_relaxed, some_missed = known.size > 0, relaxed.size > 0, False
@@ -209,7 +212,7 @@ def infer_with_rates(
             likelihood -= log_absent[labels[position]]
         k, width = _sort_labels(
             labels, label_starts[b], label_starts[b + 1], background, some_relaxed and relaxed[b], missed, spurious,
-            n_known, columns, need, hidden,
+            n_known, columns, need, seen, hidden,
         )  # fmt: skip
         if softmax:
             for r in range(n):
@@ -223,8 +226,8 @@ def infer_with_rates(
             unnoticed += n_unlisted
         if likelihood > -np.inf:
             likelihood += _gather(
-                scores, rows, n, raw, softmax, normalizers, columns, k, width, missed, some_missed, hidden, masses,
-                logs, A, free,
+                scores, rows, n, raw, softmax, normalizers, columns, k, width, missed, seen, some_missed, hidden,
+                masses, logs, A, free,
             )  # fmt: skip
         if likelihood > -np.inf:
             if k > max_exact:
