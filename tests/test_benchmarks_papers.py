@@ -327,6 +327,11 @@ def test_a_part_of_the_runs_makes_a_part_of_the_report(data_folder, tmp_path):
     assert report.tables[0].cells[0].text == "first: 86.5 / 51.5 (ored)"  # tested on the folds that both have
     assert any("Run on fewer than 10 folds of Letter-Carroll: ored (2), bag-stack (4)" in line for line in report.notes)
     assert any(line.startswith("Not run yet on Letter-Carroll: ored-em") for line in report.notes)
+    for name, values in (("bag-stack-network", [0.4, 0.43]), ("ored-mix", [0.7, 0.74])):
+        store.add(bag_level.runs_of("carroll-24", name, quick=False)[0], records_of(values), 0.0)
+    with_torch = bag_level.report(store, False, tmp_path).tables
+    assert with_torch[0].cells[0].text == "first: 86.5 / 51.5 (ored)"  # beside what needs no torch
+    assert with_torch[1].cells[0].text == "behind: 41.5 / 72.0 (ored-mix)"  # beside all, but not beside itself
     nothing = bag_level.report(Store(tmp_path / "none.jsonl"), False, tmp_path)
     assert nothing.tables == []
     assert nothing.notes[-1] == "Not run yet on Letter-Carroll: all."

@@ -29,6 +29,7 @@ RBF = (
 )
 PATCH = "batch_instances=256, epochs=40, module='patch'"
 SMALL_FOREST = "ORedForest(n_estimators=100, n_round_trees=50, n_rounds=4, random_state=0)"
+NETWORK = f"{STANDARD} > ORedNetwork(random_state=0)"
 REDUCED = "PerInstance(SparseReducer(random_state=0))"
 MODELS = {
     "ored": f"{STANDARD} > ORedLogisticRegression()",
@@ -37,7 +38,7 @@ MODELS = {
     "ored-forest": "ORedForest(random_state=0)",
     "ored-forest-background": "ORedForest(background=True, random_state=0)",
     "ored-background": f"{STANDARD} > ORedLogisticRegression(background=True)",
-    "ored-network": f"{STANDARD} > ORedNetwork(random_state=0)",
+    "ored-network": NETWORK,
     "ored-mix": f"{STANDARD} > ORedNetwork(n_estimators=300, random_state=0)",
     "ored-patch": f"ORedNetwork({PATCH}, n_members=4, n_rounds=0, random_state=0)",
     **{name: f"{CLPL} > {machine}" for name, machine in SIM.items()},
@@ -50,6 +51,7 @@ MODELS = {
     "mimlnn": f"{UNIT} > MIMLNN(random_state=0)",
     "mimlboost": f"{UNIT} > MIMLBoost()",
     "bag-stack": f"{REDUCED} > BagStack(members=[{RBF}, {SMALL_FOREST}], random_state=0)",
+    "bag-stack-network": f"{REDUCED} > BagStack(members=[{RBF}, {SMALL_FOREST}, {NETWORK}], random_state=0)",
     "lr-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(max_iter=1000))",
     "svm-supervised": f"{STANDARD} > SupervisedAnnotator(estimator=LinearSVC())",
     "most-frequent": "MostFrequentAnnotator()",
@@ -89,6 +91,7 @@ def test_every_name_stands_for_one_model():
         ("lr-supervised", {"C": 2.0},
          f"{STANDARD} > SupervisedAnnotator(estimator=LogisticRegression(C=2.0, max_iter=1000))"),
         ("ored-forest", {"random_state": 3}, "ORedForest(random_state=3)"),
+        ("bag-stack-network", {"members": [], "device": "cpu"}, f"{REDUCED} > BagStack(members=[], random_state=0)"),
         ("bag-stack", {"members": [], "cv": 3}, f"{REDUCED} > BagStack(cv=3, members=[], random_state=0)"),
     ],
 )  # fmt: skip
@@ -103,9 +106,9 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 30.")
+    assert message.endswith("docs/command-line.md lists all 31.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
-    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 30."):
+    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 31."):
         make_model("xyz")  # like none of them: the usual ones
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.bag_learners import BAG_LEARNERS
+from benchmarks.papers.bag_learners import BAG_LEARNERS, NETWORKS, can_run
 from benchmarks.papers.data import path_of
 from benchmarks.papers.experiment import Experiment, Report
 from benchmarks.papers.page import title_of
@@ -19,6 +19,11 @@ from benchmarks.papers.runs import Record, Run, Store
 from benchmarks.papers.tables import HIGHER_IS_BETTER, Cell, Table, differs, mean_of
 
 OURS = "bag-stack"
+WITH_NETWORK = "bag-stack-network"
+STANDS = {  # by stack: the title of its table, and the learners that it is not set beside
+    OURS: ("Where the stack stands, and the best of the others that need no torch", NETWORKS),
+    WITH_NETWORK: ("Where the stack with networks stands, and the best of the others", (OURS,)),
+}
 DATA = ("carroll-24", "frost-24", "msrc", "hja-filtered", "scene", "reuters")
 MEASURES = ("average_precision", "ranking_loss", "one_error", "hamming_loss")
 FOLDS, REPEATS = 5, 2
@@ -44,13 +49,18 @@ def runs_of(data: str, method: str, quick: bool) -> list[Run]:
 
 
 def runs(quick: bool) -> list[Run]:
-    return [run for data in sets_of(quick) for name in methods_of(data, quick) for run in runs_of(data, name, quick)]
+    return [
+        run
+        for data in sets_of(quick)
+        for name in methods_of(data, quick)
+        if can_run(name)
+        for run in runs_of(data, name, quick)
+    ]
 
 
 def report(store: Store, quick: bool, folder: Path) -> Report:
     found = {data: finished(store, data, quick) for data in sets_of(quick)}
-    judged = {data: records for data, records in found.items() if len(records) > 1 and OURS in records}
-    tables = [Table("Where the stack stands, and the best of the others", verdicts(judged))] if judged else []
+    tables = [Table(title, cells) for ours, (title, _) in STANDS.items() if (cells := verdicts(found, ours))]
     tables += [Table(title_of(data), cells_of(records)) for data, records in found.items() if records]
     return Report(tables, notes=[NOTE, *left_out(found), *missing(found, quick)])
 
@@ -97,21 +107,28 @@ def _calibration(name: str, records: list[Record]) -> Cell:
     return Cell(name, "calibration error", text=f"{np.mean(found):.3f}" if found else "")
 
 
-def verdicts(found: dict[str, dict[str, list[Record]]]) -> list[Cell]:
+def verdicts(found: dict[str, dict[str, list[Record]]], ours: str) -> list[Cell]:
     """Data sets by measures: first, tied or behind, with our mean and that of the best other."""
-    return [
-        Cell(data, TITLES[measure], text=verdict(records, measure))
+    apart = STANDS[ours][1]
+    beside = {
+        data: {name: of_folds for name, of_folds in records.items() if name == ours or name not in apart}
         for data, records in found.items()
+        if ours in records
+    }
+    return [
+        Cell(data, TITLES[measure], text=verdict(records, measure, ours))
+        for data, records in beside.items()
+        if len(records) > 1
         for measure in MEASURES
     ]
 
 
-def verdict(records: dict[str, list[Record]], measure: str) -> str:
+def verdict(records: dict[str, list[Record]], measure: str, ours: str = OURS) -> str:
     """ "first": better than every other by the paired t-test; "behind": some other is better by it; else "tied"."""
     sign = 1.0 if measure in HIGHER_IS_BETTER else -1.0
     values = {name: values_of(of_folds, measure) for name, of_folds in records.items()}
-    ours = values.pop(OURS)
-    pairs = {name: in_both(ours, others) for name, others in values.items()}
+    of_ours = values.pop(ours)
+    pairs = {name: in_both(of_ours, others) for name, others in values.items()}
     gains = {name: sign * float(np.mean(mine - theirs)) for name, (mine, theirs) in pairs.items()}
     apart = {name for name, (mine, theirs) in pairs.items() if differs(mine, theirs)}
     rival = min(gains, key=gains.__getitem__)
@@ -119,7 +136,7 @@ def verdict(records: dict[str, list[Record]], measure: str) -> str:
         word = "behind"
     else:
         word = "first" if len(apart) == len(values) else "tied"
-    return f"{word}: {ours.mean():.1f} / {values[rival].mean():.1f} ({rival})"
+    return f"{word}: {of_ours.mean():.1f} / {values[rival].mean():.1f} ({rival})"
 
 
 def in_both(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +151,8 @@ NOTE = (
     "the others is better by it; tied: neither. The folds of two draws overlap, which makes the test call too many "
     "differences real. `NAME-means` and `NAME-statistics` are scikit-learn's learners on the mean of a bag, and on "
     "mean, maximum, minimum and deviation. `lr-supervised` and `svm-supervised` are not here: they are told the label "
-    "of every instance. Calibration error: expected, of all pairs of bag and label, ten equal bins; of "
+    "of every instance. What needs torch was fitted with "
+    "`BAGWISE_DEVICE=cuda`. Calibration error: expected, of all pairs of bag and label, ten equal bins; of "
     "`predict_proba`, which not all have."
 )
 

@@ -86,11 +86,15 @@ def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **
     return dictionary(ORedLogisticRegression(l2=l2, **settings), width=width, size=size, whiten=True)
 
 
-def _bag_stack(**settings: Any) -> Any:
+def _bag_stack(*others: Any, **settings: Any) -> Any:
     # a forest of fewer trees and rounds than that of "ored-forest": it is grown anew for every fold
     forest = ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)
-    stack = BagStack(**{"members": [_ored_rbf(), forest], "random_state": 0, **settings})
+    stack = BagStack(**{"members": [_ored_rbf(), forest, *others], "random_state": 0, **settings})
     return make_pipeline(PerInstance(SparseReducer(random_state=0)), stack)
+
+
+def _bag_stack_network(device: str | None = None, **settings: Any) -> Any:
+    return _bag_stack(standardized(ORedNetwork(device=device, random_state=0)), **settings)
 
 
 SIM_VARIANTS: dict[str, dict[str, Any]] = {
@@ -126,6 +130,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "mimlnn": partial(model_of, unit_range, MIMLNN, random_state=0),
     "mimlboost": partial(model_of, unit_range, MIMLBoost),
     "bag-stack": _bag_stack,
+    "bag-stack-network": _bag_stack_network,
     "lr-supervised": partial(told_model_of, LogisticRegression, max_iter=1000),
     "svm-supervised": partial(told_model_of, LinearSVC),
     "most-frequent": MostFrequentAnnotator,
