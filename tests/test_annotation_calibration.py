@@ -18,6 +18,7 @@ from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
 from bagwise.annotation._calibration_fit import (
     HeldOut,
+    Listing,
     Recalibration,
     fingerprints,
     fit_log_odds,
@@ -144,6 +145,27 @@ def test_log_odds_are_fitted_as_scikit_learn_does(seed):
     assert_allclose(fit_log_odds(log_odds, Y), [theirs.coef_[0, 0], theirs.intercept_[0]], rtol=5e-3)
 
 
+@pytest.mark.parametrize(("missed", "spurious"), [(0.4, 0.0), (0.0, 0.1), (0.5, 0.05)])
+def test_log_odds_are_those_of_labels_that_are_there(missed, spurious):
+    """Instances are made, noticed or not, and labels listed; what is fitted to lists is the law of what is there."""
+    rng = np.random.default_rng(0)
+    offsets, said = np.arange(0, 60_001, 3), rng.normal(-1.5, 1.5, (60_000, 2))
+    proba = expit(said)
+    carried = rng.random(proba.shape) < proba
+    there = np.add.reduceat(carried, offsets[:-1], axis=0) > 0
+    seen = np.add.reduceat(carried & (rng.random(proba.shape) >= missed), offsets[:-1], axis=0) > 0
+    Y = (seen | (rng.random(seen.shape) < spurious)).astype(np.uint8)
+    listing = Listing.of(proba, offsets, missed, spurious)
+    slope, offset = fit_log_odds(union_log_odds(proba, offsets), Y, None, listing)
+    assert_allclose([slope, offset], [1.0, 0.0], atol=0.05)
+    presence = expit(slope * union_log_odds(proba, offsets) + offset)
+    assert abs(presence.mean() - there.mean()) < 0.01
+    assert abs(listing.probability(presence).mean() - Y.mean()) < 0.005
+    absent = 1 - (1 - spurious) * np.multiply.reduceat(1 - (1 - missed) * proba, offsets[:-1], axis=0)
+    assert_allclose(listing.probability(expit(union_log_odds(proba, offsets))), absent, atol=1e-9)
+    assert fit_log_odds(union_log_odds(proba, offsets), Y)[1] != pytest.approx(0.0, abs=0.1)
+
+
 def test_the_power_of_repeated_instances_is_found():
     rng = np.random.default_rng(0)
     log_proba = np.log(Recalibration().probabilities(rng.normal(0, 1.5, (2000, 3))))
@@ -173,6 +195,7 @@ def test_fingerprints_know_a_bag_again_up_to_rounding():
     changed[0, 0] += 0.01
     assert (fingerprints(Bags(changed, bags.offsets)) != again).tolist() == [True] + [False] * 9
     assert len(set(again.tolist())) == 10
+    assert not set(fingerprints(Bags(3.7 * bags.instances, bags.offsets)).tolist()) & set(again.tolist())
     sparse = pytest.importorskip("scipy.sparse").csr_array(bags.instances)
     assert len(set(fingerprints(Bags(sparse, bags.offsets)).tolist())) == 10
 

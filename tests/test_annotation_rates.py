@@ -313,6 +313,60 @@ def test_the_forest_learns_rates(data):
     assert not hasattr(make_model("clpl"), "label_posterior")
 
 
+def small(name, **settings):
+    if name == "ored":
+        return ORedLogisticRegression(**settings)
+    return ORedForest(20, n_rounds=3, n_round_trees=20, random_state=0, **settings)
+
+
+@pytest.mark.parametrize("missed", [0.3, "learn"])
+@pytest.mark.parametrize("name", ["ored", "forest"])
+def test_known_background_goes_with_missed_labels(name, missed, data, unnoticed):
+    known = np.full(data.bags.n_instances, -1)
+    known[::7] = KNOWN_BACKGROUND
+    model = small(name, background=True, missed=missed, spurious=0.05).fit(
+        data.bags, unnoticed, Bags(known, data.bags.offsets)
+    )
+    assert model.find(data.bags, unnoticed, Bags(known, data.bags.offsets)).labels[::7].tolist() == [-1] * len(
+        known[::7]
+    )
+
+
+def test_what_is_wrong_with_a_bag_counts_what_is_known(data):
+    known = np.full(data.bags.n_instances, -1)
+    b = int(np.argmax(data.Y.sum(axis=1) >= data.bags.sizes))
+    known[data.bags.offsets[b]] = KNOWN_BACKGROUND
+    model = small("ored", background=True, on_infeasible="error")
+    with pytest.raises(InputError, match=rf"bag {b} carries \d label\(s\) that no known instance has, but \d instance"):
+        model.fit(data.bags, data.Y, Bags(known, data.bags.offsets))
+
+
+@pytest.mark.parametrize("name", ["ored", "forest"])
+def test_a_bag_without_labels_is_annotated_where_labels_may_be_missed(name, data, unnoticed):
+    assert (~unnoticed.any(axis=1)).any()
+    model = small(name, missed=0.3).fit(data.bags, unnoticed)
+    proba = model.annotate_proba(data.bags, unnoticed)
+    assert_allclose(proba.sum(axis=1), 1.0)
+    empty = (~unnoticed.any(axis=1))[data.bags.bag_index]
+    assert (model.annotate(data.bags, unnoticed)[empty] == -1).all()
+    assert right(data, proba.argmax(axis=1)) > 0.8
+    with pytest.raises(InputError, match=r"carry no label.*background=True"):
+        small(name).fit(data.bags[unnoticed.any(axis=1)], unnoticed[unnoticed.any(axis=1)]).annotate(
+            data.bags, unnoticed
+        )
+
+
+@pytest.mark.parametrize("name", ["ored", "forest"])
+def test_calibrated_probabilities_are_of_labels_that_are_there(name, data):
+    rng = np.random.default_rng(3)
+    seen, listed = rng.random(data.bags.n_instances) >= 0.5, np.zeros_like(data.Y)
+    listed[data.bags.bag_index[seen], data.instance_labels.instances[seen]] = 1
+    model = small(name, missed=0.5, calibrate="bag").fit(data.bags, listed)
+    there, said = data.Y.mean(), model.predict_proba(data.bags).mean()
+    assert listed.mean() < there - 0.1
+    assert abs(said - there) < 0.06
+
+
 def test_rates_travel_through_the_command_line(data, unnoticed, tmp_path):
     from click.testing import CliRunner
 
@@ -333,6 +387,10 @@ def test_rates_travel_through_the_command_line(data, unnoticed, tmp_path):
     assert abs(facts["missed"] - 0.3) < 0.1
     rows = facts["doubtful_labels"]
     assert {row["kind"] for row in rows} == {"forgotten", "doubtful"}
+    best = ORedLogisticRegression(missed=facts["missed"], spurious=facts["spurious"])
+    assert best.fit(data.bags, unnoticed).label_posterior(data.bags, unnoticed)[unnoticed == 0].max() - 0.02 < max(
+        row["probability"] for row in rows
+    )  # also where nothing is listed
     with Run.open(out) as run:
         dataset = run.told().dataset
         number = {name: i for i, name in enumerate(dataset.bag_names)}
@@ -348,4 +406,10 @@ def test_rates_travel_through_the_command_line(data, unnoticed, tmp_path):
     assert model["missed_"] == facts["missed"]
     with pytest.raises(InputError, match="must be a number in \\[0, 1\\), or 'learn'"):
         apply_settings(make_model("ored"), {"missed": "guess"})
-    assert apply_settings(make_model("ored-forest"), {"missed": "0.2"}).missed == 0.2
+    for text, value in (("0.2", 0.2), (".2", 0.2), ("2e-1", 0.2), ("+.2", 0.2)):
+        assert apply_settings(make_model("ored-forest"), {"missed": text}).missed == value
+    for text, value in (("0.5", 0.5), ("log2", "log2"), ("3", 3), ("none", None)):
+        assert apply_settings(make_model("ored-forest"), {"max_features": text}).max_features == value
+    for model, text in (("ored-forest", "all"), ("bag-stack", "0"), ("bag-stack", "1.5")):
+        with pytest.raises(InputError, match="'max_features' parameter of .* must be 'sqrt', 'log2'"):
+            apply_settings(make_model(model), {"max_features": text}).fit(data.bags, data.Y)

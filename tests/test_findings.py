@@ -175,7 +175,7 @@ def test_bad_known_instances(fitted, data, name):
     outside[0] = np.flatnonzero(data.Y[0] == 0)[0]
     with pytest.raises(InputError, match="Instance 0 of bag 0 is known to be of class"):
         model.find(data.bags, data.Y, Bags(outside, data.bags.offsets))
-    with pytest.raises(InputError, match="Y is None; use predict_instances"):
+    with pytest.raises(InputError, match="Y is None; pass them, or use predict_instances"):
         model.annotate(data.bags, None)
 
 

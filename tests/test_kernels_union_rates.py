@@ -253,6 +253,22 @@ def test_bad_rates_are_named(arguments, message):
         union_posterior(np.full((2, 3), 1 / 3), [0, 2], [[1, 0, 1]], **arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_exact_labels": -1}, "max_exact_labels=-1 must be a whole number, 1 or more"),
+        ({"max_exact_labels": 1.5}, "max_exact_labels=1.5 must be a whole number"),
+        ({"max_exact_labels": None}, "max_exact_labels=None must be a whole number"),
+        ({"offsets": [0, 1.5, 2]}, "offsets must hold whole numbers"),
+        ({"known": [0.5, -1]}, "known must hold whole numbers"),
+        ({"known": ["a", "b"]}, "known must hold whole numbers"),
+    ],
+)
+def test_arguments_that_are_no_whole_numbers_are_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        union_posterior(**{"proba": [[0.5, 0.5]] * 2, "offsets": [0, 2], "Y": [[1, 1]], **arguments})
+
+
 @pytest.mark.parametrize("rates", [None, Rates(np.full(6, 0.01), np.full(6, 0.01))], ids=["right", "wrong"])
 def test_only_bags_that_are_approximated_have_an_error(rates):
     proba = np.random.default_rng(0).dirichlet(np.full(6, 0.1), 8)

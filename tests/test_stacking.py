@@ -296,6 +296,13 @@ def test_too_few_folds(cv):
         small_stack(cv=cv).fit(DATA.bags, DATA.Y)
 
 
+def test_labels_in_one_fold_alone():
+    Y = np.zeros_like(DATA.Y)
+    Y[3] = DATA.Y[3]
+    with pytest.raises(InputError, match="1 of .* bags carry labels, and they are all in one fold"):
+        small_stack().fit(DATA.bags, Y)
+
+
 def test_fewer_bags_than_folds():
     few = DATA[:4]
     assert small_stack(cv=5).fit(few.bags, few.Y).predict(NEW.bags).shape == NEW.Y.shape

@@ -483,6 +483,11 @@ def known_labels(
     return np.where(labels == KNOWN_BACKGROUND, n_classes, labels)
 
 
+def as_instance_labels(known: np.ndarray | None, offsets: np.ndarray, n_classes: int) -> Bags | None:
+    """What `known_labels` was given, of what it gives."""
+    return None if known is None else Bags(np.where(known == n_classes, KNOWN_BACKGROUND, known), offsets)
+
+
 def offsets_of(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     """Bag offsets from bag sizes."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

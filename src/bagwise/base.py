@@ -399,7 +399,7 @@ def given_labels(X: BagsLike, Y: LabelsLike | None) -> LabelsLike:
     """`Y`, or where it is None the labels of the data set; `annotate` is nothing without."""
     _, Y = split_dataset(X, Y)
     if Y is None:
-        raise InputError("annotate chooses among the labels of the bags, but Y is None; use predict_instances.")
+        raise InputError("The labels of the bags are needed, but Y is None; pass them, or use predict_instances.")
     return Y
 
 

@@ -48,6 +48,17 @@ def check_count(estimator: Any, *names: str) -> None:
         check_that(estimator, name, is_count, "a whole number, 1 or more")
 
 
+def check_max_features(estimator: Any) -> None:
+    """`max_features` must be what scikit-learn's trees take."""
+
+    def fits(value: Any) -> bool:
+        if value is None or isinstance(value, str):
+            return value in (None, "sqrt", "log2")
+        return is_count(value) or (not isinstance(value, Integral) and is_positive(value) and float(value) <= 1)
+
+    check_that(estimator, "max_features", fits, "'sqrt', 'log2', a whole number, 1 or more, a share in (0, 1] or None")
+
+
 def is_positive(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
 

@@ -23,7 +23,7 @@ from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.fitted import Attribute, Either, ListOf, Number, Numbers, Part, n_outputs
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, upgrade_forest
-from bagwise.parameters import check_count, check_that, is_count
+from bagwise.parameters import check_count, check_max_features, check_that, is_count
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
@@ -166,6 +166,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
             Weight of each bag in the members, the logistic regressions and the trees; one of weight 0 is left out.
         """
         check_count(self, "n_estimators")
+        check_max_features(self)
         check_that(self, "cv", lambda value: is_count(value) and value >= 2, "a whole number, 2 or more")
         self._check_members()
         bags, indicator, given = self._start_weighted_fit(X, y, sample_weight)
@@ -174,6 +175,11 @@ class BagStack(BagClassifierMixin, BagEstimator):
         rng = check_random_state(self.random_state)
         folds = KFold(min(self.cv, len(bags)), shuffle=True, random_state=rng.randint(np.iinfo(np.int32).max))
         splits = list(folds.split(np.zeros(len(bags))))
+        if not all(indicator[train].any() for train, _ in splits):
+            raise InputError(
+                f"{int(indicator.any(axis=1).sum())} of {len(bags)} bags carry labels, and they are all in one fold of "
+                "the cross-fit, so that the members have nothing to learn from without it; label more bags."
+            )
         self.statistics_ = BagStatistics(self.statistics).fit(bags) if self.statistics else None
         self.members_ = [fit_weighted(member, bags, indicator, given) for member in self.members]
         summaries = np.concatenate(

@@ -13,6 +13,7 @@ from bagwise.exceptions import BackgroundShareWarning, warn_caller
 from bagwise.findings import Findings
 from bagwise.fitted import Attribute, Choice, Maybe, Number
 from bagwise.kernels.union import UnionProblem
+from bagwise.parameters import check_that
 
 FARTHEST_SHIFT = 30.0
 CLOSE_ENOUGH = 1e-3  # of the shift
@@ -36,6 +37,9 @@ class BackgroundMixin:
         super()._upgrade(params, state)  # type: ignore[misc]
         if isinstance(state.get("classes_"), np.ndarray):  # earlier versions had no background, or gave it no name
             state.setdefault("background_label_", background_label(state["classes_"]))
+
+    def _check_background_share(self) -> None:
+        check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
 
     @property
     def _has_background(self) -> bool:

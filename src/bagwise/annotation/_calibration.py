@@ -30,6 +30,7 @@ from bagwise.annotation._background import union_problem
 from bagwise.annotation._calibration_fit import (
     SMALLEST,
     HeldOut,
+    Listing,
     Recalibration,
     Shares,
     fingerprints,
@@ -40,7 +41,7 @@ from bagwise.annotation._calibration_fit import (
     untold_shares,
 )
 from bagwise.annotation._feasibility import LabelledBags
-from bagwise.bags import KNOWN_BACKGROUND, Bags
+from bagwise.bags import Bags, as_instance_labels
 from bagwise.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.fitted import Attribute, Maybe, Number, Numbers, Plain
 from bagwise.kernels.softmax import softmax_in_place
@@ -157,9 +158,8 @@ class CalibratedMixin:
 
     def _cross_fitted(self, bags: Bags, told: LabelledBags, **settings: Any) -> Training:
         """The training with scores of bags by copies, with some settings of their own, that did not see them."""
-        indicator, weights, known = told.indicator, told.weights, None
-        if told.known is not None:
-            known = Bags(np.where(told.known == len(self.classes_), KNOWN_BACKGROUND, told.known), bags.offsets)
+        indicator, weights = told.indicator, told.weights
+        known = as_instance_labels(told.known, bags.offsets, len(self.classes_))
         own = {
             "calibrate": None, "verbose": 0, "warm_start": False, "missed": self.missed_, "spurious": self.spurious_,
             **settings,
@@ -274,17 +274,21 @@ class CalibratedMixin:
     def _calibrate_bags(
         self, scores: np.ndarray, bags: Bags, Y: np.ndarray, weights: np.ndarray, new: Recalibration
     ) -> None:
+        """Slope and offset at which the listed labels are most likely; the tables are of these, too."""
         plain = softmax_of(scores)[:, : len(self.classes_)]
         if self.single_label_:
             log_joint = np.add.reduceat(np.log(np.maximum(plain, SMALLEST)), bags.offsets[:-1], axis=0)
-            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y, weights), 0.0
+            self.bag_slope_, self.bag_offset_ = fit_power(log_joint, Y, weights * Y.any(axis=1)), 0.0
             before, after = (softmax_of(power * log_joint) for power in (1.0, self.bag_slope_))
         else:
             proba = new.probabilities(scores)[:, : len(self.classes_)]
             log_odds = union_log_odds(proba, bags.offsets)
-            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y, weights)
-            before = expit(union_log_odds(plain, bags.offsets))
-            after = expit(self.bag_slope_ * log_odds + self.bag_offset_)
+            listing = Listing.of(proba, bags.offsets, self.missed_, self.spurious_)
+            self.bag_slope_, self.bag_offset_ = fit_log_odds(log_odds, Y, weights, listing)
+            before = Listing.of(plain, bags.offsets, self.missed_, self.spurious_).probability(
+                expit(union_log_odds(plain, bags.offsets))
+            )
+            after = listing.probability(expit(self.bag_slope_ * log_odds + self.bag_offset_))
         self.bag_reliability_ = {
             "bags": len(bags), "before": reliability_table(Y, before), "after": reliability_table(Y, after),
         }  # fmt: skip

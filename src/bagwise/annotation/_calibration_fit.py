@@ -272,18 +272,60 @@ def union_log_odds(proba: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.log(-np.expm1(log_absent)) - log_absent
 
 
-def fit_log_odds(log_odds: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Listing:
+    """How labels that are in bags come to be listed: noticed if there, (n, c) or 1, or spurious, (c,) or a number."""
+
+    noticed: np.ndarray | float
+    spurious: np.ndarray | float
+
+    @classmethod
+    def of(cls, proba: np.ndarray, offsets: np.ndarray, missed: Any, spurious: Any) -> Listing:
+        """Of rates; a label that is there is noticed if one of its instances is, which are as many as `proba` says."""
+        if not np.any(missed):
+            return cls(1.0, spurious)
+        carried = np.clip(proba, SMALLEST, 1.0 - SMALLEST)
+        there, seen = (
+            -np.expm1(np.add.reduceat(np.log1p(-share * carried), offsets[:-1], axis=0))
+            for share in (1.0, 1.0 - np.asarray(missed))
+        )
+        return cls(seen / there, spurious)
+
+    def probability(self, there: np.ndarray) -> np.ndarray:
+        """That a label is listed, from that of its being there."""
+        return self.spurious + (1.0 - self.spurious) * self.noticed * there
+
+    def logarithms(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the probability that a label is listed, and that it is not, where it is there with log-odds `eta`."""
+        with np.errstate(divide="ignore"):  # nothing is missed, or spurious: exactly the logarithms of a sigmoid
+            false, unseen = np.log(self.spurious), np.log1p(-np.asarray(self.noticed))
+        right, there, absent = np.log1p(-np.asarray(self.spurious)), log_expit(eta), log_expit(-eta)
+        listed = np.logaddexp(false, right + np.log(self.noticed) + there)
+        return listed, right + np.logaddexp(absent, unseen + there)
+
+
+def fit_log_odds(
+    log_odds: np.ndarray,
+    Y: np.ndarray,
+    weights: np.ndarray | None = None,
+    listing: Listing | None = None,
+) -> tuple[float, float]:
     """Slope and offset of a logistic regression of labels on log-odds; the slope is positive, so no order changes.
 
-    `weights` (n,) are those of the bags.
+    `weights` (n,) are those of the bags. Where labels may be wrong, `Y` are the listed ones, and the regression is of
+    those that are there.
     """
     counts = np.ones((len(Y), 1)) if weights is None else weights[:, None]
+    listing = Listing(1.0, 0.0) if listing is None else listing
+    hits = np.log1p(-np.asarray(listing.spurious)) + np.log(listing.noticed)
 
     def negative(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         slope, offset = parameters
         eta = slope * log_odds + offset
-        value = -np.sum(counts * np.where(Y == 1, log_expit(eta), log_expit(-eta)))
-        error = counts * (expit(eta) - Y)
+        listed, unlisted = listing.logarithms(eta)
+        value = -np.sum(counts * np.where(Y == 1, listed, unlisted))
+        change = hits + log_expit(eta) + log_expit(-eta)  # logarithm of the listed one's derivative
+        error = counts * np.where(Y == 1, -np.exp(change - listed), np.exp(change - unlisted))
         prior = 0.5 * (slope - 1.0) ** 2 + 0.125 * offset**2  # weak, around nothing to put right
         return float(value) + prior, np.array(
             [np.vdot(error, log_odds) + slope - 1.0, error.sum() + 0.25 * offset], dtype=np.float64
@@ -337,8 +379,9 @@ def fingerprints(bags: Bags) -> np.ndarray:
             values, marks = np.ascontiguousarray(X[start:stop]), []
         largest = float(np.max(np.abs(values), initial=0.0)) or 1.0
         scaled = np.rint(values / largest * 65536.0).astype(np.int32)
+        size = round(float(np.log2(largest)) * 4096)  # else a multiple of a bag would pass for it
         digest = blake2b(digest_size=8)
-        for part in (np.array((stop - start, X.shape[1]), dtype=np.int64), scaled, *marks):
+        for part in (np.array((stop - start, X.shape[1], size), dtype=np.int64), scaled, *marks):
             digest.update(part.tobytes())
         found[b] = int.from_bytes(digest.digest(), "little")
     return found

@@ -51,8 +51,13 @@ def infeasible_bags(
     b = int(np.flatnonzero(impossible)[0])
     if n_labels[b] == 0:
         reason = f"bag {b} carries no label (background=True allows that)."
-    else:
+    elif free[b] == sizes[b]:
         reason = f"bag {b} carries {n_labels[b]} labels but has {sizes[b]} instance(s)."
+    else:
+        reason = (
+            f"bag {b} carries {needed[b]} label(s) that no known instance has, but {free[b]} instance(s) that are not "
+            "known."
+        )
     return impossible, reason
 
 
@@ -168,9 +173,10 @@ def select_bags(
         dropped = impossible if relaxed is None else impossible & ~relaxed
         keep &= ~dropped
         if dropped.any():
+            who = "They" if relaxed is None else "Those without labels"
+            cure = ", 'relax' to use those with labels all the same" if relaxed is None else ""
             warn_caller(
-                f"{message} They are left out of the likelihood; pass on_infeasible='error' to stop instead, "
-                "'relax' to use them all the same.",
+                f"{message} {who} are left out of the likelihood; pass on_infeasible='error' to stop instead{cure}.",
                 InfeasibleBagWarning,
             )
     if prune > 0.0:

@@ -21,7 +21,7 @@ from bagwise.annotation._forest_bags import checked, leave_out_infeasible
 from bagwise.annotation._rate_check import cross_fitted, enough_to_judge, held_out_precisions, missed_pays
 from bagwise.annotation._rates import LEARN, RateParameters, learn_rates
 from bagwise.annotation.ored import ORedLogisticRegression
-from bagwise.bags import Bags
+from bagwise.bags import Bags, as_instance_labels
 from bagwise.preprocessing import RBFDictionary
 
 WIDTH, SIZE, L2 = 0.5, 600, 0.03  # as of "ored-rbf" in the catalogue
@@ -71,7 +71,7 @@ def smooth_guess(
 ) -> np.ndarray:
     """(m, c) probabilities of every instance, the background's last, by a kernel model that did not see its bag."""
     model, features = smooth_model(forest, bags)
-    missed, own = parameters.given["missed"], None if known is None else Bags(known, bags.offsets)
+    missed, own = parameters.given["missed"], as_instance_labels(known, bags.offsets, parameters.n_classes)
     proba = np.empty((bags.n_instances, parameters.n_classes + parameters.background))
     for judge, test in cross_fitted(model, LEARN if missed is None else missed, features, indicator, own, weights):
         rows, _ = bags.select(test)
@@ -130,7 +130,7 @@ def find_missed(
     problem = checked(union_problem(bags.offsets, indicator, parameters.background, known))
     logits, _ = learn_rates(parameters, problem, smooth, parameters.start({}), weights)
     model, features = smooth_model(forest, bags)
-    own = None if known is None else Bags(known, bags.offsets)
+    own = as_instance_labels(known, bags.offsets, parameters.n_classes)
     rate = judged_missed(parameters.mean_missed(logits), model, features, indicator, own, weights)
     return parameters.with_missed(rate)
 

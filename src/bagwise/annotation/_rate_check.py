@@ -30,7 +30,7 @@ def missed_pays(
     weights: np.ndarray | None = None,
     with_rate: list[float] | None = None,
 ) -> bool:
-    """Whether some fold's labels are ranked better by the model with its rate `missed` than by one that has none.
+    """Whether some fold's labels are ranked as well by the model with its rate `missed` as by one that has none.
 
     The likelihood cannot tell: where labels have many instances a high rate costs it next to nothing, and forgives
     every instance that the model cannot tell apart. How well it tells bags with a label from bags without can. That
@@ -45,7 +45,7 @@ def missed_pays(
         return True
     if with_rate is None:
         with_rate = held_out_precisions(model, model.missed, bags, indicator, instance_labels, weights)
-    return any(mine > other for mine, other in zip(with_rate, without, strict=True))
+    return any(mine >= other for mine, other in zip(with_rate, without, strict=True))
 
 
 def held_out_precisions(

@@ -19,7 +19,7 @@ from bagwise.annotation._background import (
     union_problem,
 )
 from bagwise.annotation._calibration import CalibratedMixin
-from bagwise.annotation._feasibility import infeasible_bags
+from bagwise.annotation._feasibility import relaxed_bags
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, as_of_labels, find_missed, smooth_guess
 from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
 from bagwise.annotation._rate_check import enough_to_judge
@@ -29,13 +29,11 @@ from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     InstanceAnnotatorMixin,
-    check_no_empty_sets,
     former_name,
-    name_bags,
     union_of_best,
 )
-from bagwise.exceptions import InfeasibleBagWarning, InputError, warn_caller
-from bagwise.findings import Findings, set_known, share_among_labels
+from bagwise.exceptions import InputError
+from bagwise.findings import Findings
 from bagwise.fitted import ITERATED, Attribute, Number
 from bagwise.inputs import validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
@@ -44,7 +42,7 @@ from bagwise.kernels.union import (
     Rates,
     UnionProblem,
 )
-from bagwise.parameters import check_count, check_positive, check_that
+from bagwise.parameters import check_count, check_max_features, check_positive
 from bagwise.solvers.result import Callback
 from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
@@ -252,9 +250,10 @@ class ORedForest(
         """
         check_count(self, "n_estimators", "n_rounds", "n_round_trees", "min_samples_leaf")
         check_positive(self, "smoothing")
+        check_max_features(self)
         self._check_calibrate()
         self._forget_calibration()
-        check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
+        self._check_background_share()
         bags, indicator = self._start_fit(X, y)
         refuse_sparse(bags)
         n_classes, background = len(self.classes_), bool(self.background)
@@ -442,27 +441,12 @@ class ORedForest(
         return self._findings(proba[:, : len(self.classes_)].argmax(axis=1), proba)
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
-        """The posterior given the labels of the bag; in a bag that nothing explains, the shares among its labels."""
-        if not self._has_background:
-            check_no_empty_sets(indicator)
-        proba, rates = self._told_probabilities(bags), self._rates()
-        problem = checked(self._union_problem(bags, indicator, known))
-        _, posterior = infer(problem, proba, rates, warn=True)
-        impossible, reason = infeasible_bags(bags.offsets, indicator, known, self._has_background, rates)
-        if impossible.any():
-            warn_caller(
-                f"{impossible.sum()} of {len(bags)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
-                f"{reason} Their instances are given labels of the set, not all of which then occur.",
-                InfeasibleBagWarning,
-            )
-            rows = impossible[bags.bag_index]
-            allowed = np.ones_like(proba[rows])
-            allowed[:, : len(self.classes_)] = indicator[bags.bag_index[rows]]
-            posterior[rows] = share_among_labels(proba[rows], allowed)
-        labels = listed_labels(posterior, bags, indicator)
-        set_known(labels, posterior, known)
-        labels[labels == len(self.classes_)] = -1  # known to be background
-        return self._findings(labels, posterior)
+        """The posterior given the labels of the bags; the most probable of them is the label."""
+        rates = self._rates()
+        relaxed = relaxed_bags(bags.offsets, indicator, known, self._has_background, rates)
+        problem = checked(union_problem(bags.offsets, indicator, self._has_background, known, relaxed))
+        _, posterior = infer(problem, self._told_probabilities(bags), rates, warn=True)
+        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag; where bags have one label each, the mean logarithm."""

@@ -453,8 +453,10 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         )
         check_that(self, "prune", lambda value: 0 <= value < 1, "in [0, 1)")
         check_that(self, "batch_fraction", lambda value: 0 < value <= 1, "in (0, 1]")
-        check_that(self, "max_exact_labels", lambda value: 1 <= value <= 30, "from 1 to 30")
-        check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
+        check_that(
+            self, "max_exact_labels", lambda value: is_count(value) and value <= 30, "a whole number from 1 to 30"
+        )
+        self._check_background_share()
         if self.batch_fraction < 1.0 and self.solver != "em":
             raise InputError(
                 f"batch_fraction={self.batch_fraction} draws other bags at every step, which solver='lbfgs' cannot "

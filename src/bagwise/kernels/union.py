@@ -8,6 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -287,9 +288,9 @@ def union_posterior(
     """
     proba = np.array(proba, dtype=np.float64, ndmin=2)
     indicator = as_indicator(Y)
-    offsets = np.asarray(offsets, dtype=np.int64)
-    known = None if known is None else np.asarray(known, dtype=np.int64)
-    _check_arguments(proba, offsets, indicator, background, method, known)
+    offsets = _whole("offsets", offsets)
+    known = None if known is None else _whole("known", known)
+    _check_arguments(proba, offsets, indicator, background, method, known, max_exact_labels)
     rates = Rates.of(missed, spurious, proba.shape[1])
     if rates is not None:
         check_carries_rates(method)
@@ -302,6 +303,17 @@ def union_posterior(
     )
     warn_approximation(problem, exact, errors)
     return log_likelihood, proba
+
+
+def _whole(name: str, given: Any) -> np.ndarray:
+    """An array of whole numbers, in place of cutting off what stands behind their points."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must hold whole numbers, got {given!r}.") from None
+    if not np.all(values == np.floor(values)):
+        raise InputError(f"{name} must hold whole numbers, got {given!r}.")
+    return np.asarray(given).astype(np.int64)
 
 
 def check_carries_rates(method: str) -> None:
@@ -336,9 +348,12 @@ def _check_arguments(
     background: int | None,
     method: str,
     known: np.ndarray | None,
+    max_exact_labels: Any,
 ) -> None:
     if method not in METHODS:
         raise InputError(f"method={method!r} is not known; use one of {', '.join(map(repr, METHODS))}.")
+    if isinstance(max_exact_labels, bool) or not isinstance(max_exact_labels, Integral) or max_exact_labels < 1:
+        raise InputError(f"max_exact_labels={max_exact_labels!r} must be a whole number, 1 or more.")
     if not np.all(proba >= 0) or not np.all(np.isfinite(proba)):
         raise InputError("proba holds negative, infinite or NaN entries; expected probabilities.")
     check_bags(proba.shape[0], proba.shape[1], offsets, indicator, background, known)

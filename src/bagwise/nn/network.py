@@ -450,7 +450,7 @@ class ORedNetwork(
         check_not_negative(self, "weight_decay")
         check_that(self, "dropout", lambda value: 0 <= value < 1, "in [0, 1)")
         check_that(self, "held_out", lambda value: 0 <= value <= 0.5, "in [0, 0.5]")
-        check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
+        self._check_background_share()
 
     # -- predict ------------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,8 @@ def doubtful_labels(model: Any, told: Told, n: int = N_DOUBTFUL) -> list[dict[st
     classes = final_step(model).classes_.tolist()
     dataset = told.dataset.recode(classes, unknown="drop")
     assert dataset.Y is not None
-    asked = dataset.labelled & (dataset.Y.any(axis=1) | bag_tags(model).background)
+    may_be_empty = bag_tags(model).background or np.any(final_step(model).missed_)
+    asked = dataset.labelled & (dataset.Y.any(axis=1) | may_be_empty)
     rows = np.flatnonzero(asked[dataset.bags.bag_index] & ~told.noise)
     if not len(rows):
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -24,6 +25,8 @@ RECIPE = "featurizer_"
 """Attribute of a trained model that says how media become its features; it is saved with the model."""
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 RATES, LEARN = ("missed", "spurious"), "learn"  # settings that are a number or this word
+WORD_OR_NUMBER = ("max_features",)  # whatever the default is
+NUMBER = re.compile(r"[+-]?(\d+\.?|\d*\.\d+)(e[+-]?\d+)?", re.IGNORECASE)  # JSON knows neither .2 nor 1.
 _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
     str: ((str,), "a word"),
@@ -159,9 +162,8 @@ def apply_settings(
             (probe,) = fit_parameters(model, x=None)
             nested = [key for key in everything if "__" in key and not key.startswith(probe[:-1] or " ")]
             before = f"; and before it {', '.join(sorted(nested)[:6])}, ..." if nested else ""
-            raise InputError(
-                f"{type(final).__name__} has no setting {name!r}; it has {', '.join(sorted(own))}{before}.{hint}"
-            )
+            has = ", ".join(sorted(own)) or "none"
+            raise InputError(f"{type(final).__name__} has no setting {name!r}; it has {has}{before}.{hint}")
         model.set_params(**{key: parse_value(name, value, everything[key])})
     return model
 
@@ -173,11 +175,11 @@ def parse_value(name: str, given: Any, default: Any) -> Any:
         try:
             value = WORDS[given.casefold()] if given.casefold() in WORDS else json.loads(given)
         except ValueError:
-            value = given
+            value = float(given) if NUMBER.fullmatch(given) else given
     if name.rpartition("__")[2] in RATES:
         if value != LEARN and (isinstance(value, bool) or not isinstance(value, (int, float))):
             raise InputError(f"The setting {name!r} must be a number in [0, 1), or {LEARN!r}; got {given!r}.")
-    elif type(default) in _KINDS and value is not None:
+    elif type(default) in _KINDS and value is not None and name.rpartition("__")[2] not in WORD_OR_NUMBER:
         allowed, expected = _KINDS[type(default)]
         if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             raise InputError(f"The setting {name!r} must be {expected}, got {given!r}.")
