@@ -119,6 +119,18 @@ def test_one_label_is_written_out_as_long_as_no_digits_are_lost(n_instances, sha
         assert_allclose(*(posterior for _, posterior in answers), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_the_mass_of_many_instances_is_kept_where_its_product_is_no_number(scale):
+    """One label, by the formula: sum_i log s_i + log(1 - (1 - nu) prod_i f_i / s_i), f of what is not listed."""
+    proba = scale * np.random.default_rng(0).dirichlet([1.0, 2.0], 300)
+    free = 0.3 * proba[:, 0] + 0.2 * proba[:, 1]
+    total = free + 0.7 * proba[:, 0]
+    likelihood, posterior = union_posterior(proba, [0, 300], [[1, 0]], missed=[0.3, 0.2], spurious=0.1)
+    expected = np.log(total).sum() + np.log1p(-0.9 * np.prod(free / total)) + np.log1p(-0.1)
+    assert_allclose(likelihood, expected, rtol=1e-12)
+    assert_allclose(posterior.sum(axis=1), 1.0)
+
+
 def test_no_bag_is_infeasible_where_labels_may_be_spurious():
     proba = np.random.default_rng(0).dirichlet(np.ones(5), 1)
     ones = np.ones((1, 5), dtype=np.uint8)

@@ -146,12 +146,15 @@ def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _one_label(A, free, n, need, bound, pull):
-    """The sum of `inclusion_exclusion` written out for one label: P = 1 - need prod_i free_i."""
+    """The sum of `inclusion_exclusion` written out for one label: P = 1 - need prod_i free_i.
+
+    Certificate: the product carries n roundings, the difference one, and a posterior three more.
+    """
     absent = need[0]
     for i in range(n):
         absent *= free[i]
     probability = 1.0 - absent
-    if not 2.0 * (2 * n + 4) * UNIT_ROUNDOFF <= bound * probability:
+    if not 2.0 * (n * absent + 4) * UNIT_ROUNDOFF <= bound * probability:
         return 0.0, False
     if pull.size > 0:
         pull[0] = absent / probability
@@ -435,7 +438,7 @@ def n_strict(need, k):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, pull):
+def solve(A, free, n, k, need, method, bound, signed, sums, ratio, pull):
     """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept).
 
     `pull` is (k,) or longer, or (0,) where nobody asks for it.
@@ -446,12 +449,6 @@ def solve(A, free, n, k, may_be_free, need, method, bound, signed, sums, ratio, 
         return 0.0, True
     if k > n and n_strict(need, k) > n:
         return -np.inf, True
-    if k == 1 and not may_be_free and n > 0:
-        for i in range(n):
-            A[i, 0] = 1.0
-        if pull.size > 0:
-            pull[0] = 0.0
-        return 0.0, True
     if method == INCLUSION_EXCLUSION:
         strict = bound
         if k <= FEW_LABELS:

@@ -185,7 +185,7 @@ def infer(
                 result, error = propagate(A, free, n, k, need, pull, errors.size > 0, bound)
                 likelihood += result
             else:
-                result, done = solve(A, free, n, k, width > k, need, method, bound, signed, sums, ratio, pull)
+                result, done = solve(A, free, n, k, need, method, bound, signed, sums, ratio, pull)
                 if not done:
                     if not softmax:
                         for r in range(n):

@@ -136,9 +136,7 @@ def _distance(shares, free, n, k, need, weights, beliefs, absent, bound):
             left[i] /= total
             for g in range(group.size):
                 A[i, g] /= total
-        _, done = solve(
-            A, left, n, group.size, True, group_need, INCLUSION_EXCLUSION, bound, signed, sums, ratio, pull
-        )  # fmt: skip
+        _, done = solve(A, left, n, group.size, group_need, INCLUSION_EXCLUSION, bound, signed, sums, ratio, pull)
         if not done:
             return 1.0
         for i in range(n):

@@ -234,9 +234,7 @@ def infer_with_rates(
                 result, error = propagate(A, free, n, k, need, pull, errors.size > 0, bound)
                 likelihood += result
             else:
-                result, done = solve(
-                    A, free, n, k, width > k or some_missed, need, method, bound, signed, sums, ratio, pull
-                )  # fmt: skip
+                result, done = solve(A, free, n, k, need, method, bound, signed, sums, ratio, pull)
                 if not done:
                     for r in range(n):
                         _row_logs(
