@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 import oracles
 from bagwise.exceptions import ApproximationWarning, InputError
 from bagwise.kernels import union_posterior
+from bagwise.kernels._union_exact import SUBSTITUTION, _forward, inclusion_exclusion
 from bagwise.kernels.union import METHODS, Rates, UnionProblem
 from conftest import random_bags
 
@@ -129,6 +130,35 @@ def test_the_mass_of_many_instances_is_kept_where_its_product_is_no_number(scale
     expected = np.log(total).sum() + np.log1p(-0.9 * np.prod(free / total)) + np.log1p(-0.1)
     assert_allclose(likelihood, expected, rtol=1e-12)
     assert_allclose(posterior.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("need", [(1.0, 1.0, 1.0), (1.0, 0.7, 1.0)], ids=["right", "wrong"])
+def test_the_certificate_is_the_derived_one(need):
+    n, k, u = 5, 3, 2.0**-53
+    rows = np.random.default_rng(0).dirichlet(np.ones(k + 1), n)
+    terms = [
+        np.prod([-need[j] for j in range(k) if not L >> j & 1])
+        * np.prod([row[k] + sum(row[j] for j in range(k) if L >> j & 1) for row in rows])
+        for L in range(2**k)
+    ]
+    roundings = n * (k + 1) + 2 * k + 4 + (k if min(need) < 1.0 else 0)
+    certified = 2.0 * roundings * u * np.sum(np.abs(terms)) / np.sum(terms)
+
+    def done(bound):
+        room = [np.empty(2**k) for _ in range(3)]
+        A, free = rows[:, :k].copy(), rows[:, k].copy()
+        return inclusion_exclusion(A, free, n, k, np.array(need), *room, bound, np.empty(k))[1]
+
+    assert done(certified * (1 + 1e-9))
+    assert not done(certified * (1 - 1e-9))
+
+
+def test_substitution_needs_no_free_mass():
+    A = np.random.default_rng(0).dirichlet(np.ones(3), 4)
+    free, sums, pull = np.zeros(4), np.empty(8), np.empty(0)
+    log_probability, done = _forward(A.copy(), free, 4, 3, np.ones(3), sums, SUBSTITUTION, pull)
+    assert done  # no fall-back
+    assert_allclose(log_probability, union_posterior(A, [0, 4], [[1, 1, 1]])[0][0])
 
 
 def test_no_bag_is_infeasible_where_labels_may_be_spurious():
