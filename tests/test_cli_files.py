@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -104,6 +105,19 @@ class TestFit:
     def test_checkpoint_folder_goes_when_the_model_is_there(self, folder):
         ok("fit", folder / "made.csv", "--out", folder / "x.bagwise", "--checkpoint", folder / "keep", "--quiet")
         assert not (folder / "keep").exists()
+
+    @pytest.mark.parametrize("options", [(), ("--memory", "5kB")], ids=["whole", "in-pieces"])
+    def test_data_whose_name_is_not_utf8(self, folder, options):
+        """What the file is called must not lose the training."""
+        source = folder / os.fsdecode(b"\xe4.csv")
+        try:
+            shutil.copy(folder / "made.csv", source)
+        except OSError:
+            pytest.skip("this file system takes UTF-8 names only")
+        result = ok("fit", source, "--out", folder / "n.bagwise", *options, "--json")
+        assert ("n_pieces" in result.stdout) == bool(options)
+        bagwise.load(folder / "n.bagwise")
+        assert read_about(folder / "n.bagwise")["data"] == "\\udce4"
 
     def test_labels_from_a_second_table(self, folder, data):
         write_dataset(BagDataset(data.bags, bag_names=data.bag_names), folder / "bare.csv")

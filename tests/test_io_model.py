@@ -1003,6 +1003,46 @@ class TestAbout:
         assert large.stat().st_size > 4_000_000
         assert counted.n_read < 300_000, "the document, and the directory at the end of the file"
 
+    @pytest.mark.parametrize(
+        ("about", "problem"),
+        [
+            ({"data": "\udcff"}, "half a character"),
+            ({"\udcff": 1}, "half a character"),
+            ({"feature_names": "abc"}, "the names of its features are no list of text"),
+            ({"feature_names": [1]}, "the names of its features are no list of text"),
+            ([1], "what it says about itself is a list"),
+            ({"x": [[]] * 200_000}, "values in"),
+            ({"x": math.nan}, "no plain data"),
+            ({"x": np.zeros(2)}, "no plain data .*ndarray"),
+            ({"x": {1j: 2}}, "no plain data"),
+            ({"x": 10**5000}, "no plain data"),
+        ],
+        ids=["value", "key", "names", "name", "list", "dense", "nan", "array", "complex-key", "integer"],
+    )
+    def test_what_load_would_refuse_is_not_saved(self, about, problem, tmp_path):
+        """A training is not lost to what stands beside it: the old file stays, and the message has the cure."""
+        path = tmp_path / "m.bagwise"
+        save(Toy(1), path)
+        before = path.read_bytes()
+        with pytest.raises(InputError, match=f"cannot be saved: .*{problem}.*; about=... may hold None"):
+            save(Toy(2), path, about)
+        assert path.read_bytes() == before
+        assert [file.name for file in tmp_path.iterdir()] == ["m.bagwise"]
+
+    def test_an_about_that_is_nested_without_end_is_not_saved(self, tmp_path):
+        deep = []
+        for _ in range(100_000):
+            deep = [deep]
+        with pytest.raises(InputError, match="no plain data"):
+            save(Toy(1), tmp_path / "m.bagwise", {"x": deep})
+        while deep:  # from without to within: Python takes such a list apart by recursion
+            deep = deep.pop()
+
+    def test_tuples_come_back_as_lists(self, tmp_path):
+        save(Toy(1), tmp_path / "m.bagwise", {"feature_names": ("a", "b")})
+        assert model.read_about(tmp_path / "m.bagwise")["feature_names"] == ["a", "b"]
+        load(tmp_path / "m.bagwise")
+
     def test_a_file_without_a_document_is_refused(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "m.bagwise", "w") as archive:
             archive.writestr("other.json", "{}")

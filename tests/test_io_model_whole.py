@@ -113,7 +113,8 @@ def forge(estimator, path, about=None):
     """Write a model file that nobody looked at."""
     nothing = mock.DEFAULT
     with (
-        mock.patch.multiple(model, _check_whole=nothing, _problem=mock.Mock(return_value=None)),
+        mock.patch.multiple(model, _check_whole=nothing, _check_writable=nothing),
+        mock.patch.object(model, "_problem", return_value=None),
         mock.patch.multiple(values, _check_text=nothing, _check_keys=nothing),
     ):
         save(estimator, path, about)

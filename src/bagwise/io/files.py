@@ -153,11 +153,20 @@ def is_storable(dtype: np.dtype) -> bool:
     return dtype.kind in ARRAY_KINDS and dtype.itemsize > 0
 
 
+def as_read(document: Any) -> Any:
+    """A document as `read_archive` will give it; a `FormatError` where it cannot be written, or would be refused."""
+    try:
+        return _parse_document(_document_text(document).encode())
+    except FormatError:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:  # of json: other kinds, numbers that are not finite, depth
+        raise FormatError(f"it holds what is no plain data ({error}).") from error
+
+
 def write_archive(handle: IO[bytes], document: Any, arrays: Sequence[np.ndarray]) -> None:
     """Write an uncompressed zip of `document` as JSON and of `arrays` as ``arrays/0.npy`` and so on."""
     with zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
-        text = json.dumps(document, allow_nan=False, indent=1)
-        archive.writestr(zipfile.ZipInfo(DOCUMENT, _EPOCH), text)
+        archive.writestr(zipfile.ZipInfo(DOCUMENT, _EPOCH), _document_text(document))
         for i, array in enumerate(arrays):
             member = zipfile.ZipInfo(f"arrays/{i}.npy", _EPOCH)
             with archive.open(member, "w", force_zip64=array.nbytes > 2**30) as stream:
@@ -171,7 +180,7 @@ def read_archive(handle: IO[bytes]) -> tuple[Any, dict[int, np.ndarray]]:
     `FormatError` or as one of the exceptions of the zip, JSON and npy readers; the caller makes them one.
     """
     with _open_archive(handle) as archive:
-        document = _document(archive)
+        document = _parse_document(archive.read(DOCUMENT))
         arrays = {}
         for member in archive.infolist():
             match = ARRAY_NAME.fullmatch(member.filename)
@@ -183,7 +192,7 @@ def read_archive(handle: IO[bytes]) -> tuple[Any, dict[int, np.ndarray]]:
 def read_document(handle: IO[bytes]) -> Any:
     """The document of such a zip alone; of its arrays not a byte is read."""
     with _open_archive(handle) as archive:
-        return _document(archive)
+        return _parse_document(archive.read(DOCUMENT))
 
 
 def _open_archive(handle: IO[bytes]) -> zipfile.ZipFile:
@@ -195,8 +204,11 @@ def _open_archive(handle: IO[bytes]) -> zipfile.ZipFile:
     return archive
 
 
-def _document(archive: zipfile.ZipFile) -> Any:
-    raw = archive.read(DOCUMENT)
+def _document_text(document: Any) -> str:
+    return json.dumps(document, allow_nan=False, indent=1)
+
+
+def _parse_document(raw: bytes) -> Any:
     n_values = sum(raw.count(mark) for mark in (b",", b"[", b"{"))
     if n_values > max(MANY_VALUES, len(raw) // FEWEST_BYTES):
         raise FormatError(f"its {DOCUMENT} is of {n_values} values in {len(raw)} bytes, which bagwise never writes.")

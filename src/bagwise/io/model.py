@@ -47,7 +47,7 @@ from bagwise.fitted import (
     is_fitted_state,
     n_inputs,
 )
-from bagwise.io.files import DOCUMENT, atomic_write, read_archive, read_document, write_archive
+from bagwise.io.files import DOCUMENT, as_read, atomic_write, read_archive, read_document, write_archive
 from bagwise.io.sklearn_fitted import FITTED as SKLEARN
 from bagwise.io.sklearn_fitted import check_parameters, check_together
 from bagwise.io.values import Decoder, Encoder, Node, member
@@ -133,11 +133,13 @@ def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: 
         The file appears complete or not at all; an old one is replaced.
     about : dict or None
         Plain data to keep beside the estimator, such as its name and the features' names; `read_about` gives it.
+        None, true, false, finite numbers, text, and lists and dicts of them.
 
     Raises
     ------
     InputError
-        If a class, or a value of a parameter or attribute, cannot be saved; the message says where it sits.
+        If a class, or a value of a parameter or attribute, cannot be saved; the message says where it sits. Or if
+        `about` is nothing that `load` would take back. Nothing is written then.
 
     Examples
     --------
@@ -162,6 +164,7 @@ def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: 
     }
     if about is not None:
         document["about"] = about
+    _check_writable(document)
     with atomic_write(path) as handle:
         write_archive(handle, document, encoder.arrays)
 
@@ -217,20 +220,30 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
         try:
             document = read_document(handle)
             written_by = _check_document(document)
-            about = document.get("about", {})
-            if not isinstance(about, dict):
-                raise FormatError("what it says about itself is no object.")
-            _check_feature_names(about.get("feature_names"))
         except FormatError as error:
             raise FormatError(f"Cannot load {os.fspath(path)!r}: {error}") from error
         except Exception as error:  # whatever else damage brings up in zip or JSON
             raise FormatError(f"Cannot load {os.fspath(path)!r}: it is damaged or no bagwise model.") from error
-    return {**about, "written_by": written_by}
+    return {**document.get("about", {}), "written_by": written_by}
 
 
-def _check_feature_names(names: Any) -> None:
+def _about_problem(about: Any) -> str | None:
+    """What makes it nothing that a model can say about itself, if anything."""
+    if not isinstance(about, dict):
+        return f"what it says about itself is a {type(about).__name__}, and an object of values by name was expected"
+    names = about.get("feature_names")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise FormatError("the names of its features are no list of text.")
+        return "the names of its features are no list of text"
+    return None
+
+
+def _check_writable(document: dict[str, Any]) -> None:
+    """Raise an `InputError` where `load` would refuse the document; what the estimator holds was checked before."""
+    try:
+        _check_document(as_read(document))
+    except FormatError as error:
+        cure = "about=... may hold None, bool, int, finite float, str, and lists and dicts of them by name"
+        raise InputError(f"The model cannot be saved: {str(error).rstrip('.')}; {cure}.") from error
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -266,6 +279,9 @@ def _check_document(document: Any) -> dict[str, str]:
     estimator = document.get("estimator")
     if not isinstance(estimator, dict) or estimator.get("kind") != "estimator":
         raise FormatError("it holds no estimator.")
+    problem = _about_problem(document.get("about", {}))
+    if problem is not None:
+        raise FormatError(f"{problem}.")
     return written_by
 
 

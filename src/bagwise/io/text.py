@@ -183,6 +183,11 @@ def _widths(sample: str, separator: str) -> list[int]:
     return widths
 
 
+def printable(name: str) -> str:
+    """The name of a file as text that can be written: bytes that are not UTF-8, which some systems allow, escaped."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def first_repeated(values: Iterable[Any]) -> Any:
     """The first value that stands there a second time, or None."""
     seen = set()

@@ -26,7 +26,7 @@ from bagwise.io.data.long import dense_features
 from bagwise.io.data.parquet_parts import Fingerprint, ParquetParts
 from bagwise.io.data.parquet_write import write_parquet
 from bagwise.io.data.pieces import PARQUET
-from bagwise.io.text import check_readable
+from bagwise.io.text import check_readable, printable
 from bagwise.memory import memory_limit
 from bagwise.scale.ahead import read_ahead
 from bagwise.scale.files import (
@@ -218,7 +218,7 @@ class BagSource:
         dataset, _ = read_described(path, name, **options)
         folder = Path(tempfile.mkdtemp(prefix="bagwise-")) if scratch is None else Path(scratch)
         try:
-            target = folder / f"{path.stem}.parquet"
+            target = folder / f"{printable(path.stem)}.parquet"  # pyarrow takes UTF-8 names only
             _convert(dataset, target)
             source = cls.from_parquet(target, memory=memory)
         except BaseException:

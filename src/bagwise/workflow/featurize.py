@@ -19,6 +19,7 @@ from bagwise.featurize.embedding import Embedding
 from bagwise.featurize.files import FileBags
 from bagwise.featurize.medium import Medium
 from bagwise.featurize.vector_table import VectorTable
+from bagwise.io.text import printable
 from bagwise.workflow.store import Store, entry_facts, entry_key, part_key, write_entries
 
 Progress = Callable[[str, int, int], None]
@@ -83,9 +84,7 @@ def featurize_folder(
     cluster : address of a Dask cluster whose workers read the files, in place of processes here
     """
     errors = {
-        _printable(name): f"{_printable(name)}: its name is not UTF-8; rename it."
-        for name in names
-        if not _is_text(name)
+        printable(name): f"{printable(name)}: its name is not UTF-8; rename it." for name in names if not _is_text(name)
     }
     names = [name for name in names if _is_text(name)]
     facts = entry_facts(settings.to_dict(), None if vectors is None else vectors.about)
@@ -299,11 +298,7 @@ def _noting(errors: dict[str, str], folder: Path, name: str) -> Iterator[None]:
 
 def _is_text(name: str) -> bool:
     """Whether a file name can be written down: some systems allow any bytes."""
-    return name == _printable(name)
-
-
-def _printable(name: str) -> str:
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return name == printable(name)
 
 
 def _count(jobs: int) -> int:

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from bagwise.io.data.parquet import read_parquet
 from bagwise.io.data.parquet_write import write_nested, write_parquet
 from bagwise.io.labels import LabelTable, read_labels
 from bagwise.io.parquet_file import is_nested_file
-from bagwise.io.text import check_readable
+from bagwise.io.text import check_readable, printable
 
 INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES = "instance labels", "locations", "feature names"
 BAG_NAMES, SAME_NAMES, CLASS_NAMES = "bag names", "several bags of one name", "class names"
@@ -205,6 +205,8 @@ def read_described(
         raise
     except InputError as error:  # of Bags and BagDataset, which know no file
         raise FormatError(f"{path}: {error}") from error
+    if dataset.name != printable(dataset.name):
+        dataset = replace(dataset, name=printable(dataset.name))
     understood = f"{name}: {understood}"
     if labels_from is not None:
         table = labels_from if isinstance(labels_from, LabelTable) else read_labels(labels_from)
