@@ -18,7 +18,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, PowerTransformer, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
 
 import bagwise
 from bagwise import BagDataset, Bags, ORedLogisticRegression, SupportInstanceMachine, make_pipeline, metrics
@@ -277,6 +283,38 @@ def test_global_output_of_frames_breaks_no_pipeline(data, kind):
     with sklearn.config_context(transform_output=kind):
         for one, other in zip(predictions(), wanted, strict=True):
             assert_array_equal(np.asarray(one), other)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        sklearn_make_pipeline(StandardScaler(), PCA(2)),
+        sklearn_make_pipeline(StandardScaler(), MaxAbsScaler()),
+        sklearn_make_pipeline(PolynomialFeatures(), StandardScaler()),
+        FeatureUnion([("one", sklearn_make_pipeline(StandardScaler(), MaxAbsScaler())), ("two", MaxAbsScaler())]),
+    ],
+    ids=["pca", "scalers", "polynomial", "union"],
+)
+def test_global_output_leaves_the_names_of_pipelines_inside(frames, inner, kind):
+    """The same values and names, wherever the fit and the transform are."""
+    wanted = PerInstance(inner).fit_transform(frames)
+    with sklearn.config_context(transform_output=kind):
+        fitted = PerInstance(inner).fit(frames)
+        found = [fitted.transform(frames)]
+        assert list(fitted.transform(frames[0]).columns) == wanted.feature_names
+    found.append(fitted.transform(frames))
+    for bags in found:
+        assert bags.feature_names == wanted.feature_names
+        assert_array_equal(bags.instances, wanted.instances)
+
+
+def test_frames_inside_by_their_own_wish_leave_bags_without_names(frames):
+    """The steps then know the names of arrays, x0 and so on, and not those of the bags."""
+    inner = sklearn_make_pipeline(StandardScaler(), MaxAbsScaler())
+    bags = PerInstance(clone(inner).set_output(transform="pandas")).fit_transform(frames)
+    assert bags.feature_names is None
+    assert_array_equal(bags.instances, PerInstance(inner).fit_transform(frames).instances)
 
 
 def test_set_output_makes_frames_of_tables_and_leaves_bags(data):

@@ -180,7 +180,7 @@ class BagTransformerMixin(TransformerMixin, auto_wrap_output_keys=None):  # type
         """What the new features are called; None where nothing says that, or twice the same."""
         try:
             found = [str(name) for name in self.get_feature_names_out(names)]
-        except AttributeError:  # of a transformer that gives no names
+        except (AttributeError, ValueError):  # of a transformer that gives no names, or whose steps have others
             return None
         return found if len(set(found)) == n_columns else None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -94,7 +96,8 @@ class PerInstance(BagTransformerMixin, BagEstimator):
             parameters["sample_weight"] = np.repeat(weights, bags.sizes)[rows]
         taken = self._as_taken(bags.instances)
         instances = taken if target is None else taken[rows]
-        self.transformer_ = transformer.fit(instances, target, **parameters)
+        with _arrays_within():
+            self.transformer_ = transformer.fit(instances, target, **parameters)
         return self
 
     def _as_taken(self, instances: Any) -> Any:
@@ -104,8 +107,9 @@ class PerInstance(BagTransformerMixin, BagEstimator):
         return filled(instances, f"{type(self.transformer).__name__}, which takes no sparse features,")
 
     def _transform(self, bags: Bags) -> Any:
-        instances = self.transformer_.transform(self._as_taken(bags.instances))
-        if hasattr(instances, "to_numpy"):  # a frame, which scikit-learn was told to give
+        with _arrays_within():
+            instances = self.transformer_.transform(self._as_taken(bags.instances))
+        if hasattr(instances, "to_numpy"):  # a frame, which the transformer itself was told to give
             instances = instances.to_numpy()
         if instances.shape[0] != bags.n_instances:
             raise InputError(
@@ -131,6 +135,12 @@ class PerInstance(BagTransformerMixin, BagEstimator):
         tags.input_tags.sparse = True  # a transformer that does not take them is given arrays
         tags.target_tags.required = needs_target(self.transformer)
         return tags
+
+
+def _arrays_within() -> AbstractContextManager[Any]:
+    """Around a transformer of instances, which sees arrays: the steps of a pipeline are not to hand each other frames,
+    whose made-up names (x0, x1, ...) they would learn and hold against those of the bags."""
+    return config_context(transform_output="default")
 
 
 def needs_target(transformer: Any) -> bool:
