@@ -7,9 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from bagwise.annotation import CLPL, ORedLogisticRegression
 from bagwise.bag_statistics import STATISTICS, BagStatistics
 from bagwise.bags import Bags, offsets_of
+from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError, MemoryLimitError
+from bagwise.model_selection import evaluate
+from bagwise.pipeline import bag_tags, make_pipeline
+from bagwise.stacking import BagStack
 
 PLAIN = {"mean": np.mean, "max": np.max, "min": np.min, "deviation": np.std}
 
@@ -49,3 +54,22 @@ def test_a_table_that_cannot_fit_is_refused(monkeypatch):
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "100")
     with pytest.raises(MemoryLimitError, match="4 statistics of 3 bags of 2 features"):
         model.transform(np.ones((3, 2)))
+
+
+def test_what_comes_after_sees_no_instances():
+    """A learner of the rows predicts bags; it does not annotate, and a stack does not listen to it."""
+    data = make_gaussian_bags(n_bags=20, random_state=0)
+    for pipe in (
+        make_pipeline(BagStatistics(), CLPL(C=1.0)),
+        make_pipeline(make_pipeline(BagStatistics()), make_pipeline(CLPL(C=1.0))),
+        make_pipeline(make_pipeline(BagStatistics(), CLPL(C=1.0))),
+    ):
+        pipe.fit(data.bags, data.Y)
+        assert pipe.predict(data.bags).shape == data.Y.shape
+        assert not bag_tags(pipe).annotates
+        for method in ("find", "annotate", "predict_instances", "instance_decision_function"):
+            assert not hasattr(pipe, method), method
+        assert "accuracy" not in evaluate(pipe, data, cv=2, random_state=0)[0]
+    member = make_pipeline(BagStatistics(), ORedLogisticRegression(on_infeasible="relax"))
+    with pytest.raises(InputError, match="gives no probabilities for instances"):
+        BagStack([member]).fit(data.bags, data.Y)

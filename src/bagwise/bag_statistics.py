@@ -82,6 +82,11 @@ class BagStatistics(TransformerMixin, BagEstimator):
     def _n_features_out(self) -> int:
         return len(self.statistics_) * self.n_features_in_
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.row_per_bag = True
+        return tags
+
 
 def _mean(bags: Bags) -> np.ndarray:
     return np.add.reduceat(bags.instances, bags.offsets[:-1], axis=0) / bags.sizes[:, None].astype(bags.instances.dtype)

@@ -143,7 +143,7 @@ def _evaluate_fold(
     fitted = time.perf_counter()
     final, X = final_step(estimator), transform_for_final(estimator, held_out.bags)
     record: Record = {"n_train": len(train), "n_test": len(test)}
-    if held_out.instance_labels is not None and bag_tags(final).annotates:
+    if held_out.instance_labels is not None and bag_tags(estimator).annotates:
         labels = final.annotate(X, held_out.Y) if mode == "transductive" else final.predict_instances(X)
         truth = held_out.instance_labels.instances
         if np.any(truth >= 0):
@@ -152,7 +152,7 @@ def _evaluate_fold(
         outcome = {"labels": final.predict(X), "scores": final.decision_function(X)}
         for measure, (function, needs) in BAG_MEASURES.items():
             record[measure] = float(function(held_out.Y, outcome[needs]))
-        if by_labels and bag_tags(final).annotates:
+        if by_labels and bag_tags(estimator).annotates:
             record |= _judge_by_labels(final, X, np.asarray(training.Y), np.asarray(held_out.Y))
     if hasattr(estimator, "best_params_"):
         record["selected"] = {key.rsplit("__", 1)[-1]: value for key, value in estimator.best_params_.items()}

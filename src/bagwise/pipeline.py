@@ -8,6 +8,7 @@ and `final_step` serves code that may be handed either.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,31 @@ def bag_tags(estimator: Any) -> BagTags:
     >>> bag_tags(make_pipeline(ORedLogisticRegression())).probabilities, bag_tags(M3MIML()).probabilities
     (True, False)
     """
-    final = final_step(estimator)
-    if not hasattr(final, "__sklearn_tags__"):
+    tags = _own_tags(final_step(estimator))
+    if loses_instances(estimator):
+        return replace(tags, annotates=False, probabilities=False, background=False, instance_labels=False)
+    return tags
+
+
+def _own_tags(estimator: Any) -> BagTags:
+    if not hasattr(estimator, "__sklearn_tags__"):
         return BagTags()
-    return getattr(get_tags(final), "bag_tags", BagTags())  # an estimator of others says nothing of bags
+    return getattr(get_tags(estimator), "bag_tags", BagTags())  # an estimator of others says nothing of bags
+
+
+def loses_instances(estimator: Any) -> bool:
+    """Whether a pipeline makes one row of every bag on the way to its last step, which then cannot annotate."""
+    estimator = unwrap(estimator)
+    if not isinstance(estimator, Pipeline):
+        return False
+    *before, last = (step for _, step in estimator.steps)
+    return any(_makes_rows_of_bags(step) for step in before) or loses_instances(last)
+
+
+def _makes_rows_of_bags(step: Any) -> bool:
+    if isinstance(step, Pipeline):
+        return any(_makes_rows_of_bags(inner) for _, inner in step.steps)
+    return _own_tags(step).row_per_bag
 
 
 def find_instances(
@@ -90,13 +112,20 @@ def _final_has(method: str) -> Callable[[Any], bool]:
     return check
 
 
+def _final_sees_instances(method: str) -> Callable[[Any], bool]:
+    def check(self: Any) -> bool:
+        return _final_has(method)(self) and not loses_instances(self)
+
+    return check
+
+
 class ForwardsToFinal:
     """The methods of annotators, asked of the last step of a pipeline or of what a search found."""
 
     def _final(self, X: BagsLike) -> tuple[Any, Any]:
         return final_step(self), transform_for_final(self, X)
 
-    @available_if(_final_has("find"))
+    @available_if(_final_sees_instances("find"))
     def find(
         self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
     ) -> Findings:
@@ -104,37 +133,37 @@ class ForwardsToFinal:
         final, seen = self._final(X)
         return final.find(seen, Y, instance_labels)
 
-    @available_if(_final_has("predict_instances"))
+    @available_if(_final_sees_instances("predict_instances"))
     def predict_instances(self, X: BagsLike) -> np.ndarray:
         """(m,) class of every instance, the labels of its bag not known."""
         final, seen = self._final(X)
         return final.predict_instances(seen)
 
-    @available_if(_final_has("annotate"))
+    @available_if(_final_sees_instances("annotate"))
     def annotate(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) class of every instance among the labels of its bag; `Y` may be left out where `X` is a BagDataset."""
         final, seen = self._final(X)
         return final.annotate(seen, split_dataset(X, Y)[1])
 
-    @available_if(_final_has("instance_decision_function"))
+    @available_if(_final_sees_instances("instance_decision_function"))
     def instance_decision_function(self, X: BagsLike) -> np.ndarray:
         """(m, c) instance scores."""
         final, seen = self._final(X)
         return final.instance_decision_function(seen)
 
-    @available_if(_final_has("predict_instances_proba"))
+    @available_if(_final_sees_instances("predict_instances_proba"))
     def predict_instances_proba(self, X: BagsLike) -> np.ndarray:
         """(m, c) instance probabilities."""
         final, seen = self._final(X)
         return final.predict_instances_proba(seen)
 
-    @available_if(_final_has("annotate_proba"))
+    @available_if(_final_sees_instances("annotate_proba"))
     def annotate_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m, c) instance posteriors given the labels of the bag."""
         final, seen = self._final(X)
         return final.annotate_proba(seen, split_dataset(X, Y)[1])
 
-    @available_if(_final_has("background_proba"))
+    @available_if(_final_sees_instances("background_proba"))
     def background_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) probability of the background."""
         final, seen = self._final(X)

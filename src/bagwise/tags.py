@@ -29,6 +29,8 @@ class BagTags:
         `fit` takes them.
     warm_start : bool
         With ``warm_start=True`` a fit starts from what the last one found.
+    row_per_bag : bool
+        It is a transformer that makes one row of every bag: what comes after it does not see instances.
     """
 
     annotates: bool = False
@@ -40,6 +42,7 @@ class BagTags:
     callback: bool = False
     checkpoint: bool = False
     warm_start: bool = False
+    row_per_bag: bool = False
 
 
 @dataclass(slots=True)

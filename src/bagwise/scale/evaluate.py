@@ -71,7 +71,7 @@ def evaluate_source(
 def _judged(model: Any, source: BagSource, test: np.ndarray, mode: str) -> Record:
     """The measures of one fold."""
     final, columns = final_step(model), _columns_of(model, source)
-    annotates = bag_tags(final).annotates and source.has_instance_labels
+    annotates = bag_tags(model).annotates and source.has_instance_labels
     right = asked = 0
     labels, scores = [], []
     for number, piece in enumerate(source.pieces()):

@@ -18,7 +18,7 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.media import MEDIA, check_medium
 from bagwise.fitted import is_fitted, n_inputs, real_steps
 from bagwise.io.model import load, read_about
-from bagwise.pipeline import bag_tags, final_step, fit_parameters
+from bagwise.pipeline import bag_tags, final_step, fit_parameters, loses_instances
 
 DEFAULT_MODEL = "ored-background"
 RECIPE = "featurizer_"
@@ -72,6 +72,8 @@ def _unfit_to_annotate(model: Any) -> str | None:
     if bag_tags(model).annotates and hasattr(model, "find"):
         return None
     cure = "bagwise predict gives the label sets of bags"
+    if loses_instances(model):
+        return f"makes one row of every bag before its last step, so that it does not annotate instances ({cure})"
     return f"is a {type(final_step(model)).__name__}, which does not annotate instances ({cure})"
 
 
