@@ -11,9 +11,10 @@ import pytest
 import scipy.sparse as sp
 from click.testing import CliRunner
 from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PowerTransformer, StandardScaler
 
 from bagwise.annotation import (
     CLPL,
@@ -25,6 +26,7 @@ from bagwise.annotation import (
     SupervisedAnnotator,
     SupportInstanceMachine,
 )
+from bagwise.bag_statistics import BagStatistics
 from bagwise.bags import Bags
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.cli import main
@@ -52,7 +54,7 @@ from bagwise.io import load, model, save, values
 from bagwise.io.data.formats import write_dataset
 from bagwise.io.sklearn_fitted import FITTED as SKLEARN
 from bagwise.likeness import ATTRIBUTE, Likeness
-from bagwise.pipeline import make_pipeline
+from bagwise.pipeline import BagPipeline, make_pipeline
 from bagwise.preprocessing import PerInstance, RandomFourierFeatures, RBFDictionary
 from bagwise.stacking import BagStack
 
@@ -192,6 +194,24 @@ def wrong_child(link):
     return link
 
 
+def inner(transformer):
+    """A change of what the first step does with instances."""
+    return put(scaler, transformer_=transformer, transformer=transformer)
+
+
+def other_names():
+    """Two steps that hand each other frames, the second of which was fitted to others."""
+    steps = Pipeline([("s", StandardScaler()), ("p", PCA(3))]).set_output(transform="pandas").fit(DATA.bags.instances)
+    steps[1].feature_names_in_ = objects("x", "y", "z")
+    return steps
+
+
+def power_of(part):
+    power = PowerTransformer().fit(DATA.bags.instances)
+    power._scaler = part.fit(DATA.bags.instances)
+    return power
+
+
 HOSTILE = {
     "weights-of-too-few-classes": ("ored", put(final, coef_=lambda m: m.coef_[:2]), "coef_"),
     "weights-of-too-many-features": ("ored", put(final, coef_=np.zeros((3, 5))), "coef_"),
@@ -221,6 +241,11 @@ HOSTILE = {
     "classes-that-are-the-same": ("ored", put(final, classes_=objects("a", "a", "b")), "classes_"),
     "classes-in-a-square": ("ored", put(final, classes_=np.array([["a"], ["b"], ["c"]])), "classes_"),
     "no-classes": ("ored", put(final, classes_=np.array([], dtype=str)), "classes_"),
+    "classes-that-are-no-number": ("ored", put(final, classes_=np.array([1.0, 2.0, np.nan])), "classes_"),
+    "classes-without-end": ("ored", put(final, classes_=np.array([1.0, 2.0, np.inf])), "classes_"),
+    "classes-one-of-which-is-no-number": ("ored", put(final, classes_=objects("a", "b", (1, np.nan))), "classes_"),
+    "a-parameter-that-is-no-number": ("ored", put(final, l2=float("nan")), r"\.l2 is nan"),
+    "a-parameter-without-end": ("sim", put(final, alpha=np.float64("inf")), r"\.alpha is inf"),
     "feature-names-that-are-numbers": ("ored", put(final, feature_names_in_=objects(1, 2, 3)), "feature_names_in_"),
     "feature-names-of-two": ("ored", put(final, feature_names_in_=objects("a", "b")), "feature_names_in_"),
     "a-likeness-of-other-features": (
@@ -244,6 +269,9 @@ HOSTILE = {
     "a-scale-of-zero": (
         "ored", put(lambda m: scaler(m).transformer_, scale_=np.zeros(3)), r"StandardScaler\.scale_"
     ),
+    "a-scaler-inside-of-other-names": ("ored", inner(other_names()), "step 'p' knows features by other names"),
+    "a-power-whose-scaler-drops-features": ("ored", inner(power_of(PCA(2))), r"PowerTransformer\._scaler"),
+    "a-power-whose-scaler-turns-features": ("ored", inner(power_of(PCA(3))), r"PowerTransformer\._scaler"),
     "a-learner-in-the-middle": ("ored", lambda m: m.steps.insert(1, ("x", CLPL().fit(DATA.bags, SETS))), "transform"),
     "trees-that-lead-outside": ("forest", put(final, forest_=swap(3, wrong_child)), "trees"),
     "trees-that-ask-for-other-features": ("forest", put(final, forest_=swap(1, lambda a: a + 50)), "trees"),
@@ -282,6 +310,13 @@ HOSTILE = {
     ),
     "members-that-are-text": ("stack", put(final, members_=["ored"]), "members_"),
     "members-without-probabilities": ("stack", put(final, members_=[CLPL().fit(DATA.bags, SETS)]), "members_"),
+    "members-that-see-no-instances": (
+        "stack",
+        lambda m: put(final, members_=[
+            BagPipeline([("s", BagStatistics("mean").fit(DATA.bags)), ("o", final(m).members_[0])])
+        ])(m),
+        "members_",
+    ),
     "a-stack-without-statistics": ("stack", put(final, statistics_=None), "trees"),
     "frequencies-of-other-features": (
         "fourier", put(lambda m: final(m).steps[0][1].transformer_, frequencies_=np.zeros((9, 50))), "frequencies_"
@@ -390,6 +425,44 @@ def test_a_recipe_of_another_medium(fitted, table, tmp_path):
     result = run("annotate", table, "--model", forge(estimator, tmp_path / "x"), "--out", tmp_path / "run", "--no-page")
     assert result.exit_code == 1
     assert "The model was trained on image" in result.stderr
+
+
+def test_a_learner_of_statistics_predicts_and_does_not_annotate(table, tmp_path):
+    """What sees one row a bag has nothing to say of instances."""
+    path = tmp_path / "x.bagwise"
+    save(make_pipeline(BagStatistics("mean"), CLPL()).fit(DATA.bags, SETS), path)
+    assert run("predict", path, table).exit_code == 0
+    result = run("annotate-table", path, table)
+    assert result.exit_code == 1
+    assert "makes one row of every bag before its last step, so that it does not annotate instances" in result.stderr
+    assert "x.bagwise" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("power", "reason"),
+    [
+        (PowerTransformer(method="box-cox").fit(np.exp(DATA.bags.instances)), "strictly positive data"),
+        (put(lambda p: p, lambdas_=np.full(3, 700.0)), "contains infinity"),
+        (put(lambda p: p, lambdas_=np.full(3, 1e308)), "contains infinity"),
+    ],
+    ids=["box-cox", "700", "1e308"],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_instances_that_a_transformer_cannot_take(power, reason, fitted, table, tmp_path):
+    """Only the data show it: one line that names the step."""
+    estimator = fitted("clpl")
+    if callable(power):
+        change, power = power, PowerTransformer().fit(DATA.bags.instances)
+        change(power)
+    inner(power)(estimator)
+    path = tmp_path / "x.bagwise"
+    save(estimator, path)
+    for command in (("predict", path, table), ("annotate-table", path, table, "--quiet")):
+        result = run(*command)
+        assert result.exit_code == 1, (command[0], result.exception)
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith("Error: PowerTransformer cannot transform the instances of these bags: ")
+        assert reason in last
 
 
 @pytest.mark.parametrize("name", LEARNERS)

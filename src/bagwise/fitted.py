@@ -207,12 +207,14 @@ class Labels(Attribute):
         found = _shape_problem(value.shape, (self.size,), sizes)
         if found is not None or not len(value):
             return found or "is empty"
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            return "holds numbers that are not finite, which are no labels"
         if value.dtype != object:
             return "holds a label twice" if len(np.unique(value)) < len(value) else None
         labels = value.tolist()
         for label in labels:
             if not _is_label(label):
-                return f"holds {_shown(label)}, which is no label; text and numbers are"
+                return f"holds {_shown(label)}, which is no label; text and finite numbers are"
         if sum(not isinstance(label, str) for label in labels) > MOST_KEYS:
             return f"holds more than {MOST_KEYS} labels that are neither text nor all numbers"
         return "holds a label twice" if len(set(labels)) < len(labels) else None
@@ -438,7 +440,7 @@ def check_steps(name: str, steps: Any) -> None:
     fitted = [is_fitted(step) for _, step in real]
     if not any(fitted):
         return
-    n_features = None
+    n_features = before = None
     for (each, step), done in zip(real, fitted, strict=True):
         if not done:
             raise InputError(f"{name} was fitted, but not its step {each!r}")
@@ -447,7 +449,11 @@ def check_steps(name: str, steps: Any) -> None:
         if n_features is not None and n_inputs(step) != n_features:
             taken = f"takes {n_inputs(step)} features, and the one before gives {n_features}"
             raise InputError(f"{name}: its step {each!r} {taken}")
-        n_features = n_outputs(step)
+        if before is not None and hasattr(step, "feature_names_in_"):
+            given = _names_out(before)
+            if given is not None and given != list(step.feature_names_in_):
+                raise InputError(f"{name}: its step {each!r} knows features by other names than the one before gives")
+        n_features, before = n_outputs(step), step
 
 
 def real_steps(pipeline: Pipeline) -> list[Any]:
@@ -469,6 +475,14 @@ def n_outputs(transformer: Any) -> int:
     if hasattr(transformer, "get_support"):
         return int(np.sum(transformer.get_support()))
     return int(getattr(transformer, "_n_features_out", transformer.n_features_in_))
+
+
+def _names_out(transformer: Any) -> list[str] | None:
+    """What a fitted transformer calls its features; None where it cannot say. There are as many as were declared."""
+    try:
+        return [str(name) for name in transformer.get_feature_names_out()]
+    except (AttributeError, ValueError):
+        return None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -525,6 +539,8 @@ def _range_problem(least: Any, most: Any, low: float, high: float, positive: boo
 def _is_label(value: Any, depth: int = 0) -> bool:
     if isinstance(value, (tuple, frozenset)):
         return depth < 3 and len(value) <= MOST_KEYS and all(_is_label(item, depth + 1) for item in value)
+    if isinstance(value, (float, np.floating)) and not np.isfinite(value):
+        return False
     return value is None or type(value) in _PLAIN or (isinstance(value, np.generic) and value.dtype.kind != "c")
 
 

@@ -107,8 +107,19 @@ class PerInstance(BagTransformerMixin, BagEstimator):
         return filled(instances, f"{type(self.transformer).__name__}, which takes no sparse features,")
 
     def _transform(self, bags: Bags) -> Any:
-        with _arrays_within():
-            instances = self.transformer_.transform(self._as_taken(bags.instances))
+        taken = self._as_taken(bags.instances)
+        try:
+            with _arrays_within():
+                instances = self.transformer_.transform(taken)
+        except InputError:
+            raise
+        except ValueError as error:  # of scikit-learn, which knows nothing of bags
+            reason = " ".join(str(error).split()).rstrip(".")
+            name = type(self.transformer_).__name__
+            raise InputError(
+                f"{name} cannot transform the instances of these bags: {reason}. Give it data like those of its fit, "
+                f"or take {name} out and fit again."
+            ) from error
         if hasattr(instances, "to_numpy"):  # a frame, which the transformer itself was told to give
             instances = instances.to_numpy()
         if instances.shape[0] != bags.n_instances:

@@ -394,6 +394,8 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
         declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
     given = {**estimator.get_params(deep=False), **params}  # a file of an earlier version has fewer parameters
     check_attributes(cls.__name__, {**declared, **CARRIED}, given, state, sizes)
+    if isinstance(estimator, BagEstimator):
+        _check_finite(cls.__name__, given)
     if is_foreign:
         check_parameters(estimator)
     if not is_fitted_state(state) or isinstance(estimator, Pipeline):
@@ -402,3 +404,10 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
         check_together(estimator)
     elif hasattr(estimator, "_check_fitted"):
         estimator._check_fitted()
+
+
+def _check_finite(name: str, params: dict[str, Any]) -> None:
+    """Raise an `InputError` where a parameter is no finite number: no fit takes it, and no record of it can be kept."""
+    for key, value in params.items():
+        if isinstance(value, (float, np.floating)) and not np.isfinite(value):
+            raise InputError(f"{name}.{key} is {float(value)}, and a finite number was expected")

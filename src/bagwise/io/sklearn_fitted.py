@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from bagwise.exceptions import InputError
 from bagwise.fitted import (
@@ -93,8 +94,11 @@ def check_together(estimator: Any) -> None:
         if len(estimator.classes_) != len(estimator._label_binarizer.classes_):
             raise InputError(f"{name} and its _label_binarizer know different classes; fit it again")
     if name == "PowerTransformer" and estimator.standardize:
-        problem = part_problem(getattr(estimator, "_scaler", None), "transform")
-        if problem is None and estimator._scaler.n_features_in_ != len(estimator.lambdas_):
+        scaler = getattr(estimator, "_scaler", None)
+        problem = part_problem(scaler, "transform")
+        if problem is None and not isinstance(scaler, StandardScaler):  # others may give more features, or fewer
+            problem = f"is a {type(scaler).__name__}, and a StandardScaler was expected"
+        if problem is None and scaler.n_features_in_ != len(estimator.lambdas_):
             problem = "scales another number of features; fit it again"
         if problem is not None:
             raise InputError(f"{name}._scaler {problem}")
