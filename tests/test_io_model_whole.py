@@ -35,6 +35,7 @@ from bagwise.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import FormatError, InputError
 from bagwise.fitted import (
+    MOST_PIPELINES,
     Choice,
     Either,
     Flag,
@@ -212,6 +213,13 @@ def power_of(part):
     return power
 
 
+def nested(step, levels, pipeline):
+    """The step inside so many pipelines."""
+    for _ in range(levels):
+        step = pipeline([("x", step)])
+    return step
+
+
 HOSTILE = {
     "weights-of-too-few-classes": ("ored", put(final, coef_=lambda m: m.coef_[:2]), "coef_"),
     "weights-of-too-many-features": ("ored", put(final, coef_=np.zeros((3, 5))), "coef_"),
@@ -272,6 +280,12 @@ HOSTILE = {
     "a-scaler-inside-of-other-names": ("ored", inner(other_names()), "step 'p' knows features by other names"),
     "a-power-whose-scaler-drops-features": ("ored", inner(power_of(PCA(2))), r"PowerTransformer\._scaler"),
     "a-power-whose-scaler-turns-features": ("ored", inner(power_of(PCA(3))), r"PowerTransformer\._scaler"),
+    "pipelines-in-pipelines": (
+        "ored", lambda m: m.steps.__setitem__(0, ("x", nested(scaler(m), MOST_PIPELINES, BagPipeline))), "levels"
+    ),
+    "pipelines-in-pipelines-inside": (
+        "ored", inner(nested(StandardScaler().fit(DATA.bags.instances), MOST_PIPELINES, Pipeline)), "levels"
+    ),
     "a-learner-in-the-middle": ("ored", lambda m: m.steps.insert(1, ("x", CLPL().fit(DATA.bags, SETS))), "transform"),
     "trees-that-lead-outside": ("forest", put(final, forest_=swap(3, wrong_child)), "trees"),
     "trees-that-ask-for-other-features": ("forest", put(final, forest_=swap(1, lambda a: a + 50)), "trees"),
@@ -425,6 +439,14 @@ def test_a_recipe_of_another_medium(fitted, table, tmp_path):
     result = run("annotate", table, "--model", forge(estimator, tmp_path / "x"), "--out", tmp_path / "run", "--no-page")
     assert result.exit_code == 1
     assert "The model was trained on image" in result.stderr
+
+
+def test_pipelines_in_pipelines_that_are_few(fitted, tmp_path):
+    estimator = fitted("clpl")
+    expected = estimator.predict(DATA.bags)
+    estimator.steps[0] = ("x", nested(scaler(estimator), MOST_PIPELINES - 1, BagPipeline))
+    save(estimator, tmp_path / "x.bagwise")
+    assert np.array_equal(load(tmp_path / "x.bagwise").predict(DATA.bags), expected)
 
 
 def test_a_learner_of_statistics_predicts_and_does_not_annotate(table, tmp_path):

@@ -30,6 +30,8 @@ from bagwise.exceptions import InputError
 
 MOST_KEYS = 1_000
 """Entries of one set or dict that are not text: others' hashes can be chosen, and then each costs as much as all."""
+MOST_PIPELINES = 6
+"""Pipelines inside each other: scikit-learn asks for tags several times on every level, so that each costs thrice."""
 _DIMENSION = re.compile(r"(?:([0-9]+)\*)?([a-z_]+)(?:\+([0-9]+))?")
 _PLAIN = (bool, int, float, str)
 _NOT_THERE = object()
@@ -454,6 +456,25 @@ def check_steps(name: str, steps: Any) -> None:
             if given is not None and given != list(step.feature_names_in_):
                 raise InputError(f"{name}: its step {each!r} knows features by other names than the one before gives")
         n_features, before = n_outputs(step), step
+
+
+def check_nesting(name: str, pipeline: Pipeline) -> None:
+    """Raise an `InputError` where pipelines are inside each other in more levels than anybody needs."""
+    if _n_levels(pipeline) > MOST_PIPELINES:
+        raise InputError(
+            f"{name} has pipelines inside each other in more than {MOST_PIPELINES} levels; join their steps"
+        )
+
+
+def _n_levels(value: Any) -> int:
+    """How many pipelines are inside each other, whatever else is between them."""
+    if isinstance(value, Pipeline):
+        return 1 + max((_n_levels(step) for step in real_steps(value)), default=0)
+    if isinstance(value, (list, tuple)):
+        return max(map(_n_levels, value), default=0)
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return max(map(_n_levels, vars(value).values()), default=0)
+    return 0
 
 
 def real_steps(pipeline: Pipeline) -> list[Any]:

@@ -41,6 +41,7 @@ from bagwise.fitted import (
     Record,
     Text,
     check_attributes,
+    check_nesting,
     check_steps,
     declared_by,
     is_fitted,
@@ -388,6 +389,7 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
     if isinstance(estimator, Pipeline):
         declared: dict[str, Attribute] = {}
         check_steps(cls.__name__, estimator.steps)
+        check_nesting(cls.__name__, estimator)
         if is_fitted(estimator):
             sizes = {"features": n_inputs(estimator)}
     else:
