@@ -94,7 +94,7 @@ def check_together(estimator: Any) -> None:
         if len(estimator.classes_) != len(estimator._label_binarizer.classes_):
             raise InputError(f"{name} and its _label_binarizer know different classes; fit it again")
     if name == "PowerTransformer" and estimator.standardize:
-        scaler = getattr(estimator, "_scaler", None)
+        scaler: Any = getattr(estimator, "_scaler", None)
         problem = part_problem(scaler, "transform")
         if problem is None and not isinstance(scaler, StandardScaler):  # others may give more features, or fewer
             problem = f"is a {type(scaler).__name__}, and a StandardScaler was expected"
