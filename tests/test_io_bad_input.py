@@ -1,6 +1,7 @@
 """Files that cannot be used: one line that says what, where and how to mend it; exit code 1; nothing written."""
 
 import io
+import os
 import random
 import struct
 import subprocess
@@ -28,6 +29,7 @@ from bagwise.io.data.parquet import ParquetBags
 from bagwise.io.labels import read_labels
 from bagwise.io.parquet_footer import count_values
 from bagwise.io.text import read_text
+from bagwise.workflow.learner import load_model
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.fuzz import fuzz_reader, make_targets
@@ -163,6 +165,24 @@ def test_no_permission(tmp_path, monkeypatch, name):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Files that claim more than they hold
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and devices of Unix")
+@pytest.mark.parametrize("name", [*FORMATS, "labels", "model"])
+def test_pipes_and_devices_are_refused(tmp_path, name):
+    """A pipe that nobody writes to would be waited for, and a device such as /dev/zero never ends."""
+    read = {"labels": read_labels, "model": load_model}.get(name) or FORMATS[name].read
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for path in (tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(FormatError, match=f"{path.name} is a device, a pipe or a socket; save what it gives as a"):
+            read(path)
+
+
+def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
+    (tmp_path / "data.csv").write_text("bag,x\na,1\n")
+    (tmp_path / "link.csv").symlink_to("data.csv")
+    assert FORMATS["csv"].read(tmp_path / "link.csv")[0].bags.n_instances == 1
 
 
 def npy_claiming(shape):

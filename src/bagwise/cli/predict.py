@@ -86,14 +86,12 @@ def _apply(
 ) -> None:  # fmt: skip
     """Run `work` on every piece of every file and write or print what it gives."""
     from bagwise.io.files import check_target
-    from bagwise.io.text import check_readable
     from bagwise.workflow.learner import load_model
 
     if out is not None and (out_dir is not None or len(data) > 1):
         raise click.UsageError("--out takes the result of one file; use --out-dir for several.")
     if out is None and out_dir is None and len(data) > 1:
         raise click.UsageError("Several files need --out-dir, a folder for their results.")
-    check_readable(model)
     estimator, about = load_model(model, annotates=annotates)
     written_by = about["written_by"].get("bagwise")
     notice(f"model {about.get('model', type(estimator).__name__)} of {model}, by bagwise {written_by}", quiet)

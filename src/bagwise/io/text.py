@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from bagwise.exceptions import FormatError, InputError
@@ -58,8 +59,11 @@ def check_readable(path: str | os.PathLike[str]) -> Path:
     """The path of a file that is there, is a file, may be read and is not empty; else a `FormatError` says why."""
     path = Path(path)
     try:
-        if path.is_dir():
+        mode = path.stat().st_mode
+        if S_ISDIR(mode):
             raise FormatError(f"{path} is a folder; give the path of one file.")
+        if not S_ISREG(mode):  # it tells no size and may never end, or nobody may write to it
+            raise FormatError(f"{path} is a device, a pipe or a socket; save what it gives as a file, and give that.")
         with path.open("rb") as file:
             if not file.read(1):
                 raise FormatError(f"{path} is empty; there is nothing to read in it.")

@@ -18,6 +18,7 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.media import MEDIA, check_medium
 from bagwise.fitted import is_fitted, n_inputs, real_steps
 from bagwise.io.model import load, read_about
+from bagwise.io.text import check_readable
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, loses_instances
 
 DEFAULT_MODEL = "ored-background"
@@ -38,6 +39,7 @@ def load_model(path: str | Path, *, annotates: bool = False) -> tuple[Any, dict[
 
     What a file holds that is whole but cannot do that is an `InputError` that names the file.
     """
+    check_readable(path)
     model, about = load(path), read_about(path)
     problem = _unfit_for_bags(model) or (_unfit_to_annotate(model) if annotates else None)
     names = about.get("feature_names")

@@ -19,6 +19,7 @@ from bagwise.dataset import BagDataset
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.long import dense_features, has_names, has_unlabelled, is_int64
 from bagwise.io.files import atomic_write
+from bagwise.io.text import check_readable
 from bagwise.memory import check_allocation
 
 _REQUIRED = ("X", "bag")
@@ -103,12 +104,9 @@ def _layout(path: Path, stored: Collection[str]) -> list[str]:
 
 def read_arrays(path: Path, choose: Callable[[Collection[str]], Sequence[str]]) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file that `choose` picks from their names, each checked before it is read."""
-    if path.is_dir():
-        raise FormatError(f"{path} is a folder; pass the path of one .npz file.")
+    check_readable(path)
     try:
         archive = zipfile.ZipFile(path)
-    except FileNotFoundError as error:
-        raise FormatError(f"{path} does not exist; check the path.") from error
     except zipfile.BadZipFile as error:
         raise FormatError(_why_no_zip(path)) from error
     except _READ_ERRORS as error:
@@ -121,8 +119,6 @@ def read_arrays(path: Path, choose: Callable[[Collection[str]], Sequence[str]]) 
 def _why_no_zip(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(6)
-    if not start:
-        return f"{path} is empty; {_DAMAGED}."
     if start.startswith(b"PK"):
         return f"{path} starts as an .npz file but does not end as one: {_DAMAGED}."
     kind = "a single .npy array" if start.startswith(np.lib.format.MAGIC_PREFIX) else "another kind of file"
