@@ -6,6 +6,7 @@ import random
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
@@ -25,6 +26,7 @@ from bagwise.dataset import BagDataset
 from bagwise.exceptions import BagwiseError, FormatError, MemoryLimitError
 from bagwise.io.data.arff import read_arff
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
+from bagwise.io.data.long import encode_label_lists
 from bagwise.io.data.parquet import ParquetBags
 from bagwise.io.labels import read_labels
 from bagwise.io.parquet_footer import count_values
@@ -249,9 +251,54 @@ def test_parquet_larger_than_memory_is_refused_before_it_is_read(tmp_path, monke
     table = pa.table({"bag": np.repeat(np.arange(2000), 50), **{f"x{i}": np.zeros(100_000) for i in range(5)}})
     pq.write_table(table, tmp_path / "it.parquet")
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1e6")
-    with pytest.raises(MemoryLimitError, match=r"it.parquet with 500000 numbers needs .* read it in parts"):
+    with pytest.raises(MemoryLimitError, match=r"it.parquet with 100000 rows and 500000 numbers needs .* read it in parts"):
         read_dataset(tmp_path / "it.parquet")
     assert sum(len(piece) for piece in ParquetBags(tmp_path / "it.parquet").iter_bags()) == 2000
+
+
+WELL_PACKED = {
+    "rows": {},
+    "bags": {"bag": pa.array(np.arange(200_000))},
+    "labels": {"labels": pa.array(["u;v"] * 200_000)},
+    "instance labels": {"instance_label": pa.array(["u"] * 200_000)},
+    "places": {"location": pa.array(['{"file": "a"}'] * 200_000)},
+    "a column a label": {f"label:{i}": np.zeros(200_000, dtype=np.int64) for i in range(20)},
+}
+
+
+@pytest.mark.parametrize("case", WELL_PACKED)
+def test_rows_and_text_count_however_well_they_are_packed(tmp_path, monkeypatch, case):
+    """One value over many rows takes nothing in the file; the estimate is held against what Python takes."""
+    table = {"bag": pa.array(["b"] * 200_000), "x": np.zeros(200_000), **WELL_PACKED[case]}
+    path = tmp_path / "it.parquet"
+    pq.write_table(pa.table(table), path)
+    tracemalloc.start()
+    read_dataset(path)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", str(taken))
+    with pytest.raises(MemoryLimitError, match=r"it.parquet with 200000 rows and 200000 numbers needs"):
+        read_dataset(path)
+    if case != "bags":
+        with pytest.raises(MemoryLimitError, match=r"it.parquet: the bag 'b' needs .* split this bag"):
+            list(ParquetBags(path).iter_bags())
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", str(5 * taken))
+    assert read_dataset(path).bags.n_instances == 200_000
+
+
+def test_instances_of_nested_files_count_too(tmp_path, monkeypatch):
+    lists = pa.ListArray.from_arrays([0, 1], pa.array([[0.0]])).type
+    path = tmp_path / "it.parquet"
+    pq.write_table(pa.table({"bag": ["b"], "instances": pa.array([[[0.0]] * 50_000], lists)}), path)
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "2e6")
+    with pytest.raises(MemoryLimitError, match=r"it.parquet: bags of 50000 instances needs"):
+        read_dataset(path)
+
+
+def test_a_label_matrix_larger_than_memory_is_not_begun(monkeypatch):
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
+    with pytest.raises(MemoryLimitError, match="The 30 labels of 40 rows needs"):
+        encode_label_lists([["0"]] * 40, [str(i) for i in range(30)])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How many values each column of a parquet file claims to hold, read from the footer itself.
+"""How many values and bytes each column of a parquet file claims to hold, read from the footer itself.
 
 pyarrow's own access to the metadata of a column ends the whole process where the footer is damaged in certain ways, and
 reading a nested column allocates what it claims. So the footer (a struct in Thrift's compact protocol) is parsed here,
@@ -18,7 +18,7 @@ _MAX_DEPTH = 12
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = (4, 5, 6)
 # Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
-_ROW_GROUPS, _COLUMNS, _META_DATA, _PATH, _NUM_VALUES = 4, 1, 3, 3, 5
+_ROW_GROUPS, _COLUMNS, _META_DATA, _PATH, _NUM_VALUES, _UNPACKED = 4, 1, 3, 3, 5, 6
 
 
 def read_footer(path: Path) -> bytes:
@@ -36,6 +36,15 @@ def read_footer(path: Path) -> bytes:
 
 def count_values(path: Path) -> dict[str, int]:
     """Number of leaf values of every top-level column, by name, summed over the row groups."""
+    return _sums(path, _NUM_VALUES)
+
+
+def count_bytes(path: Path) -> dict[str, int]:
+    """Bytes of the pages of every top-level column when they are unpacked, likewise."""
+    return _sums(path, _UNPACKED)
+
+
+def _sums(path: Path, field: int) -> dict[str, int]:
     raw = read_footer(path)
     try:
         footer = _Compact(raw).struct(0)
@@ -43,9 +52,9 @@ def count_values(path: Path) -> dict[str, int]:
         for group in footer[_ROW_GROUPS]:
             for column in group[_COLUMNS]:
                 about = column[_META_DATA]
-                name, count = about[_PATH][0].decode("utf-8"), about[_NUM_VALUES]
+                name, count = about[_PATH][0].decode("utf-8"), about[field]
                 if not isinstance(count, int) or count < 0:
-                    raise ValueError(f"{count!r} values")
+                    raise ValueError(f"{count!r} values or bytes")
                 counts[name] = counts.get(name, 0) + count
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error) as error:
         raise FormatError(f"{path}: its footer is damaged ({error}); make it anew.") from error

@@ -56,8 +56,8 @@ def find_files(paths: Any) -> list[Path]:
             if not inside:
                 raise FormatError(f"{one}: no file has such a name; check the pattern.")
         else:
-            inside = [check_readable(path)]
-        found += inside
+            inside = [path]
+        found += map(check_readable, inside)
     if not found:
         raise InputError("No file was named; give at least one parquet file.")
     return list(dict.fromkeys(found))

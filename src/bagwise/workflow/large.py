@@ -50,10 +50,10 @@ def find_source(
         is_parquet = name in PARQUET
         if cluster is not None and not is_parquet:
             raise InputError(f"{data}: workers read parquet; convert it first (bagwise convert {data} FILE.parquet).")
-        size = _size_of(path, options) if is_parquet else path.stat().st_size
-        if cluster is None and (NEEDED * size <= bound or (memory is None and not is_parquet)):
+        size = _size_of(path, options) if is_parquet else NEEDED * path.stat().st_size
+        if cluster is None and (size <= bound or (memory is None and not is_parquet)):
             return None, ""
-        why = f"{data}: a fit in memory takes about {_text(NEEDED * size)}, more than {_text(bound)}"
+        why = f"{data}: a fit in memory takes about {_text(size)}, more than {_text(bound)}"
         why += ", so it is read by pieces" if is_parquet else ", so it is converted to parquet, and read by pieces"
         if cluster is not None:
             why = f"{data}: read by the workers of {cluster}"
@@ -78,8 +78,9 @@ def iter_several(path: Path, *, labels_from: Any = None, with_labels: bool = Tru
 
 
 def _size_of(path: Path, options: dict[str, Any]) -> int:
+    """What a fit in memory takes, or reading alone where that is more: few features, many rows."""
     file = ParquetBags(path, **options)
-    return file.n_cells * np.dtype(file.dtype).itemsize
+    return max(NEEDED * file.n_cells * np.dtype(file.dtype).itemsize, file.n_bytes)
 
 
 def _text(size: int) -> str:

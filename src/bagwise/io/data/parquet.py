@@ -42,13 +42,18 @@ from bagwise.io.parquet_file import (
     read_about,
     text_columns,
 )
-from bagwise.io.parquet_footer import count_values
+from bagwise.io.parquet_footer import count_bytes, count_values
 from bagwise.io.text import check_readable
 from bagwise.memory import check_allocation
 
 INSTANCES, INSTANCE_LABELS = "instances", "instance_labels"
 BATCH_ROWS = 1 << 15
 BATCH_BAGS = 1 << 10
+# What reading takes, in bytes (measured): a feature is held as the file has it and as the row of an instance; a row has
+# codes of its bag and an order; a cell of labels, names or places becomes a Python object, one of 0 and 1 does not; a
+# name that occurs once takes more.
+_COPIES, _ROW, _CELL, _BIT, _NAME = 2, 80, 64, 16, 500
+_LEAST_NAME = 4  # bytes of a name in the file: the length of a text, or a number
 
 
 class ParquetBags:
@@ -171,10 +176,35 @@ class ParquetBags:
             return count_values(self.path).get(self._instances, 0)
         return self.n_rows * len(self.roles.features)
 
+    @property
+    def n_bytes(self) -> int:
+        """About what reading the whole file takes: features, rows, and the other columns, however well packed."""
+        values, sizes = count_values(self.path), count_bytes(self.path)
+        total = _COPIES * self.n_cells * np.dtype(self.dtype).itemsize + _ROW * self.n_rows
+        for name, cell in self._other_columns().items():
+            total += cell * values.get(name, 0)
+            if cell != _BIT:
+                size = sizes.get(name, 0)
+                total += _COPIES * size + _NAME * min(values.get(name, 0), size // _LEAST_NAME)
+        return total
+
+    def _other_columns(self) -> dict[str, int]:
+        """The columns that are read beside features, and what a cell of each takes beside the row."""
+        roles = self.roles
+        bits = {self.headings[i] for i in (*roles.one_hot, roles.labelled) if i is not None}
+        features = {self.headings[i] for i in roles.features}
+        cells = {name: _BIT if name in bits else _CELL for name in self._columns() if name not in features}
+        return {**cells, self.headings[roles.bag]: 0}
+
     def _check_memory(self) -> None:
-        cells = self.n_cells
-        what = f"{self.path} with {cells} numbers"
-        check_allocation(cells * np.dtype(self.dtype).itemsize, what, "convert or predict it, which read it in parts")
+        what = f"{self.path} with {self.n_rows} rows and {self.n_cells} numbers"
+        check_allocation(self.n_bytes, what, "convert or predict it, which read it in parts")
+
+    def _check_rows(self, n_rows: int, what: str) -> None:
+        """Hold rows of one bag, or of bags that come together, against the memory."""
+        n_features = len(self.roles.features) if self.form == "long" else 0  # of a nested file they are there already
+        size = _COPIES * n_features * np.dtype(self.dtype).itemsize + _ROW + sum(self._other_columns().values())
+        check_allocation(n_rows * size, what, "split this bag")
 
     def _columns(self) -> list[str]:
         roles = self.roles
@@ -241,8 +271,7 @@ class ParquetBags:
             else:
                 pending.append(batch)
                 n_pending += batch.num_rows
-                size = n_pending * len(self.roles.features) * np.dtype(self.dtype).itemsize
-                check_allocation(size, f"{self.path}: the bag {last_id!r}", "split this bag")
+                self._check_rows(n_pending, f"{self.path}: the bag {str(last_id)[:60]!r}")
         if pending:
             yield self._to_dataset(self._arrow.Table.from_batches(pending), first_row)
 
@@ -266,6 +295,7 @@ class ParquetBags:
         if self.form == "nested":
             X, sizes = self._nested_features(table, where)
             names = bag if bag_name is None else bag_name
+            self._check_rows(int(sizes.sum()), f"{self.path}: bags of {int(sizes.sum())} instances")
             row_of = np.repeat(np.arange(len(sizes)), sizes)
             long = LongTable(
                 X, Coded(row_of, [names.values[code] for code in names.codes]), self.feature_names, None,
@@ -290,10 +320,17 @@ class ParquetBags:
 
     def _features(self, table: Any) -> np.ndarray:
         """(m, d) array of the feature columns."""
-        batch = table.select([self.headings[i] for i in self.roles.features]).combine_chunks().to_batches()[0]
-        if all(field.type in (self._arrow.float32(), self._arrow.float64()) for field in batch.schema):
-            return batch.to_tensor(null_to_nan=True, row_major=True).to_numpy().astype(self.dtype, copy=False)
-        return np.stack([arrow_values(column).astype(self.dtype) for column in batch.columns], axis=1)
+        X, at = np.empty((table.num_rows, len(self.roles.features)), dtype=self.dtype), 0
+        plain = (self._arrow.float32(), self._arrow.float64())
+        for batch in table.select([self.headings[i] for i in self.roles.features]).to_batches():
+            rows = X[at : at + batch.num_rows]  # filled in parts, so that no second copy of the whole is made
+            if all(field.type in plain for field in batch.schema):
+                rows[:] = batch.to_tensor(null_to_nan=True, row_major=True).to_numpy()
+            else:
+                for j, column in enumerate(batch.columns):
+                    rows[:, j] = arrow_values(column)
+            at += batch.num_rows
+        return X
 
     def _coded(self, column: Any, where: Any) -> Coded:
         """Names of bags; text and whole numbers only."""
@@ -346,10 +383,12 @@ class ParquetBags:
 
     def _label_lists(self, column: Any, where: Any) -> list[list[Any]]:
         """The labels of every row, from lists or from text a;b;c."""
-        lists = []
+        lists, known = [], dict[str, list[Any]]()  # the labels of a text are cut and kept once, not on every row
         for i, value in enumerate(python_values(self._arrow, column)):
             if isinstance(value, str):
-                value = [part.strip() for part in value.split(LIST_MARK) if part.strip()]
+                if value not in known:
+                    known[value] = [part.strip() for part in value.split(LIST_MARK) if part.strip()]
+                value = known[value]
             elif value is None:
                 value = []
             if not isinstance(value, list) or not all(type(item) in (str, int) for item in value):
