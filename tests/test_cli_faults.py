@@ -207,6 +207,18 @@ def test_memory_that_a_limit_forbids(folder, monkeypatch):
     assert "BAGWISE_MEMORY_LIMIT" in one_line(result)
 
 
+@pytest.mark.parametrize(("setting", "code"), [("500MB", 0), ("1e9", 0), ("much", 1), ("0", 1)])
+def test_a_limit_is_written_as_people_write_it(setting, code, folder, tmp_path, monkeypatch):
+    """And where it is none, the variable is named, not the file that happens to be read."""
+    assert run("convert", folder / "data.csv", tmp_path / "data.parquet").exit_code == 0
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", setting)
+    result = run("fit", tmp_path / "data.parquet", "--out", tmp_path / "x.bagwise", "--model", "most-frequent")
+    assert result.exit_code == code, result.stderr
+    if code:
+        assert f"The variable BAGWISE_MEMORY_LIMIT: {setting!r} is no amount of memory; write" in one_line(result)
+        assert "damaged" not in one_line(result)
+
+
 def test_memory_that_the_system_refuses(folder, tmp_path, monkeypatch):
     def refused(*arguments, **options):
         raise MemoryError("Unable to allocate 3.00 TiB for an array with shape (641, 641, 10, 10)")

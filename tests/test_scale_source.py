@@ -17,9 +17,10 @@ from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import FormatError, InputError
 from bagwise.io.data.formats import read_dataset, write_dataset
 from bagwise.io.data.parquet_write import write_pieces
+from bagwise.memory import parse_memory
 from bagwise.scale import BagSource
 from bagwise.scale.ahead import read_ahead, tree_sum
-from bagwise.scale.files import SHARE_OF_MEMORY, parse_memory
+from bagwise.scale.files import SHARE_OF_MEMORY
 
 ROW_BYTES = 8 * 8 + 8 * 5  # features, and scores of classes
 
@@ -280,8 +281,9 @@ def test_a_scratch_folder_that_fills_up_keeps_nothing(tmp_path, monkeypatch, num
 def test_memory_as_people_write_it():
     assert parse_memory("2GB") == parse_memory("2 gib") == 2 * 2**30
     assert parse_memory("1.5M") == 1.5 * 2**20
+    assert parse_memory("1e6") == 10**6
     assert parse_memory(4096) == parse_memory("4096") == 4096
-    for wrong in ("much", "2 apples", "0", "-1", "1..5G", ""):
+    for wrong in ("much", "2 apples", "0", "-1", "1..5G", "1e999", ""):
         with pytest.raises(InputError, match="is no amount of memory"):
             parse_memory(wrong)
 

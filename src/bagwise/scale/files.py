@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,6 @@ PIECE_BYTES = 64 * 2**20  # of features and scores; larger pieces save nothing a
 SHARE_OF_MEMORY = (
     12  # pieces of features that a fit may hold in one form or another: read, scaled, scored, the next one
 )
-_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-
-def parse_memory(given: int | float | str) -> int:
-    """Bytes, from a number or from text such as 2GB, 500M or 1.5 GiB."""
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(I?B)?\s*", str(given).upper())
-    try:
-        size = int(float(match[1]) * _SIZES[match[2]]) if match else 0
-    except ValueError:
-        size = 0
-    if size < 1:
-        raise InputError(f"{given!r} is no amount of memory; write a number of bytes, or 500MB, 2GB, 1.5GB.")
-    return size
 
 
 def piece_rows(memory: int, row_bytes: int) -> int:

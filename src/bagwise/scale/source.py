@@ -27,7 +27,7 @@ from bagwise.io.data.parquet_parts import Fingerprint, ParquetParts
 from bagwise.io.data.parquet_write import write_parquet
 from bagwise.io.data.pieces import PARQUET
 from bagwise.io.text import check_readable, printable
-from bagwise.memory import memory_limit
+from bagwise.memory import memory_limit, parse_memory
 from bagwise.scale.ahead import read_ahead
 from bagwise.scale.files import (
     check_distinct,
@@ -37,7 +37,6 @@ from bagwise.scale.files import (
     cut_rows,
     find_files,
     join_labels,
-    parse_memory,
     piece_rows,
 )
 from bagwise.scale.pieces import FilePiece, MemoryPiece, Piece

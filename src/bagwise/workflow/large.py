@@ -16,10 +16,9 @@ from bagwise.io.data.formats import guess_format
 from bagwise.io.data.parquet import ParquetBags
 from bagwise.io.data.pieces import PARQUET
 from bagwise.io.text import check_readable
-from bagwise.memory import memory_limit
+from bagwise.memory import memory_limit, parse_memory
 from bagwise.scale import BagSource, fit_source
 from bagwise.scale.cluster import open_cluster
-from bagwise.scale.files import parse_memory
 from bagwise.scale.fit import check_learner, source_identity
 from bagwise.solvers.result import Callback
 from bagwise.workflow.learner import settings_of
