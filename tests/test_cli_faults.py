@@ -1,6 +1,7 @@
 """What goes wrong around a command: disks, folders, pipes, interrupts, memory, home and locale. One line and a code."""
 
 import errno
+import json
 import os
 import resource
 import subprocess
@@ -64,6 +65,17 @@ def leftovers(folder):
 def test_a_full_disk_behind_the_output(folder):
     with open("/dev/full", "wb") as full:
         done = start("info", folder / "data.csv", stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        f"Error: {os.strerror(errno.ENOSPC)}; free some, or write to another place."
+    ]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_a_full_disk_behind_the_help(option):
+    with open("/dev/full", "wb") as full:
+        done = start(option, stdout=full)
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [
         f"Error: {os.strerror(errno.ENOSPC)}; free some, or write to another place."
@@ -162,6 +174,36 @@ def test_a_pipe_that_nobody_reads(folder):
     assert done.returncode == 1
 
 
+def close_streams(*descriptors):
+    """What the shell does for `>&-` and `2>&-`, in the child."""
+    return lambda: [os.close(descriptor) for descriptor in descriptors]
+
+
+def test_results_are_not_printed_to_an_output_that_is_closed(folder, tmp_path):
+    data, model = folder / "data.csv", folder / "m.bagwise"
+    commands = [("predict", model, data), ("info", data)]
+    for command in commands:
+        done = start(*command, preexec_fn=close_streams(1))
+        assert done.returncode == 1
+        assert done.stderr.decode().splitlines() == [
+            "Error: Standard output is closed, and the result is printed there; open it, or send it to a file."
+        ]
+    done = start("predict", model, data, "--out", tmp_path / "x.csv", preexec_fn=close_streams(1))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "x.csv").read_text().startswith("bag,")
+
+
+def test_remarks_go_nowhere_where_standard_error_is_closed(folder, tmp_path):
+    data, model = folder / "data.csv", folder / "m.bagwise"
+    done = start("predict", model, data, preexec_fn=close_streams(2), stdout=subprocess.PIPE)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 31
+    fit = ("fit", data, "--out", tmp_path / "x.bagwise", "--model", "most-frequent")
+    assert start(*fit, preexec_fn=close_streams(0, 1, 2)).returncode == 0
+    assert (tmp_path / "x.bagwise").read_bytes() == model.read_bytes()
+    assert start("info", tmp_path / "none.csv", preexec_fn=close_streams(2)).returncode == 1
+
+
 @pytest.mark.parametrize("command", ["fit", "predict"])
 def test_an_interrupt_leaves_nothing_half_written(command, folder, tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
@@ -244,6 +286,25 @@ def test_without_home_and_locale(environment, without, folder):
     assert done.returncode == 0, done.stderr
     assert done.stderr == b""
     assert "grün" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize("ending", [None, ".csv", ".parquet"])
+def test_a_file_whose_name_is_no_utf8(ending, folder, tmp_path):
+    name = os.path.join(os.fsencode(tmp_path), b"d\xff.csv")
+    try:
+        Path(os.fsdecode(name)).write_bytes((folder / "data.csv").read_bytes())
+    except OSError:
+        pytest.skip("names of files must be UTF-8 here")
+    out = () if ending is None else ("--out", tmp_path / f"x{ending}")
+    environment = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    arguments = ("predict", folder / "m.bagwise", os.fsdecode(name), *out)
+    done = start(*arguments, environment=environment, stdout=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    assert rb"d\udcff.csv as csv" in done.stderr
+    if ending == ".csv":
+        assert json.loads((tmp_path / "x.csv.json").read_text())["data"] == os.fsdecode(name)
+    missing = start("info", os.fsdecode(b"none\xff.csv"), environment=environment)
+    assert missing.stderr.decode().startswith(r"Error: none\udcff.csv does not exist")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf_8"])

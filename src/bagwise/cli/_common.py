@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sys
 import warnings
@@ -29,8 +30,18 @@ def any_path(**options: Any) -> click.Path:
 class BagwiseGroup(click.Group):
     """Turns errors that bagwise raises on purpose into one line and exit code 1; usage errors stay click's 2."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def main(self, *args: Any, **options: Any) -> Any:
+        fill_closed_streams()
         speak_utf8()
+        try:
+            return super().main(*args, **options)
+        except OSError as error:  # of --help and --version, which are printed before any command is invoked
+            from bagwise.exceptions import in_words
+
+            click.echo(f"Error: {in_words(error)}", err=True)
+            sys.exit(EXIT_ERROR)
+
+    def invoke(self, ctx: click.Context) -> Any:
         try:
             with plain_warnings():
                 return super().invoke(ctx)
@@ -53,11 +64,32 @@ class BagwiseGroup(click.Group):
 
 
 def speak_utf8() -> None:
-    """Print UTF-8, as files are written, where the locale's encoding could not hold all labels."""
+    """Print UTF-8, as files are written, whatever the locale is; what a file's name has beside it, as ``\\udcff``."""
     for stream in (sys.stdout, sys.stderr):
-        encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
-        if encoding not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8")
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def fill_closed_streams() -> None:
+    """Open what the shell closed (``2>&-``): else the next file gets its number, and what is said goes into that.
+
+    Remarks go nowhere then. Standard output stays None in Python, so that `check_output` knows.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
+
+
+def check_output() -> None:
+    """Refuse to begin work whose result would be printed, where nobody can have it."""
+    if sys.stdout is None:
+        from bagwise.exceptions import InputError
+
+        raise InputError("Standard output is closed, and the result is printed there; open it, or send it to a file.")
 
 
 class ComputingCommand(click.Command):
@@ -103,7 +135,7 @@ def console() -> Any:
     """A rich console; piped output is plain and never broken into lines."""
     from rich.console import Console
 
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    return Console(soft_wrap=sys.stdout is None or not sys.stdout.isatty(), highlight=False)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path
+from bagwise.cli._common import any_path, check_output
 from bagwise.cli.annotate import EXIT_SOME_FAILED
 
 N_CHANGES = 10  # that are printed
@@ -29,7 +29,9 @@ def compare(first: Path, second: Path, out: Path | None) -> None:
     from bagwise.workflow import Run
     from bagwise.workflow.compare import compare_annotations
 
-    if out is not None:
+    if out is None:
+        check_output()
+    else:
         check_target(out)
     with Run.open(first) as run:
         one = run.result().annotations

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from bagwise.cli._common import check_output
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -16,5 +18,6 @@ def doctor(as_json: bool) -> None:
     """
     from bagwise.doctor import as_dict, as_lines, examine
 
+    check_output()
     found = examine()
     click.echo(json.dumps(as_dict(found), indent=2) if as_json else "\n".join(as_lines(found)))

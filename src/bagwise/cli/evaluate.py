@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import ComputingCommand, any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, check_output, progress
 from bagwise.cli._data import data_options, notice, reader_options
 from bagwise.cli._settings import grid_values, parse_pairs, select_options, set_option
 
@@ -64,6 +64,8 @@ def evaluate(
 
     if select is None and (grid is not None or curve is not None):
         raise click.UsageError("--grid and --curve go with --select.")
+    if records is None:
+        check_output()
     for target in filter(None, (records, curve)):
         check_target(target)
     estimators = {name: apply_settings(make_model(name), parse_pairs(settings)) for name in models}

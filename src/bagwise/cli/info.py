@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import any_path
+from bagwise.cli._common import any_path, check_output
 from bagwise.cli._data import data_options, reader_options, run_each
 
 
@@ -49,6 +49,7 @@ def info(
             if doubtful:
                 click.echo(f"\n{_doubtful_table(doubtful)}")
 
+    check_output()
     if len(files) == 1:
         one(files[0])
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from bagwise.cli._common import ComputingCommand, any_path, progress
+from bagwise.cli._common import ComputingCommand, any_path, check_output, progress
 from bagwise.cli._data import data_options, file_options, notice, reader_options, run_each
 
 
@@ -92,6 +92,8 @@ def _apply(
         raise click.UsageError("--out takes the result of one file; use --out-dir for several.")
     if out is None and out_dir is None and len(data) > 1:
         raise click.UsageError("Several files need --out-dir, a folder for their results.")
+    if out is None and out_dir is None:
+        check_output()
     estimator, about = load_model(model, annotates=annotates)
     written_by = about["written_by"].get("bagwise")
     notice(f"model {about.get('model', type(estimator).__name__)} of {model}, by bagwise {written_by}", quiet)

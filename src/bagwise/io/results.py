@@ -42,7 +42,13 @@ def write_results(pieces: Iterable[Piece], path: str | os.PathLike[str], about: 
 def write_about(path: str | os.PathLike[str], about: Mapping[str, Any]) -> None:
     """Write what made a file beside it."""
     with atomic_write(about_path(path), "w") as file:
-        file.write(json.dumps(about, ensure_ascii=False, indent=1, default=plain_value) + "\n")
+        file.write(_about_text(about, indent=1) + "\n")
+
+
+def _about_text(about: Mapping[str, Any], indent: int | None = None) -> str:
+    """JSON; bytes of a file's name that are no UTF-8 as ``\\udcff``, from which JSON makes the same name again."""
+    text = json.dumps(about, ensure_ascii=False, indent=indent, default=plain_value)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def about_path(path: str | os.PathLike[str]) -> Path:
@@ -102,7 +108,7 @@ TEXT_WRITERS = {".csv": write_csv_pieces, ".jsonl": write_json_pieces}
 
 def _write_parquet(pieces: Iterable[Piece], path: Path, about: Mapping[str, Any]) -> int:
     arrow = import_pyarrow("Writing parquet")
-    text = json.dumps(about, ensure_ascii=False, default=plain_value)
+    text = _about_text(about)
     writer, n_rows = None, 0
     with atomic_write(path) as file:
         try:
