@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.exceptions import NotFittedError, UndefinedMetricWarning, UnsetMetadataPassedError
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score
@@ -167,6 +167,20 @@ def test_a_label_of_one_fold_only_does_not_spoil_a_search(data):
     assert np.isfinite(cross_val_score(MostFrequentAnnotator(), data.bags, values, cv=KFold(3))).all()
 
 
+@pytest.mark.parametrize("name", ["average_precision", "neg_rank_hinge_loss"])
+def test_a_fold_without_anything_to_judge_does_not_spoil_a_search(data, name):
+    """The only label of a bag is nowhere else: its fold says nothing, and the others choose as they do without it."""
+    sets = [{"albatross"}, *(set(labels) for labels in data.label_sets[1:])]
+    options = {"scoring": get_scorer(name), "cv": KFold(len(data)), "error_score": "raise", "refit": False}
+    search = GridSearchCV(MostFrequentAnnotator(), {}, **options)
+    with pytest.warns(UndefinedMetricWarning, match="none of the 1 held-out bags .* use fewer folds"):
+        search.fit(data.bags, sets)
+    found = search.cv_results_
+    folds = [found[f"split{i}_test_score"][0] for i in range(len(data))]
+    assert folds[0] == (0.0 if name.startswith("neg_") else 1.0)
+    assert found["mean_test_score"][0] == pytest.approx(np.mean(folds))
+
+
 # -- scorers ----------------------------------------------------------------------------------------------------------
 
 
@@ -226,7 +240,11 @@ def test_instance_scorers_say_what_they_lack(data):
     with pytest.raises(InputError, match="MIMLNN does not annotate instances"):
         scorer(bag_level, data)
     unknown = [{"gull"}] * len(data)
-    assert np.isnan(get_scorer("average_precision")(model, data.bags, unknown))
+    for name, wanted in (("average_precision", 1.0), ("neg_ranking_loss", 0.0), ("explained_share", 1.0)):
+        with pytest.warns(UndefinedMetricWarning, match=f"{name}: none of the 40 held-out bags carries a label that"):
+            assert get_scorer(name)(model, data.bags, unknown) == wanted
+    with pytest.warns(UndefinedMetricWarning, match="listed_share: none of the 40 held-out bags"):
+        assert get_scorer("listed_share")(model, data.bags, np.zeros_like(data.Y)) == 1.0
 
 
 def test_scorers_leave_out_what_the_model_does_not_know(data):

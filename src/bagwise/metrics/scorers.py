@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.metadata_routing import UNUSED
 
 from bagwise.bags import Bags, as_bags, known_labels
 from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, warn_caller
 from bagwise.inputs import split_dataset, validate_weights
 from bagwise.label_forms import encode_known
 from bagwise.metrics.bags import (
@@ -92,7 +93,9 @@ class BagScorer(BaseEstimator):
     """A measure that can be called with a fitted model, bags and labels; higher is better.
 
     Labels of a class that the model does not know are left out, since it has no score for them, and so are bags that
-    carry no other; so a label that is in one fold only does not spoil a search. Where nothing is left, NaN.
+    carry no other; so a label that is in one fold only does not spoil a search. Bags of which nothing is left count as
+    the measures count a bag without labels, without loss (0, or a share of 1), and `UndefinedMetricWarning` says so: it
+    is the same for all candidates, so that the other folds choose.
 
     Parameters
     ----------
@@ -142,7 +145,7 @@ class BagScorer(BaseEstimator):
         truth, n_unknown = encode_known(y, classes, len(bags))
         keep = truth.any(axis=1) | (n_unknown == 0)
         if not keep.any():
-            return float("nan")
+            return self._nothing_to_judge(len(bags))
 
         def instance_truth() -> np.ndarray:
             labels = _instance_labels(self.name, X, y, instance_labels, classes, bags)
@@ -151,7 +154,19 @@ class BagScorer(BaseEstimator):
         if not keep.all():
             bags, truth, weights = bags[keep], truth[keep], None if weights is None else weights[keep]
             X = bags
-        return float(SCORERS[self.name](Judged(estimator, X, truth, weights, instance_truth)))
+        found = float(SCORERS[self.name](Judged(estimator, X, truth, weights, instance_truth)))
+        return self._nothing_to_judge(len(bags)) if np.isnan(found) else found
+
+    def _nothing_to_judge(self, n_bags: int) -> float:
+        """The measure without loss; NaN would make the mean over the folds NaN, whatever the others say."""
+        value = 0.0 if self.name.startswith("neg_") else 1.0
+        warn_caller(
+            f"{self.name}: none of the {n_bags} held-out bags carries a label that the model was trained on, so there is "
+            f"nothing to judge, and they count as {value:g}; use fewer folds, leave out labels of one bag only, or pass "
+            "labels as a matrix, whose classes are the same in all folds.",
+            UndefinedMetricWarning,
+        )
+        return value
 
 
 def _instance_labels(
