@@ -1,11 +1,14 @@
 """Bags as one vector each, against numpy written out for every bag, and sparse against dense."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from bagwise.annotation import CLPL, ORedLogisticRegression
 from bagwise.bag_statistics import STATISTICS, BagStatistics
@@ -47,6 +50,23 @@ def test_unknown_statistics_are_named(statistics):
 def test_one_statistic_may_be_given_alone():
     X = np.arange(6.0).reshape(3, 2)
     assert_allclose(BagStatistics("mean").fit_transform(X), X)
+
+
+def test_names_of_the_columns_and_frames_of_them():
+    frames = [pd.DataFrame({"low": [0.0, 2.0], "high": [1.0, 5.0]}), pd.DataFrame({"low": [4.0], "high": [4.0]})]
+    model = BagStatistics(("mean", "max")).set_output(transform="pandas").fit(frames)
+    assert model.transform(frames).columns.tolist() == ["mean_low", "mean_high", "max_low", "max_high"]
+    assert model.transform(frames).to_numpy().tolist() == [[1.0, 3.0, 2.0, 5.0], [4.0, 4.0, 4.0, 4.0]]
+    bags = Bags(np.arange(6.0).reshape(3, 2), [0, 2, 3])
+    assert BagStatistics("mean").fit(bags).get_feature_names_out().tolist() == ["mean_x0", "mean_x1"]
+    assert BagStatistics("mean").fit(bags).get_feature_names_out(["a", "b"]).tolist() == ["mean_a", "mean_b"]
+    pipe = make_pipeline(BagStatistics(), LogisticRegression()).set_output(transform="pandas").fit(bags, [0, 1])
+    assert pipe[-1].feature_names_in_[:2].tolist() == ["mean_x0", "mean_x1"]
+    assert_allclose(
+        pipe.predict(bags), make_pipeline(BagStatistics(), LogisticRegression()).fit(bags, [0, 1]).predict(bags)
+    )
+    sparse = Bags(sp.csr_matrix(bags.instances), bags.offsets)
+    assert sp.issparse(BagStatistics().set_output(transform="pandas").fit_transform(sparse))  # no frame holds it
 
 
 def test_a_table_that_cannot_fit_is_refused(monkeypatch):

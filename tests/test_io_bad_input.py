@@ -251,7 +251,9 @@ def test_parquet_larger_than_memory_is_refused_before_it_is_read(tmp_path, monke
     table = pa.table({"bag": np.repeat(np.arange(2000), 50), **{f"x{i}": np.zeros(100_000) for i in range(5)}})
     pq.write_table(table, tmp_path / "it.parquet")
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1e6")
-    with pytest.raises(MemoryLimitError, match=r"it.parquet with 100000 rows and 500000 numbers needs .* read it in parts"):
+    with pytest.raises(
+        MemoryLimitError, match=r"it.parquet with 100000 rows and 500000 numbers needs .* read it in parts"
+    ):
         read_dataset(tmp_path / "it.parquet")
     assert sum(len(piece) for piece in ParquetBags(tmp_path / "it.parquet").iter_bags()) == 2000
 

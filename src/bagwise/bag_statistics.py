@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, validate_bags
+from bagwise.base import BagEstimator, BagTableMixin, validate_bags
 from bagwise.exceptions import InputError
 from bagwise.fitted import Attribute, Choice, ListOf
 from bagwise.memory import check_allocation
@@ -25,7 +25,7 @@ DENSE: dict[str, Callable[[Bags], np.ndarray]] = {
 STATISTICS = tuple(DENSE)
 
 
-class BagStatistics(TransformerMixin, BagEstimator):
+class BagStatistics(BagTableMixin, BagEstimator):
     """Turn every bag into one vector, so that any learner of plain vectors can learn from bags.
 
     Parameters
@@ -66,9 +66,7 @@ class BagStatistics(TransformerMixin, BagEstimator):
         self.statistics_ = statistics
         return self
 
-    def transform(self, X: BagsLike) -> Any:
-        """(n, k d) array, or CSR matrix where the instances are one."""
-        bags = self._start_predict(X)
+    def _transform(self, bags: Bags) -> Any:
         if sp.issparse(bags.instances):
             return _sparse_statistics(bags, self.statistics_)
         check_allocation(
@@ -81,6 +79,12 @@ class BagStatistics(TransformerMixin, BagEstimator):
     @property
     def _n_features_out(self) -> int:
         return len(self.statistics_) * self.n_features_in_
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """``mean_x0`` and such: a statistic and a feature; the features are x0, x1, ... where they have no names."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        return np.array([f"{statistic}_{name}" for statistic in self.statistics_ for name in names], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

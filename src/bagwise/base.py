@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
@@ -150,11 +151,11 @@ class BagEstimator(BaseEstimator):
         return tags
 
 
-class BagTransformerMixin(TransformerMixin, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Bags to bags, and a plain table to a table; a subclass gives `_transform(bags)`, the rows of new features.
+class BagTableMixin(TransformerMixin, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Bags to a table, a row a bag; a subclass gives `_transform(bags)`, the rows.
 
-    Bags stay `Bags`, whatever `set_output` or scikit-learn's ``transform_output`` say, since no frame is ragged; their
-    features have names where those of the input had. A table becomes the frame that is asked for.
+    The table is the frame that `set_output` or scikit-learn's ``transform_output`` ask for, a sparse one stays as it is,
+    since frames hold none.
     """
 
     _fitted: ClassVar[dict[str, Attribute]] = OUTPUT
@@ -162,6 +163,29 @@ class BagTransformerMixin(TransformerMixin, auto_wrap_output_keys=None):  # type
     _transform: Any
     fit: Any
     get_feature_names_out: Any
+
+    def transform(self, X: BagsLike) -> Any:
+        """(n, k) array or frame, or CSR matrix where the instances are one."""
+        return self._as_table(self._transform(self._start_predict(X)), X)
+
+    def fit_transform(self, X: BagsLike, y: LabelsLike | None = None, **parameters: Any) -> Any:
+        """`fit` and `transform`."""
+        return self.fit(X, y, **parameters).transform(X)
+
+    def _as_table(self, rows: Any, X: Any) -> Any:
+        """The rows, or the frame of them that `set_output` asks for."""
+        kind = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        if kind == "default" or sp.issparse(rows):
+            return rows
+        return _Rows(rows, self.get_feature_names_out()).set_output(transform=kind).transform(X)
+
+
+class BagTransformerMixin(BagTableMixin, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Bags to bags, and a plain table to a table; a subclass gives `_transform(bags)`, the rows of new features.
+
+    Bags stay `Bags`, whatever `set_output` or scikit-learn's ``transform_output`` say, since no frame is ragged; their
+    features have names where those of the input had. A table becomes the frame that is asked for.
+    """
 
     def transform(self, X: BagsLike) -> Any:
         """`Bags` of transformed instances; for a plain table, a table."""
@@ -172,10 +196,6 @@ class BagTransformerMixin(TransformerMixin, auto_wrap_output_keys=None):  # type
         names = None if bags.feature_names is None else self._names_out(bags.feature_names, rows.shape[1])
         return Bags(rows, bags.offsets, names)
 
-    def fit_transform(self, X: BagsLike, y: LabelsLike | None = None, **parameters: Any) -> Any:
-        """`fit` and `transform`."""
-        return self.fit(X, y, **parameters).transform(X)
-
     def _names_out(self, names: list[str], n_columns: int) -> list[str] | None:
         """What the new features are called; None where nothing says that, or twice the same."""
         try:
@@ -183,13 +203,6 @@ class BagTransformerMixin(TransformerMixin, auto_wrap_output_keys=None):  # type
         except (AttributeError, ValueError):  # of a transformer that gives no names, or whose steps have others
             return None
         return found if len(set(found)) == n_columns else None
-
-    def _as_table(self, rows: Any, X: Any) -> Any:
-        """The rows, or the frame of them that `set_output` asks for."""
-        kind = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-        if kind == "default":
-            return rows
-        return _Rows(rows, self.get_feature_names_out()).set_output(transform=kind).transform(X)
 
 
 class _Rows(TransformerMixin, BaseEstimator):

@@ -138,7 +138,9 @@ def encode_label_lists(lists: Sequence[Sequence[Any]], class_names: list[Any] | 
                 raise InputError(f"the label {label!r} is none of the {len(class_names)} classes")
             distinct[i, column[label]] = 1
     n_bytes = len(keys) * len(class_names)
-    check_allocation(n_bytes, f"The {len(class_names)} labels of {len(keys)} rows", "use fewer rows or labels at a time")
+    check_allocation(
+        n_bytes, f"The {len(class_names)} labels of {len(keys)} rows", "use fewer rows or labels at a time"
+    )
     return distinct[keys], class_names
 
 
