@@ -391,7 +391,7 @@ def test_a_file_of_no_use(name, table, tmp_path):
     ("names", "message"),
     [
         ("abc", "no list of text"), ([1, 2, 3], "no list of text"), ({"a": 1}, "no list of text"),
-        (["a", "b"], "names 2 features, and its estimator takes 3"),
+        (["a", "b"], "names 2 features, and its estimator takes 3"), (["a", "b", "a"], "names two features 'a'"),
     ],
 )  # fmt: skip
 def test_feature_names_that_are_none(names, message, fitted, table, tmp_path):

@@ -18,7 +18,7 @@ from bagwise.exceptions import FormatError, InputError
 from bagwise.featurize.media import MEDIA, check_medium
 from bagwise.fitted import is_fitted, n_inputs, real_steps
 from bagwise.io.model import load, read_about
-from bagwise.io.text import check_readable
+from bagwise.io.text import check_readable, first_repeated
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, loses_instances
 
 DEFAULT_MODEL = "ored-background"
@@ -45,6 +45,8 @@ def load_model(path: str | Path, *, annotates: bool = False) -> tuple[Any, dict[
     names = about.get("feature_names")
     if problem is None and names is not None and len(names) != n_inputs(model):
         problem = f"names {len(names)} features, and its estimator takes {n_inputs(model)}"
+    if problem is None and names is not None and (twice := first_repeated(names)) is not None:
+        problem = f"names two features {twice!r}"
     if problem is not None:
         raise InputError(f"The model of {path} {problem}; train another with bagwise fit or bagwise annotate.")
     return model, about
