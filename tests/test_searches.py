@@ -10,6 +10,7 @@ import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning, UnsetMetadataPassedError
@@ -357,7 +358,12 @@ def test_labels_of_bags_are_handed_down_to_supervised_transformers(data):
         wanted = clone(transformer).fit(X[rows], labels).transform(X)
         for form in ((data.bags, data.Y), (data,)):  # up to the sign of a direction
             assert_allclose(np.abs(PerInstance(transformer).fit_transform(*form).instances), np.abs(wanted))
-        for nested in (sklearn_make_pipeline(MaxAbsScaler(), clone(transformer)), FeatureUnion([("a", transformer)])):
+        for nested in (
+            sklearn_make_pipeline(MaxAbsScaler(), clone(transformer)),
+            FeatureUnion([("a", transformer)]),
+            ColumnTransformer([("a", transformer, [0, 1, 2]), ("b", "passthrough", [1])]),
+            ColumnTransformer([("a", MaxAbsScaler(), [0])], remainder=transformer),
+        ):
             assert PerInstance(nested).fit(data.bags, data.Y).transformer_ is not None
             with pytest.raises(InputError, match="requires y"):
                 PerInstance(nested).fit(data.bags)

@@ -16,6 +16,7 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_selection import SelectorMixin, VarianceThreshold
 from sklearn.metrics.pairwise import euclidean_distances
@@ -160,6 +161,8 @@ def needs_target(transformer: Any) -> bool:
         return any(needs_target(step) for _, step in transformer.steps)
     if isinstance(transformer, FeatureUnion):
         return any(needs_target(part) for _, part in transformer.transformer_list)
+    if isinstance(transformer, ColumnTransformer):
+        return any(needs_target(part) for _, part, _ in transformer.transformers) or needs_target(transformer.remainder)
     if isinstance(transformer, SelectorMixin):  # SelectKBest says that it needs none, for the sake of k="all"
         return not isinstance(transformer, VarianceThreshold)
     return hasattr(transformer, "__sklearn_tags__") and bool(get_tags(transformer).target_tags.required)
