@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import BagDataset, Bags, ORedLogisticRegression, make_pipeline
@@ -68,6 +69,18 @@ def test_a_series_of_label_sets_is_a_list_of_them(data, as_labels):
     assert_array_equal(model.share_, wanted.share_)
     assert_array_equal(model.annotate(data.bags, as_labels(sets)), wanted.annotate(data.bags, sets))
     assert model.score(data.bags, as_labels(sets)) == wanted.score(data.bags, sets)
+
+
+def test_a_series_of_bags_is_a_list_of_them(data, frames):
+    wanted = ORedLogisticRegression().fit(frames, data.Y)
+    arrays = list(data.bags)
+    index = np.arange(len(data)) + 7
+    for series in (pd.Series(arrays, index=index), pd.Series(frames, index=index)):
+        model = ORedLogisticRegression().fit(series, data.Y)
+        assert_array_equal(model.decision_function(series), wanted.decision_function(frames))
+        assert isinstance(PerInstance(StandardScaler()).fit_transform(series), Bags)
+    assert model.feature_names_in_.tolist() == NAMES
+    assert np.isfinite(cross_val_score(MostFrequentAnnotator(), series, data.Y, cv=3, error_score="raise")).all()
 
 
 def test_a_series_of_values_is_one_label_a_bag(data):

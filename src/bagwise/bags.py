@@ -293,8 +293,8 @@ class Bags:
 def as_bags(X: Any) -> Bags:
     """Any of the input forms as `Bags`.
 
-    `Bags` as they are; a data set's bags with the names of its features; a list of 2-d arrays or frames; a 3-d array
-    (bag, instance, feature); a 2-d array, each row a bag of one instance.
+    `Bags` as they are; a data set's bags with the names of its features; a list or series of 2-d arrays or frames; a 3-d
+    array (bag, instance, feature); a 2-d array, each row a bag of one instance.
     """
     if isinstance(X, Bags):
         return X
@@ -302,6 +302,7 @@ def as_bags(X: Any) -> Bags:
         return X.bags if X.feature_names is None else Bags(X.bags.instances, X.bags.offsets, X.feature_names)
     if sp.issparse(X):
         return Bags(X, np.arange(X.shape[0] + 1))
+    X = listed(X)
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and X.size:
         X = list(X)
     if isinstance(X, (list, tuple)) and X and (sp.issparse(X[0]) or np.ndim(X[0]) == 2):
@@ -318,6 +319,11 @@ def as_bags(X: Any) -> Bags:
         f"X has shape {X.shape}; expected Bags, a list of (n_i, d) arrays, a 3-d array (bag, instance, feature) or a "
         "2-d array with one instance a bag. Reshape your data."
     )
+
+
+def listed(X: Any) -> Any:
+    """A series of pandas or polars as the list of its values, anything else as it is."""
+    return X.to_list() if hasattr(X, "to_list") and np.ndim(X) == 1 else X
 
 
 def column_names(table: Any) -> list[str] | None:

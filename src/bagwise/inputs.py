@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from bagwise.bags import Bags, as_bags
+from bagwise.bags import Bags, as_bags, listed
 from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.typing import BagsLike, LabelsLike, WeightsLike
@@ -85,6 +85,7 @@ def is_flat(X: Any) -> bool:
     """Whether `X` is a plain table, each row a bag of one instance."""
     if isinstance(X, (Bags, BagDataset)):
         return False
+    X = listed(X)
     if isinstance(X, (list, tuple)):
         return not (len(X) and (sp.issparse(X[0]) or np.ndim(X[0]) == 2))
     if isinstance(X, np.ndarray):
