@@ -81,6 +81,12 @@ def test_forms_of_labels(Y, classes, single):
         ([{"a"}, "a"], "labels of bag 1 are 'a'; expected a set"),
         ([["a", "a"], ["b"]], "labels of bag 0 hold one twice"),
         ([[["a"]], ["b"]], "label of bag 0 is not hashable"),
+        (pd.DataFrame({"y": [{"a"}, {"b"}]}), r"label of bag 0 is \{'a'\}, in a table of one column; pass the column"),
+        (["a", None], r"label of bag 1 is missing \(None\); give it one, leave the bag out, or pass label sets"),
+        (pd.Series(["a", None]), "label of bag 1 is missing"),
+        (pd.Series(["a", None], dtype="string"), "label of bag 1 is missing"),
+        (pd.DataFrame({"y": [np.nan, "b"]}), r"label of bag 0 is missing \(nan\)"),
+        (pd.Series(["a", 1]), r"labels are of several types \(int, str\); make all of them text"),
     ],
 )
 def test_bad_labels(Y, message):

@@ -15,6 +15,9 @@ from bagwise.dataset import BagDataset
 from bagwise.exceptions import InputError
 from bagwise.typing import LabelsLike
 
+CONTAINERS = (set, frozenset, list, tuple, np.ndarray)
+"""What may hold the labels of one bag."""
+
 
 def learn_labels(Y: LabelsLike | None, n_bags: int) -> tuple[np.ndarray, np.ndarray, bool]:
     """Indicator matrix, classes and whether each bag has one label, from any of the three forms of `Y`.
@@ -38,8 +41,10 @@ def learn_labels(Y: LabelsLike | None, n_bags: int) -> tuple[np.ndarray, np.ndar
     if not sp.issparse(given):
         given = np.asarray(given)
     if given.ndim == 2 and given.shape[1] == 1 and not sp.issparse(given) and not np.isin(given, (0, 1)).all():
+        _check_values(given[:, 0])  # before the warning that goes with it
         given = column_or_1d(given, warn=True)  # a column of class values, not a matrix of one class
     if given.ndim == 1:
+        _check_values(given)
         check_classification_targets(given)
         classes, codes = np.unique(given, return_inverse=True)
         _check_rows(len(given), n_bags)
@@ -52,6 +57,27 @@ def learn_labels(Y: LabelsLike | None, n_bags: int) -> tuple[np.ndarray, np.ndar
         raise InputError("No bag carries any label; at least one label is needed to learn from.")
     classes = np.arange(indicator.shape[1]) if columns is None else _as_class_array(list(columns))
     return indicator, classes, False
+
+
+def _check_values(values: np.ndarray) -> None:
+    """Say which value is no label, where it is not numbers; of these scikit-learn says it."""
+    if values.dtype != object:
+        return
+    for i, value in enumerate(values.tolist()):
+        if isinstance(value, CONTAINERS):
+            raise InputError(
+                f"The label of bag {i} is {str(value)[:60]}, in a table of one column; pass the column itself, or a "
+                "list, of label sets."
+            )
+        if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # NaN alone is not itself
+            raise InputError(
+                f"The label of bag {i} is missing ({value}); give it one, leave the bag out, or pass label sets, which "
+                "may be empty."
+            )
+    kinds = {str if isinstance(value, str) else type(value) for value in values.tolist()}
+    if str in kinds and len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(f"The labels are of several types ({names}); make all of them text, or all numbers.")
 
 
 def encode_labels(Y: LabelsLike | None, classes: np.ndarray, n_bags: int, *, drop_unknown: bool = False) -> np.ndarray:
@@ -171,7 +197,7 @@ def _as_label_sets(Y: Any) -> list[set[Any]] | None:
         Y = Y.to_pylist()
     if not isinstance(Y, (list, tuple)) or not Y:
         return None
-    containers = [isinstance(row, (set, frozenset, list, tuple, np.ndarray)) for row in Y]
+    containers = [isinstance(row, CONTAINERS) for row in Y]
     if not any(containers):
         return None
     if not all(containers):
