@@ -293,8 +293,8 @@ class Bags:
 def as_bags(X: Any) -> Bags:
     """Any of the input forms as `Bags`.
 
-    `Bags` as they are; a data set's bags with the names of its features; a list or series of 2-d arrays or frames; a 3-d
-    array (bag, instance, feature); a 2-d array, each row a bag of one instance.
+    `Bags` as they are; a data set's bags with the names of its features; a list or series of 2-d arrays or frames; a
+    3-d array (bag, instance, feature); a 2-d array, each row a bag of one instance.
     """
     if isinstance(X, Bags):
         return X

@@ -154,8 +154,8 @@ class BagEstimator(BaseEstimator):
 class BagTableMixin(TransformerMixin, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Bags to a table, a row a bag; a subclass gives `_transform(bags)`, the rows.
 
-    The table is the frame that `set_output` or scikit-learn's ``transform_output`` ask for, a sparse one stays as it is,
-    since frames hold none.
+    The table is the frame that `set_output` or scikit-learn's ``transform_output`` ask for; a sparse one stays as it
+    is, since frames hold none.
     """
 
     _fitted: ClassVar[dict[str, Attribute]] = OUTPUT

@@ -161,9 +161,9 @@ class BagScorer(BaseEstimator):
         """The measure without loss; NaN would make the mean over the folds NaN, whatever the others say."""
         value = 0.0 if self.name.startswith("neg_") else 1.0
         warn_caller(
-            f"{self.name}: none of the {n_bags} held-out bags carries a label that the model was trained on, so there is "
-            f"nothing to judge, and they count as {value:g}; use fewer folds, leave out labels of one bag only, or pass "
-            "labels as a matrix, whose classes are the same in all folds.",
+            f"{self.name}: none of the {n_bags} held-out bags carries a label that the model was trained on, so there "
+            f"is nothing to judge, and they count as {value:g}; use fewer folds, leave out labels of one bag only, or "
+            "pass labels as a matrix, whose classes are the same in all folds.",
             UndefinedMetricWarning,
         )
         return value
