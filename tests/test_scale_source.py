@@ -14,7 +14,7 @@ import pytest
 
 from bagwise import BagDataset, Bags
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import FormatError, InputError
+from bagwise.exceptions import FormatError, InputError, MemoryLimitError
 from bagwise.io.data.formats import read_dataset, write_dataset
 from bagwise.io.data.parquet_write import write_pieces
 from bagwise.memory import parse_memory
@@ -276,6 +276,16 @@ def test_a_scratch_folder_that_fills_up_keeps_nothing(tmp_path, monkeypatch, num
             BagSource.from_file(tmp_path / "a.npz", scratch=scratch)
     assert list((tmp_path / "scratch").iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "scratch"]
+
+
+def test_a_bag_that_no_piece_could_hold_is_refused(tmp_path, monkeypatch):
+    write_dataset(BagDataset(Bags(np.zeros((5000, 1)), [0, 2, 5000]), np.ones((2, 1))), tmp_path / "a.parquet")
+    assert BagSource.from_parquet(tmp_path / "a.parquet", memory="1kB").n_pieces == 2
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "100kB")
+    with pytest.raises(
+        MemoryLimitError, match=r"a.parquet: its largest bag, of 4998 instances, needs .* split this bag"
+    ):
+        BagSource.from_parquet(tmp_path / "a.parquet", memory="1kB")
 
 
 def test_memory_as_people_write_it():

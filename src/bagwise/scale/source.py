@@ -129,6 +129,9 @@ class BagSource:
             check_same_columns(files[0], file)
         dtype = np.result_type(*(file.dtype for file in files))
         outlines = [file.outline() for file in files]
+        for file, outline in zip(files, outlines, strict=True):  # a piece holds one bag at least, however large
+            largest = int(outline.sizes.max())
+            file.check_rows(largest, f"{file.path}: its largest bag, of {largest} instances,")
         check_distinct(files, outlines)
         class_names, Y = join_labels(files, outlines)
         n_features = count_features(files[0])

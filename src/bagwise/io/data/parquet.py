@@ -200,7 +200,7 @@ class ParquetBags:
         what = f"{self.path} with {self.n_rows} rows and {self.n_cells} numbers"
         check_allocation(self.n_bytes, what, "convert or predict it, which read it in parts")
 
-    def _check_rows(self, n_rows: int, what: str) -> None:
+    def check_rows(self, n_rows: int, what: str) -> None:
         """Hold rows of one bag, or of bags that come together, against the memory."""
         n_features = len(self.roles.features) if self.form == "long" else 0  # of a nested file they are there already
         size = _COPIES * n_features * np.dtype(self.dtype).itemsize + _ROW + sum(self._other_columns().values())
@@ -271,7 +271,7 @@ class ParquetBags:
             else:
                 pending.append(batch)
                 n_pending += batch.num_rows
-                self._check_rows(n_pending, f"{self.path}: the bag {str(last_id)[:60]!r}")
+                self.check_rows(n_pending, f"{self.path}: the bag {str(last_id)[:60]!r}")
         if pending:
             yield self._to_dataset(self._arrow.Table.from_batches(pending), first_row)
 
@@ -295,7 +295,7 @@ class ParquetBags:
         if self.form == "nested":
             X, sizes = self._nested_features(table, where)
             names = bag if bag_name is None else bag_name
-            self._check_rows(int(sizes.sum()), f"{self.path}: bags of {int(sizes.sum())} instances")
+            self.check_rows(int(sizes.sum()), f"{self.path}: bags of {int(sizes.sum())} instances")
             row_of = np.repeat(np.arange(len(sizes)), sizes)
             long = LongTable(
                 X, Coded(row_of, [names.values[code] for code in names.codes]), self.feature_names, None,
