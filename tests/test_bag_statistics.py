@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline as sklearn_pipeline
 
 from bagwise.annotation import CLPL, ORedLogisticRegression
 from bagwise.bag_statistics import STATISTICS, BagStatistics
@@ -60,10 +60,10 @@ def test_names_of_the_columns_and_frames_of_them():
     bags = Bags(np.arange(6.0).reshape(3, 2), [0, 2, 3])
     assert BagStatistics("mean").fit(bags).get_feature_names_out().tolist() == ["mean_x0", "mean_x1"]
     assert BagStatistics("mean").fit(bags).get_feature_names_out(["a", "b"]).tolist() == ["mean_a", "mean_b"]
-    pipe = make_pipeline(BagStatistics(), LogisticRegression()).set_output(transform="pandas").fit(bags, [0, 1])
+    pipe = sklearn_pipeline(BagStatistics(), LogisticRegression()).set_output(transform="pandas").fit(bags, [0, 1])
     assert pipe[-1].feature_names_in_[:2].tolist() == ["mean_x0", "mean_x1"]
     assert_allclose(
-        pipe.predict(bags), make_pipeline(BagStatistics(), LogisticRegression()).fit(bags, [0, 1]).predict(bags)
+        pipe.predict(bags), sklearn_pipeline(BagStatistics(), LogisticRegression()).fit(bags, [0, 1]).predict(bags)
     )
     sparse = Bags(sp.csr_matrix(bags.instances), bags.offsets)
     assert sp.issparse(BagStatistics().set_output(transform="pandas").fit_transform(sparse))  # no frame holds it
