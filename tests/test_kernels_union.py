@@ -272,3 +272,22 @@ def test_a_part_of_a_problem_is_the_problem_of_its_bags_alone(seed):
             part = whole.part(first, last)
             for field in fields(UnionProblem):
                 assert_array_equal(getattr(part, field.name), getattr(alone, field.name), err_msg=field.name)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_residuals_are_posteriors_less_probabilities(softmax):
+    proba, offsets, Y = random_bags(np.random.default_rng(0), 5, 6, 6, 4, 1.0)
+    found = np.log(proba) + 3.0 if softmax else proba.copy()
+    likelihood = UnionProblem.build(offsets, Y).infer_in_place(found, softmax=softmax, residual=True)
+    expected, posterior = union_posterior(proba, offsets, Y)
+    assert_allclose(likelihood, expected, rtol=1e-12)
+    assert_allclose(found, posterior - proba, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "forward-backward"])
+def test_logarithms_keep_the_mass_outside_of_the_labels(method):
+    """Three instances, one of which carries a label of probability 1e-300: P = 3 (1/4)^2 1e-300."""
+    proba = np.tile([0.25, 1e-300, 0.75], (3, 1))
+    likelihood, posterior = union_posterior(proba, [0, 3], [[1, 1, 0]], method=method)
+    assert_allclose(likelihood, np.log(3) + 2 * np.log(0.25) - 300 * np.log(10), rtol=1e-12)
+    assert_allclose(posterior, np.tile([2 / 3, 1 / 3, 0.0], (3, 1)), rtol=1e-9)

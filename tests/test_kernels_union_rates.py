@@ -153,6 +153,15 @@ def test_the_certificate_is_the_derived_one(need):
     assert not done(certified * (1 - 1e-9))
 
 
+@pytest.mark.parametrize("method", ["auto", "forward-backward"])
+def test_logarithms_keep_what_went_unnoticed(method):
+    """One of three instances is noticed, of a label of probability 1e-300; the others' one label is missed, at .2."""
+    proba = np.tile([1e-300, 1.0], (3, 1))
+    likelihood, posterior = union_posterior(proba, [0, 3], [[1, 0]], missed=[0.4, 0.2], method=method)
+    assert_allclose(likelihood, np.log(3) + np.log(0.6) + 2 * np.log(0.2) - 300 * np.log(10), rtol=1e-12)
+    assert_allclose(posterior, np.tile([1 / 3, 2 / 3], (3, 1)), rtol=1e-9)
+
+
 def test_substitution_needs_no_free_mass():
     A = np.random.default_rng(0).dirichlet(np.ones(3), 4)
     free, sums, pull = np.zeros(4), np.empty(8), np.empty(0)
