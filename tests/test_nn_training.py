@@ -389,3 +389,14 @@ def test_weights_count_where_early_stopping_looks(data):
 def test_what_are_no_weights_is_refused(data):
     with pytest.raises(InputError, match="The weight of bag 1 is -1"):
         ORedNetwork(**SMALL).fit(data.bags, data.Y, sample_weight=[1.0, -1.0] + [1.0] * (len(data) - 2))
+
+
+def test_the_stack_listens_to_networks(data, tmp_path):
+    model = make_model("bag-stack-network", device="cpu", cv=2, n_estimators=10)
+    assert model[-1].members[-1][-1].device == "cpu"
+    model[-1].members[-1][-1].set_params(**SMALL)
+    model.fit(data.bags, data.Y)
+    assert model[-1].logistic_coef_.shape == (4, 15)  # five numbers of each of three members
+    bagwise.save(model, tmp_path / "stack.bagwise")
+    again = bagwise.load(tmp_path / "stack.bagwise")
+    assert np.array_equal(again.predict_proba(data.bags), model.predict_proba(data.bags))
