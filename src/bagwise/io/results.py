@@ -18,7 +18,7 @@ from bagwise.exceptions import InputError
 from bagwise.io.files import atomic_write
 from bagwise.io.labels import LIST_MARK
 from bagwise.io.tables import defuse_value, json_lines, plain_value
-from bagwise.io.text import defuse
+from bagwise.io.text import defuse, printable
 
 RESULT_KEY = b"bagwise-result"
 Piece = Mapping[str, Sequence[Any]]
@@ -47,8 +47,7 @@ def write_about(path: str | os.PathLike[str], about: Mapping[str, Any]) -> None:
 
 def _about_text(about: Mapping[str, Any], indent: int | None = None) -> str:
     """JSON; bytes of a file's name that are no UTF-8 as ``\\udcff``, from which JSON makes the same name again."""
-    text = json.dumps(about, ensure_ascii=False, indent=indent, default=plain_value)
-    return text.encode("utf-8", "backslashreplace").decode()
+    return printable(json.dumps(about, ensure_ascii=False, indent=indent, default=plain_value))
 
 
 def about_path(path: str | os.PathLike[str]) -> Path:
