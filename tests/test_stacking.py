@@ -18,6 +18,7 @@ from sklearn.tree import ExtraTreeRegressor
 import bagwise
 from bagwise._stacking_logistic import SharedLogistic, choose_own_scale, mean_log_likelihood, pool_weights
 from bagwise.annotation import ORedForest, ORedLogisticRegression
+from bagwise.bag_trees import mean_values, second_largest, summarize
 from bagwise.bags import Bags, offsets_of
 from bagwise.catalog import make_model
 from bagwise.classification import MIMLNN
@@ -26,7 +27,7 @@ from bagwise.exceptions import InputError
 from bagwise.kernels.forest import Forest
 from bagwise.metrics import average_precision
 from bagwise.preprocessing import PerInstance
-from bagwise.stacking import BagStack, cross_posteriors, mean_values, second_largest, summarize, transformed
+from bagwise.stacking import BagStack, cross_posteriors, transformed
 
 DATA = make_gaussian_bags(n_bags=50, n_features=4, n_classes=3, separation=1.5, random_state=0)
 NEW = make_gaussian_bags(n_bags=200, n_features=4, n_classes=3, separation=1.5, random_state=0)[100:]

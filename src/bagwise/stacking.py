@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from scipy.special import expit, logit, softmax
 from sklearn.base import clone
 from sklearn.model_selection import KFold
-from sklearn.tree import ExtraTreeRegressor
 from sklearn.utils import check_random_state
 
 from bagwise._stacking_logistic import SharedLogistic, choose_own_scale, pool_weights
 from bagwise.bag_statistics import BagStatistics
+from bagwise.bag_trees import SMALLEST, BagTrees, mean_values, summarize, table_of, tree_logit
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.exceptions import InfeasibleBagWarning, InputError
@@ -27,9 +26,7 @@ from bagwise.parameters import check_count, check_max_features, check_that, is_c
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
-SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1 before logarithms are taken of them
 LARGEST_SCORE = 30.0
-ROWS = 1024  # bags whose sparse statistics are made dense at a time
 
 
 class BagStack(BagClassifierMixin, BagEstimator):
@@ -218,42 +215,13 @@ class BagStack(BagClassifierMixin, BagEstimator):
 
     def _fit_trees(self, table: Any, targets: np.ndarray, counts: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         """Keeps the trees; returns (n, c) logits by the trees whose bootstrap sample lacks the bag."""
-        n_bags = len(targets)
-        samples = [
-            (np.bincount(rng.randint(n_bags, size=n_bags), minlength=n_bags), int(rng.randint(np.iinfo(np.int32).max)))
-            for _ in range(self.n_estimators)
-        ]
-        rows = table.astype(np.float32)
-        columns = rows.tocsc() if sp.issparse(rows) else rows
-
-        def grow(times: np.ndarray, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
-            tree = ExtraTreeRegressor(max_features=self.max_features, random_state=seed)
-            tree.fit(columns, targets, sample_weight=times * counts)
-            unseen = np.flatnonzero(times == 0)
-            return tree, unseen, mean_values(Forest.of_regression([tree]), rows[unseen])
-
-        prior = np.average(targets, axis=0, weights=counts)
-        total, judges = np.zeros(targets.shape), np.zeros(n_bags)
-        trees = []
-        for tree, unseen, values in self._parallel()(delayed(grow)(*sample) for sample in samples):
-            trees.append(tree)
-            total[unseen] += values
-            judges[unseen] += 1
-        self.forest_ = tuple(Forest.of_regression(trees))
-        self.prior_ = prior
-        return tree_logit(total, judges[:, None], prior)
-
-    def _parallel(self) -> Parallel:
-        return Parallel(n_jobs=self.n_jobs, prefer="threads")
+        grown = BagTrees.grow(table, targets, counts, self.n_estimators, self.max_features, self.n_jobs, rng)
+        self.forest_ = tuple(Forest.of_regression(grown.trees))
+        self.prior_ = grown.prior
+        return grown.held_out
 
     def _table(self, bags: Bags, summaries: np.ndarray) -> Any:
-        """(n, f) what the trees see: the numbers of all labels, the size of the bag and its statistics."""
-        columns = [summaries.reshape(len(bags), -1), bags.sizes[:, None].astype(np.float64)]
-        if self.statistics_ is not None:
-            columns.append(self.statistics_.transform(bags))
-        if any(sp.issparse(column) for column in columns):
-            return sp.hstack([sp.csr_matrix(column) for column in columns], format="csr")
-        return np.hstack(columns)
+        return table_of(bags, summaries, None if self.statistics_ is None else self.statistics_.transform(bags))
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
@@ -328,35 +296,6 @@ def cross_posteriors(
     return found
 
 
-def summarize(proba: np.ndarray, bags: Bags) -> np.ndarray:
-    """(n, c, 5) largest, second and union probability, sum, and number of instances of which the label is the best."""
-    starts = bags.offsets[:-1]
-    largest = np.maximum.reduceat(proba, starts, axis=0)
-    log_absent = np.log1p(-np.minimum(proba, 1.0 - 1e-15))
-    union = -np.expm1(np.add.reduceat(log_absent, starts, axis=0))
-    best = np.zeros(proba.shape)
-    best[np.arange(len(proba)), proba.argmax(axis=1)] = 1.0
-    return np.stack(
-        [
-            largest,
-            second_largest(proba, bags, largest),
-            union,
-            np.add.reduceat(proba, starts, axis=0),
-            np.add.reduceat(best, starts, axis=0),
-        ],
-        axis=2,
-    )
-
-
-def second_largest(proba: np.ndarray, bags: Bags, largest: np.ndarray) -> np.ndarray:
-    """(n, c) largest without one instance that has the largest; zero in bags of one instance."""
-    at_top = proba == largest[bags.bag_index]
-    n_before = np.cumsum(at_top, axis=0)
-    start = (n_before - at_top)[bags.offsets[:-1]][bags.bag_index]
-    first = at_top & (n_before - start == 1)
-    return np.maximum.reduceat(np.where(first, 0.0, proba), bags.offsets[:-1], axis=0)
-
-
 def transformed(summaries: np.ndarray) -> np.ndarray:
     """For the logistic regression: logits of the probabilities, logarithms of the sum and the number."""
     parts = summaries.reshape(*summaries.shape[:2], -1, 5)
@@ -365,21 +304,3 @@ def transformed(summaries: np.ndarray) -> np.ndarray:
     out[..., 3] = np.log(parts[..., 3] + 1e-3)
     out[..., 4] = np.log1p(parts[..., 4])
     return out.reshape(summaries.shape)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Trees
-
-
-def tree_logit(total: np.ndarray, n_trees: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Logit of the mean over the trees and one that knows nothing but the labels' shares."""
-    proba = (total + np.clip(prior, SMALLEST, 1.0 - SMALLEST)) / (n_trees + 1.0)
-    return logit(np.clip(proba, SMALLEST, 1.0 - SMALLEST))
-
-
-def mean_values(forest: Forest, table: Any) -> np.ndarray:
-    """`Forest.mean_values`, a sparse table being made dense a part at a time."""
-    if not sp.issparse(table):
-        return forest.mean_values(table)
-    parts = [forest.mean_values(table[i : i + ROWS].toarray()) for i in range(0, table.shape[0], ROWS)]
-    return np.concatenate(parts)
