@@ -50,6 +50,10 @@ class Anchor:
 
         return mixture(max(TREES, key=ranking))
 
+    def halve(self, shares: np.ndarray) -> np.ndarray:
+        """Half of each: where labels have many instances, rankings differ too little to choose by."""
+        return 0.5 * (shares + self.smooth)
+
 
 def smooth_model(forest: Any, bags: Bags) -> tuple[ORedLogisticRegression, Bags]:
     """The kernel model with the forest's rates and background, and the bags in its features."""

@@ -22,6 +22,7 @@ from bagwise.annotation._calibration import CalibratedMixin
 from bagwise.annotation._feasibility import relaxed_bags
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, as_of_labels, find_missed, smooth_guess
 from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
+from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
 from bagwise.annotation._rate_check import enough_to_judge
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -57,6 +58,7 @@ class Start(NamedTuple):
     parameters: RateParameters
     logits: np.ndarray  # of the learned rates
     anchor: Anchor | None
+    completion: Completion | None = None  # where labels go missing as a whole
 
 
 class Found(NamedTuple):
@@ -268,7 +270,7 @@ class ORedForest(
         rng, callback = check_random_state(self.random_state), self._progress(callback)
         shape = (bags.n_instances, n_classes + background)
         problem = checked(union_problem(bags.offsets, indicator, background, known))
-        start = self._start(bags, indicator, known, weights, problem, parameters, shape)
+        start = self._start(bags, indicator, known, weights, problem, parameters, shape, rng)
         found = self._rounds(bags, weights, problem, start, rng, callback)
         posterior, logits = found.posterior, found.logits
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
@@ -306,6 +308,7 @@ class ORedForest(
         problem: UnionProblem,
         parameters: RateParameters,
         shape: tuple[int, int],
+        rng: np.random.RandomState,
     ) -> Start:
         """What rounds start from; held, and with rates of labels in place of rates of instances, if many are missed."""
         logits = parameters.start({})
@@ -314,8 +317,12 @@ class ORedForest(
         smooth = smooth_guess(self, bags, indicator, known, parameters, weights)
         logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
         _, posterior = infer(problem, guess, parameters.rates(logits))
-        taught = as_of_labels(parameters, posterior, bags, weights)
-        return Start(guess, taught, logits, Anchor(smooth, bags, indicator, weights))
+        anchor = Anchor(smooth, bags, indicator, weights)
+        if instances_a_label(posterior, bags, weights, indicator.shape[1]) >= MANY:
+            completion = Completion(bags, indicator, known, weights, bool(self.background), rng, self.n_jobs)
+            if completion.knows_better(smooth):
+                return Start(smooth, parameters, logits, anchor, completion)
+        return Start(guess, as_of_labels(parameters, posterior, bags, weights), logits, anchor)
 
     def _rounds(
         self,
@@ -327,19 +334,26 @@ class ORedForest(
         callback: Callback | None,
     ) -> Found:
         """Trees and posteriors in turns."""
-        guess, parameters, logits, anchor = start
+        proba, parameters, logits, anchor, completion = start
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         of_rows = np.repeat(weights, bags.sizes)
-        _, posterior = infer(problem, guess, parameters.rates(logits))
         history: list[float] = []
+
+        def judge(proba: np.ndarray, warn: bool = False) -> tuple[np.ndarray, np.ndarray]:
+            rates = parameters.rates(logits)
+            if completion is None:
+                return infer(problem, proba, rates, warn)
+            return completion.infer(proba, np.zeros(proba.shape[1]) if rates is None else rates.spurious, warn)
+
+        _, posterior = judge(proba)
         for number in range(1, self.n_rounds + 1):
             proba = shares = self._out_of_bag(instances, posterior, bags, of_rows, rng)
             if anchor is not None:
-                proba = anchor.hold(shares)
+                proba = anchor.hold(shares) if completion is None else anchor.halve(shares)
             if parameters.possible is not None:
                 logits, sharpened = learn_rates(parameters, problem, proba, logits, weights)
-                proba = sharpened if parameters.may_miss else proba
-            log_likelihood, posterior = infer(problem, proba, parameters.rates(logits), number == self.n_rounds)
+                proba = sharpened if parameters.may_miss and completion is None else proba
+            log_likelihood, posterior = judge(proba, number == self.n_rounds)
             history.append(float(weights @ log_likelihood))
             if callback is not None:
                 callback(number, history[-1])

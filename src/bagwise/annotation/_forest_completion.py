@@ -1,0 +1,169 @@
+"""Labels that somebody forgot, found by trees that look at whole bags.
+
+Where a label has many instances in a bag, they go missing together: one that is noticed is enough for it to be listed.
+A rate of instances that go unnoticed each by itself then says next to nothing about which of them are missing, but the
+bag as a whole does: in other bags what is in it is listed. So trees learn from whole bags which labels are listed. The
+rate at which labels go missing is how far short of certainty they stay where they are surest, and label sets are
+completed by drawing: each unlisted label as probably as it was forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, log_expit
+from sklearn.metrics import average_precision_score
+
+from bagwise.annotation._background import union_problem
+from bagwise.annotation._feasibility import infeasible_bags
+from bagwise.annotation._forest_anchor import ranking_of_sets
+from bagwise.annotation._forest_bags import checked, infer
+from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG
+from bagwise.bag_statistics import BagStatistics
+from bagwise.bag_trees import BagTrees, summarize, table_of
+from bagwise.bags import Bags
+from bagwise.kernels.union import Rates
+from bagwise.solvers import minimize_lbfgs
+
+N_TREES, MAX_FEATURES = 200, 0.2
+N_DRAWS = 5  # label sets drawn in every round; one was as good as ten on HJA, where rounds average them too
+STARTS = (-3.0, -1.0)  # logits of the rate: the likelihood may have two summits, with labels missing and without
+TINY = 1e-12
+MANY = 2.0  # instances a label, from which on labels go missing as a whole
+
+
+class Listing(NamedTuple):
+    """How probable it is that a label is listed where a judge of bags gives it the logit s: (1 - rho) sigmoid(a s + b).
+
+    Attributes
+    ----------
+    missed : float
+        rho, the probability that a label that is there is not listed.
+    slope, offset : float
+        a > 0 and b, that calibrate the judge.
+    """
+
+    missed: float
+    slope: float
+    offset: float
+
+    @classmethod
+    def fit(cls, logits: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> Listing:
+        """The most likely one, with the prior of learned rates; the judge must not have seen the bags."""
+        counts = np.repeat(weights, indicator.shape[1])
+        scores, listed = logits.ravel(), indicator.ravel().astype(np.float64)
+        scale = 1.0 / counts.sum()
+
+        def negative_mean(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = listing_likelihood(parameters, scores, listed, counts)
+            return -scale * value, -scale * gradient
+
+        starts = (np.array([logit_missed, 0.0, 0.0]) for logit_missed in STARTS)
+        found = [minimize_lbfgs(negative_mean, start, max_iter=200, tol=1e-7) for start in starts]
+        best = min(found, key=lambda result: result.objective).weights
+        return cls(float(expit(best[0])), float(np.exp(best[1])), float(best[2]))
+
+    def forgotten(self, logits: np.ndarray) -> np.ndarray:
+        """How probable it is that a label that is not listed is there all the same."""
+        there = expit(self.slope * logits + self.offset)
+        return self.missed * there / (1.0 - (1.0 - self.missed) * there)
+
+
+def listing_likelihood(
+    parameters: np.ndarray, scores: np.ndarray, listed: np.ndarray, counts: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Log-likelihood with log-prior and its gradient, at logit of the rate, logarithm of the slope, and offset."""
+    logit_missed, log_slope, offset = parameters
+    missed, slope = expit(logit_missed), np.exp(log_slope)
+    z = slope * scores + offset
+    there = expit(z)
+    unlisted = expit(-z) + missed * there
+    value = counts @ np.where(listed > 0, log_expit(-logit_missed) + log_expit(z), np.log(unlisted))
+    value += PRIOR_WRONG * log_expit(logit_missed) + PRIOR_RIGHT * log_expit(-logit_missed)
+    by_z = counts * np.where(listed > 0, expit(-z), -(1.0 - missed) * there * expit(-z) / unlisted)
+    by_missed = counts @ np.where(listed > 0, -missed, missed * (1.0 - missed) * there / unlisted)
+    by_missed += PRIOR_WRONG - (PRIOR_WRONG + PRIOR_RIGHT) * missed
+    return float(value), np.array([by_missed, slope * (by_z @ scores), by_z.sum()])
+
+
+def instances_a_label(posterior: np.ndarray, bags: Bags, weights: np.ndarray, n_classes: int) -> float:
+    """How many instances a label has in a bag that holds it, on average, each instance being of its likeliest class.
+
+    Of the columns only the first `n_classes` are labels, one behind them is the background's.
+    """
+    best = np.zeros(posterior.shape, dtype=np.int64)
+    best[np.arange(len(posterior)), posterior.argmax(axis=1)] = 1
+    counts = np.add.reduceat(best[:, :n_classes], bags.offsets[:-1], axis=0)
+    return float(weights @ counts.sum(axis=1)) / max(float(weights @ (counts > 0).sum(axis=1)), 1.0)
+
+
+class Completion:
+    """Completed label sets, drawn by what trees that did not see a bag say of it as a whole."""
+
+    def __init__(
+        self,
+        bags: Bags,
+        indicator: np.ndarray,
+        known: np.ndarray | None,
+        weights: np.ndarray,
+        background: bool,
+        rng: np.random.RandomState,
+        n_jobs: int | None = None,
+    ):
+        self.bags, self.indicator, self.known, self.weights = bags, indicator, known, weights
+        self.background, self.rng, self.n_jobs = background, rng, n_jobs
+        self.statistics = BagStatistics().fit_transform(bags)
+        self.certain = indicator.astype(bool)
+        if known is not None:  # what is known is there, listed or not
+            rows = np.flatnonzero((known >= 0) & (known < indicator.shape[1]))
+            self.certain[bags.bag_index[rows], known[rows]] = True
+
+    def judge(self, proba: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        """(n, c) logits that a label is listed, by trees that did not see the bag, from probabilities of instances."""
+        summaries = summarize(proba[:, : self.indicator.shape[1]], self.bags)
+        table = table_of(self.bags, summaries, self.statistics)
+        targets = self.indicator.astype(np.float64)
+        return BagTrees.grow(table, targets, self.weights, N_TREES, MAX_FEATURES, self.n_jobs, rng).held_out
+
+    def knows_better(self, proba: np.ndarray) -> bool:
+        """Whether whole bags tell which labels are listed better than the instances one by one, of bags unseen by both.
+
+        If not, instances are so easily told apart that each can be judged by itself.
+        """
+        counts = np.repeat(self.weights, self.indicator.shape[1])
+        logits = self.judge(proba, np.random.RandomState(0))
+        of_bags = average_precision_score(self.indicator.ravel(), logits.ravel(), sample_weight=counts)
+        return bool(of_bags > ranking_of_sets(proba, self.bags, self.indicator, self.weights))
+
+    def present(self, proba: np.ndarray) -> np.ndarray:
+        """(n, c) probability that a label is in the bag, by those of its instances; one where it is listed or known."""
+        logits = self.judge(proba, self.rng)
+        listing = Listing.fit(logits, self.indicator, self.weights)
+        return np.where(self.certain, 1.0, listing.forgotten(logits))
+
+    def draw(self, present: np.ndarray, rates: Rates | None) -> np.ndarray:
+        """(n, c) label sets that can be: where one has too many labels, without those that were not listed."""
+        sets = self.rng.random_sample(present.shape) < present
+        impossible, _ = infeasible_bags(
+            self.bags.offsets, sets.astype(np.uint8), self.known, self.background, rates, self.weights
+        )
+        sets[impossible] = self.certain[impossible]
+        if not self.background:
+            for b in np.flatnonzero(~sets.any(axis=1)):  # something is in it: one label, by its odds
+                odds = (present[b] + TINY) / np.maximum(1.0 - present[b], TINY)
+                sets[b, self.rng.choice(len(odds), p=odds / odds.sum())] = True
+        return sets.astype(np.uint8)
+
+    def infer(self, proba: np.ndarray, spurious: np.ndarray, warn: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """As `infer` of `_forest_bags`, the mean over label sets that are drawn by the same probabilities."""
+        rates = Rates.of(0.0, spurious, len(spurious))
+        present = self.present(proba)
+        log_likelihood, posterior = np.zeros(len(self.bags)), np.zeros(proba.shape)
+        for number in range(N_DRAWS):
+            sets = self.draw(present, rates)
+            problem = checked(union_problem(self.bags.offsets, sets, self.background, self.known))
+            likelihoods, part = infer(problem, proba, rates, warn and number == 0)
+            log_likelihood += likelihoods / N_DRAWS
+            posterior += part / N_DRAWS
+        return log_likelihood, posterior

@@ -1,0 +1,240 @@
+"""Forgotten labels by whole bags: rates against simulations and Bayes' rule, completed sets against enumeration."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import approx_fprime
+from scipy.special import expit
+
+from bagwise import Bags
+from bagwise.annotation import ORedForest, _forest_completion
+from bagwise.annotation import forest as forest_module
+from bagwise.annotation._forest_completion import Completion, Listing, instances_a_label, listing_likelihood
+from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG
+from bagwise.kernels import union_posterior
+
+# -- how labels come to be listed -------------------------------------------------------------------------------------
+
+
+def simulated(seed, missed, n_bags=1000, n_classes=6, slope=2.0, offset=0.5):
+    """Scores of a judge, which labels are there, and which of them are listed."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(-1.0, 2.5, (n_bags, n_classes))
+    there = rng.random(scores.shape) < expit(slope * scores + offset)
+    return scores, there, (there & (rng.random(scores.shape) >= missed)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("parameters", [(-1.0, 0.3, 0.2), (-6.0, 1.0, -2.0), (2.0, -1.0, 0.0)])
+def test_the_likelihood_of_listings_and_its_gradient(parameters):
+    scores, _, listed = simulated(0, 0.2, n_bags=30)
+    counts, listed = np.random.default_rng(0).integers(1, 4, scores.size) * 1.0, listed.ravel().astype(float)
+    at = np.array(parameters)
+
+    def literal(flat):
+        missed, slope = expit(flat[0]), np.exp(flat[1])
+        listing = (1 - missed) / (1 + np.exp(-(slope * scores.ravel() + flat[2])))
+        value = counts @ (listed * np.log(listing) + (1 - listed) * np.log(1 - listing))
+        return value + PRIOR_WRONG * np.log(missed) + PRIOR_RIGHT * np.log(1 - missed)
+
+    value, gradient = listing_likelihood(at, scores.ravel(), listed, counts)
+    assert value == pytest.approx(literal(at), rel=1e-10)
+    assert_allclose(gradient, approx_fprime(at, literal, 1e-7), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("missed", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rate_at_which_labels_go_missing_is_found(seed, missed):
+    scores, there, listed = simulated(seed, missed)
+    found = Listing.fit(scores, listed, np.ones(len(scores)))
+    assert found.missed == pytest.approx(missed, abs=0.07)
+    assert found.slope == pytest.approx(2.0, rel=0.3)
+    forgotten = found.forgotten(scores)[listed == 0]
+    assert forgotten.sum() == pytest.approx((there & (listed == 0)).sum(), abs=0.07 * there.sum())
+
+
+def test_bags_of_weight_two_count_as_two_bags():
+    scores, _, listed = simulated(1, 0.3, n_bags=60)
+    weights = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(60), weights.astype(int))
+    weighted, copied = Listing.fit(scores, listed, weights), Listing.fit(scores[twice], listed[twice], np.ones(80))
+    assert_allclose(weighted, copied, rtol=1e-4)
+
+
+@given(st.floats(0.001, 0.95), st.floats(0.1, 5.0), st.floats(-3.0, 3.0), st.floats(-8.0, 8.0))
+def test_forgotten_is_what_bayes_says(missed, slope, offset, score):
+    there = expit(slope * score + offset)
+    joint = {(1, 1): there * (1 - missed), (1, 0): there * missed, (0, 0): 1 - there}  # there, listed
+    expected = joint[1, 0] / (joint[1, 0] + joint[0, 0])
+    assert Listing(missed, slope, offset).forgotten(np.array([score]))[0] == pytest.approx(
+        expected, rel=1e-9, abs=1e-12
+    )
+
+
+def test_instances_a_label():
+    bags = Bags(np.zeros((7, 1)), np.array([0, 3, 7]))
+    posterior = np.eye(3)[[0, 0, 1, 2, 2, 2, 2]]
+    assert instances_a_label(posterior, bags, np.ones(2), 3) == pytest.approx(7 / 3)
+    assert instances_a_label(posterior, bags, np.array([1.0, 3.0]), 3) == pytest.approx((3 + 3 * 4) / (2 + 3 * 1))
+    assert instances_a_label(posterior, bags, np.ones(2), 2) == pytest.approx(3 / 2)  # the third is the background
+    assert instances_a_label(np.eye(3)[[2] * 7], bags, np.ones(2), 2) == 0.0
+
+
+# -- completed label sets ---------------------------------------------------------------------------------------------
+
+
+def completion_of(sizes, indicator, known=None, background=False, seed=0):
+    rng = np.random.default_rng(seed)
+    bags = Bags(rng.normal(size=(sum(sizes), 2)), np.append(0, np.cumsum(sizes)))
+    rng = np.random.RandomState(seed)
+    return Completion(bags, np.array(indicator, dtype=np.uint8), known, np.ones(len(sizes)), background, rng)
+
+
+def test_sets_are_drawn_as_probably_as_labels_are_there():
+    completion = completion_of([6, 6], [[1, 0, 0], [0, 1, 0]])
+    present = np.array([[1.0, 0.7, 0.1], [0.4, 1.0, 0.0]])
+    drawn = np.mean([completion.draw(present, None) for _ in range(4000)], axis=0)
+    assert_allclose(drawn, present, atol=0.03)
+    assert_array_equal(drawn[present == 1.0], 1.0)
+
+
+def test_a_bag_without_a_label_has_one_by_its_odds_unless_all_may_be_background():
+    present = np.array([[0.02, 0.01, 0.0]])
+    drawn = np.mean([completion_of([3], [[0, 0, 0]], seed=s).draw(present, None)[0] for s in range(3000)], axis=0)
+    assert_allclose(drawn[:2], [2 / 3, 1 / 3], atol=0.05)
+    free = completion_of([3], [[0, 0, 0]], background=True)
+    assert not np.any([free.draw(0.0 * present, None) for _ in range(20)])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("background", [False, True])
+def test_every_set_that_is_drawn_can_be(seed, background):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 12)
+    known = np.where(rng.random(sizes.sum()) < 0.3, rng.integers(0, 4, sizes.sum()), -1)
+    indicator = np.zeros((12, 4), dtype=np.uint8)
+    completion = completion_of(sizes, indicator, known, background, seed)
+    for _ in range(20):
+        sets = completion.draw(np.where(completion.certain, 1.0, 0.6), None)
+        assert (sets >= completion.certain).all()  # what is known is there
+        column = 4 if background else None
+        proba = np.full((sizes.sum(), 4 + background), 1.0 / (4 + background))
+        marked = np.where(known[:, None] < 0, proba, np.eye(4 + background)[known])
+        listed = np.hstack([sets, np.zeros((12, int(background)), dtype=np.uint8)])
+        likelihood, _ = union_posterior(marked, completion.bags.offsets, listed, background=column)
+        assert np.isfinite(likelihood).all()
+
+
+def test_posteriors_are_means_over_the_completed_sets(monkeypatch):
+    """Each by union inference; that sets are drawn as probably as they should is another test."""
+    rng = np.random.default_rng(0)
+    completion = completion_of([4, 5], [[1, 0, 0], [0, 1, 0]])
+    proba, drawn, draw = rng.dirichlet(np.ones(3), 9), [], completion.draw
+    monkeypatch.setattr(completion, "present", lambda proba: np.array([[1.0, 0.5, 0.2], [0.3, 1.0, 0.6]]))
+    monkeypatch.setattr(completion, "draw", lambda *args: drawn.append(draw(*args)) or drawn[-1])
+    monkeypatch.setattr(_forest_completion, "N_DRAWS", 7)
+    likelihood, posterior = completion.infer(proba, np.zeros(3))
+    assert len({sets.tobytes() for sets in drawn}) > 2
+    expected = [union_posterior(proba, completion.bags.offsets, sets) for sets in drawn]
+    assert_allclose(likelihood, np.mean([one[0] for one in expected], axis=0), rtol=1e-12)
+    assert_allclose(posterior, np.mean([one[1] for one in expected], axis=0), atol=1e-12)
+
+
+def test_without_forgotten_labels_the_posterior_is_that_of_the_listed(monkeypatch):
+    rng = np.random.default_rng(1)
+    completion = completion_of([3, 4], [[1, 1, 0], [0, 1, 1]])
+    proba = rng.dirichlet(np.ones(3), 7)
+    monkeypatch.setattr(completion, "present", lambda proba: completion.certain.astype(float))
+    for spurious in (0.0, 0.1):
+        expected = union_posterior(proba, completion.bags.offsets, completion.indicator, spurious=spurious)
+        for mine, theirs in zip(completion.infer(proba, np.full(3, spurious)), expected, strict=True):
+            assert_allclose(mine, theirs, atol=1e-12)
+
+
+# -- the forest -------------------------------------------------------------------------------------------------------
+
+
+def chorus(seed, n_bags=300, n_classes=6, dropped=0.25):
+    """Bags of two or three labels with some four instances each, which overlap; labels dropped as a whole."""
+    rng = np.random.default_rng(seed)
+    means = np.random.default_rng(0).normal(size=(n_classes, 6)) * 1.3
+    bags, rows = [], []
+    Y = np.zeros((n_bags, n_classes), dtype=np.uint8)
+    for b in range(n_bags):
+        labels = np.repeat(rng.choice(n_classes, rng.integers(2, 4), replace=False), 4)
+        Y[b, labels] = 1
+        bags.append(means[labels] + rng.normal(size=(len(labels), 6)))
+        rows.append(labels)
+    listed = np.where(rng.random(Y.shape) < dropped, 0, Y).astype(np.uint8)
+    return Bags.from_list(bags), Y, listed, np.concatenate(rows)
+
+
+@pytest.fixture(scope="module")
+def spoiled():
+    return chorus(0)
+
+
+def test_judges_of_bags_find_the_rate_and_the_labels(spoiled):
+    bags, Y, listed, labels = spoiled
+    completion = Completion(bags, listed, None, np.ones(len(bags)), False, np.random.RandomState(0))
+    proba = 0.7 * np.eye(6)[labels] + 0.05
+    found = Listing.fit(completion.judge(proba, np.random.RandomState(0)), listed, np.ones(len(bags)))
+    assert found.missed == pytest.approx(0.25, abs=0.06)
+    present = completion.present(proba)
+    assert_array_equal(present[listed == 1], 1.0)
+    open_pairs = listed == 0
+    assert present[open_pairs & (Y == 1)].mean() > present[open_pairs & (Y == 0)].mean() + 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_forests_complete_label_sets_where_labels_have_many_instances(seed, monkeypatch):
+    bags, _, listed, _ = chorus(seed)
+    used = listed.any(axis=1)
+    settings = {"n_estimators": 40, "n_rounds": 5, "n_round_trees": 40, "random_state": 0}
+    plain = ORedForest(**settings).fit(bags[used], listed[used])
+    starts, rounds = [], ORedForest._rounds
+    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
+    monkeypatch.setattr(Completion, "knows_better", lambda self, proba: True)
+    completed = ORedForest(missed=0.6, **settings).fit(bags, listed)
+    assert starts[0].completion is not None
+    new, _, _, truth = chorus(seed + 100)
+    right = [np.mean(model.predict_instances(new) == truth) for model in (plain, completed)]
+    assert right[1] > right[0] + 0.01
+    assert completed.missed_ == 0.6
+    assert np.isfinite(completed.objective_history_).all()
+
+
+def test_completion_is_left_to_where_whole_bags_know_better(spoiled):
+    bags, _, listed, labels = spoiled
+    completion = Completion(bags, listed, None, np.ones(len(bags)), False, np.random.RandomState(0))
+    assert not completion.knows_better(np.eye(6)[labels])  # instances that are told apart without fail
+    noise = np.random.default_rng(0).dirichlet(np.ones(6), len(labels))
+    assert completion.knows_better(noise)
+
+
+def test_few_instances_a_label_are_judged_one_by_one(spoiled, monkeypatch):
+    bags, _, listed, _ = spoiled
+    starts, rounds = [], ORedForest._rounds
+    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
+    monkeypatch.setattr(Completion, "knows_better", lambda self, proba: True)
+    monkeypatch.setattr(forest_module, "MANY", 50.0)
+    ORedForest(5, n_rounds=1, n_round_trees=10, missed=0.5, random_state=0).fit(bags, listed)
+    assert starts[0].completion is None
+
+
+def test_completion_beside_background_known_instances_weights_and_false_labels(spoiled, monkeypatch):
+    bags, Y, listed, labels = spoiled
+    monkeypatch.setattr(Completion, "knows_better", lambda self, proba: True)
+    rng = np.random.default_rng(0)
+    told = Bags(np.where(rng.random(len(labels)) < 0.1, labels, -1), bags.offsets)
+    weights = rng.integers(0, 3, len(bags)).astype(float)
+    model = ORedForest(
+        20, n_rounds=2, n_round_trees=20, missed=0.5, spurious="learn", background=True, random_state=0, n_jobs=2
+    ).fit(bags, listed, instance_labels=told, sample_weight=weights)
+    assert 0.0 < model.spurious_ < 0.2
+    kept = weights > 0
+    proba = model.annotate_proba(bags[kept], listed[kept])
+    assert_allclose(proba.sum(axis=1) + model.background_proba(bags[kept], listed[kept]), 1.0, atol=1e-9)
+    presence = model.label_posterior(bags, listed)
+    assert presence[(listed == 0) & (Y == 1)].mean() > presence[(listed == 0) & (Y == 0)].mean() + 0.1
