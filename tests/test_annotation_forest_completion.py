@@ -179,7 +179,7 @@ def test_judges_of_bags_find_the_rate_and_the_labels(spoiled):
     bags, Y, listed, labels = spoiled
     completion = Completion(bags, listed, None, np.ones(len(bags)), False, np.random.RandomState(0))
     proba = 0.7 * np.eye(6)[labels] + 0.05
-    found = Listing.fit(completion.judge(proba, np.random.RandomState(0)), listed, np.ones(len(bags)))
+    found = Listing.fit(completion.judge(proba), listed, np.ones(len(bags)))
     assert found.missed == pytest.approx(0.25, abs=0.06)
     present = completion.present(proba)
     assert_array_equal(present[listed == 1], 1.0)
@@ -195,7 +195,6 @@ def test_forests_complete_label_sets_where_labels_have_many_instances(seed, monk
     plain = ORedForest(**settings).fit(bags[used], listed[used])
     starts, rounds = [], ORedForest._rounds
     monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
-    monkeypatch.setattr(Completion, "knows_better", lambda self, proba: True)
     completed = ORedForest(missed=0.6, **settings).fit(bags, listed)
     assert starts[0].completion is not None
     new, _, _, truth = chorus(seed + 100)
@@ -205,27 +204,17 @@ def test_forests_complete_label_sets_where_labels_have_many_instances(seed, monk
     assert np.isfinite(completed.objective_history_).all()
 
 
-def test_completion_is_left_to_where_whole_bags_know_better(spoiled):
-    bags, _, listed, labels = spoiled
-    completion = Completion(bags, listed, None, np.ones(len(bags)), False, np.random.RandomState(0))
-    assert not completion.knows_better(np.eye(6)[labels])  # instances that are told apart without fail
-    noise = np.random.default_rng(0).dirichlet(np.ones(6), len(labels))
-    assert completion.knows_better(noise)
-
-
 def test_few_instances_a_label_are_judged_one_by_one(spoiled, monkeypatch):
     bags, _, listed, _ = spoiled
     starts, rounds = [], ORedForest._rounds
     monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
-    monkeypatch.setattr(Completion, "knows_better", lambda self, proba: True)
     monkeypatch.setattr(forest_module, "MANY", 50.0)
     ORedForest(5, n_rounds=1, n_round_trees=10, missed=0.5, random_state=0).fit(bags, listed)
     assert starts[0].completion is None
 
 
-def test_completion_beside_background_known_instances_weights_and_false_labels(spoiled, monkeypatch):
+def test_completion_beside_background_known_instances_weights_and_false_labels(spoiled):
     bags, Y, listed, labels = spoiled
-    monkeypatch.setattr(Completion, "knows_better", lambda self, proba: True)
     rng = np.random.default_rng(0)
     told = Bags(np.where(rng.random(len(labels)) < 0.1, labels, -1), bags.offsets)
     weights = rng.integers(0, 3, len(bags)).astype(float)
@@ -238,3 +227,10 @@ def test_completion_beside_background_known_instances_weights_and_false_labels(s
     assert_allclose(proba.sum(axis=1) + model.background_proba(bags[kept], listed[kept]), 1.0, atol=1e-9)
     presence = model.label_posterior(bags, listed)
     assert presence[(listed == 0) & (Y == 1)].mean() > presence[(listed == 0) & (Y == 0)].mean() + 0.1
+
+
+def test_calibrated_probabilities_are_of_labels_that_are_there(spoiled):
+    bags, Y, listed, _ = spoiled
+    model = ORedForest(20, n_rounds=3, n_round_trees=30, missed=0.6, calibrate="bag", random_state=0).fit(bags, listed)
+    assert listed.mean() < Y.mean() - 0.08
+    assert model.predict_proba(bags).mean() == pytest.approx(Y.mean(), abs=0.05)

@@ -254,6 +254,7 @@ def test_rates_of_labels_are_those_of_instances_where_each_has_one():
 
 
 def test_trees_are_taught_by_rates_of_labels(monkeypatch):
+    monkeypatch.setattr(forest_module, "MANY", np.inf)  # instances go unnoticed one by one
     bags, Y, labels = overlapping_bags(0)
     starts, rounds = [], ORedForest._rounds
     monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
@@ -305,13 +306,15 @@ def test_a_forest_with_rates_is_calibrated_by_what_its_trees_say(monkeypatch):
     assert_array_equal(used[0].scores, np.log(said[-1]))  # to no power, and nothing mixed into it
 
 
+@pytest.mark.parametrize(("name", "many"), [("hold", np.inf), ("halve", 2.0)])
 @pytest.mark.parametrize(("missed", "held"), [(0.0, False), (0.02, False), (0.3, True), ([0.0, 0.5] * 4, True)])
-def test_trees_are_held_where_many_labels_may_be_missed(missed, held, monkeypatch):
+def test_trees_are_held_where_many_labels_may_be_missed(missed, held, name, many, monkeypatch):
     bags, Y, _ = overlapping_bags(0)
     calls, guesses = [], []
-    hold = Anchor.hold
+    hold = getattr(Anchor, name)
+    monkeypatch.setattr(forest_module, "MANY", many)
     monkeypatch.setattr(forest_module, "smooth_guess", lambda *args: guesses.append(1) or smooth_guess(*args))
-    monkeypatch.setattr(Anchor, "hold", lambda self, shares: calls.append(1) or hold(self, shares))
+    monkeypatch.setattr(Anchor, name, lambda self, shares: calls.append(1) or hold(self, shares))
     listed = Y.any(axis=1)
     bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]
     ORedForest(5, n_rounds=2, n_round_trees=10, missed=missed, spurious=0.01, random_state=0).fit(bags, Y)

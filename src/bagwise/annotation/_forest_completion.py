@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
-from sklearn.metrics import average_precision_score
 
 from bagwise.annotation._background import union_problem
 from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.annotation._forest_anchor import ranking_of_sets
 from bagwise.annotation._forest_bags import checked, infer
 from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG
 from bagwise.bag_statistics import BagStatistics
@@ -119,26 +117,16 @@ class Completion:
             rows = np.flatnonzero((known >= 0) & (known < indicator.shape[1]))
             self.certain[bags.bag_index[rows], known[rows]] = True
 
-    def judge(self, proba: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    def judge(self, proba: np.ndarray) -> np.ndarray:
         """(n, c) logits that a label is listed, by trees that did not see the bag, from probabilities of instances."""
         summaries = summarize(proba[:, : self.indicator.shape[1]], self.bags)
         table = table_of(self.bags, summaries, self.statistics)
         targets = self.indicator.astype(np.float64)
-        return BagTrees.grow(table, targets, self.weights, N_TREES, MAX_FEATURES, self.n_jobs, rng).held_out
-
-    def knows_better(self, proba: np.ndarray) -> bool:
-        """Whether whole bags tell which labels are listed better than the instances one by one, of bags unseen by both.
-
-        If not, instances are so easily told apart that each can be judged by itself.
-        """
-        counts = np.repeat(self.weights, self.indicator.shape[1])
-        logits = self.judge(proba, np.random.RandomState(0))
-        of_bags = average_precision_score(self.indicator.ravel(), logits.ravel(), sample_weight=counts)
-        return bool(of_bags > ranking_of_sets(proba, self.bags, self.indicator, self.weights))
+        return BagTrees.grow(table, targets, self.weights, N_TREES, MAX_FEATURES, self.n_jobs, self.rng).held_out
 
     def present(self, proba: np.ndarray) -> np.ndarray:
         """(n, c) probability that a label is in the bag, by those of its instances; one where it is listed or known."""
-        logits = self.judge(proba, self.rng)
+        logits = self.judge(proba)
         listing = Listing.fit(logits, self.indicator, self.weights)
         return np.where(self.certain, 1.0, listing.forgotten(logits))
 

@@ -117,7 +117,9 @@ class ORedForest(
         than 30 listed labels it is learned as `spurious` is.) Where one instance in twenty or more goes unnoticed, what
         that model says of such bags is also where the rounds start, and in every round it is mixed into what the trees
         say, in the share at which the label sets are ranked best. Trees are then taught with a lower rate, the share of
-        labels of which no instance is noticed.
+        labels of which no instance is noticed. Where a label has two instances or more in a bag, labels
+        are taken to go missing as a whole: in every round the label sets are completed by drawing what trees that look
+        at whole bags take for forgotten, and what trees say of instances counts as much as what the kernel model says.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -320,8 +322,7 @@ class ORedForest(
         anchor = Anchor(smooth, bags, indicator, weights)
         if instances_a_label(posterior, bags, weights, indicator.shape[1]) >= MANY:
             completion = Completion(bags, indicator, known, weights, bool(self.background), rng, self.n_jobs)
-            if completion.knows_better(smooth):
-                return Start(smooth, parameters, logits, anchor, completion)
+            return Start(smooth, parameters, logits, anchor, completion)
         return Start(guess, as_of_labels(parameters, posterior, bags, weights), logits, anchor)
 
     def _rounds(
