@@ -51,6 +51,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
     "wrong-labels": "benchmarks.wrong_labels",
+    "forgotten-letters": "benchmarks.forgotten_letters",
     "calibration": "benchmarks.calibration",
     "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
