@@ -28,7 +28,7 @@ N_TREES, MAX_FEATURES = 200, 0.2
 N_DRAWS = 5  # label sets drawn in every round; one was as good as ten on HJA, where rounds average them too
 STARTS = (-3.0, -1.0)  # logits of the rate: the likelihood may have two summits, with labels missing and without
 TINY = 1e-12
-MANY = 2.0  # instances a label, from which on labels go missing as a whole
+MANY = 1.5  # instances a label, from which on labels go missing as a whole
 
 
 class Listing(NamedTuple):

@@ -117,7 +117,7 @@ class ORedForest(
         than 30 listed labels it is learned as `spurious` is.) Where one instance in twenty or more goes unnoticed, what
         that model says of such bags is also where the rounds start, and in every round it is mixed into what the trees
         say, in the share at which the label sets are ranked best. Trees are then taught with a lower rate, the share of
-        labels of which no instance is noticed. Where a label has two instances or more in a bag, labels
+        labels of which no instance is noticed. Where labels have 1.5 instances or more in a bag, they
         are taken to go missing as a whole: in every round the label sets are completed by drawing what trees that look
         at whole bags take for forgotten, and what trees say of instances counts as much as what the kernel model says.
     calibrate : {"bag"} or None, default=None
