@@ -117,9 +117,9 @@ class ORedForest(
         than 30 listed labels it is learned as `spurious` is.) Where one instance in twenty or more goes unnoticed, what
         that model says of such bags is also where the rounds start, and in every round it is mixed into what the trees
         say, in the share at which the label sets are ranked best. Trees are then taught with a lower rate, the share of
-        labels of which no instance is noticed. Where labels have 1.5 instances or more in a bag, they
-        are taken to go missing as a whole: in every round the label sets are completed by drawing what trees that look
-        at whole bags take for forgotten, and what trees say of instances counts as much as what the kernel model says.
+        labels of which no instance is noticed. Where a label has 1.5 instances or more in a bag on average, labels are
+        taken to go missing as a whole: in every round the label sets are completed by drawing what trees that look at
+        whole bags take for forgotten, and what trees say of instances counts as much as what the kernel model says.
     calibrate : {"bag"} or None, default=None
         "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
         of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
@@ -136,7 +136,8 @@ class ORedForest(
         See `bagwise.kernels.forest.Forest`.
     objective_history_ : (n_rounds,) array
         Log-likelihood of the label sets under out-of-bag probabilities: it judges bags by trees that did not see them.
-        It need not rise at every round. Also called ``log_likelihood_history_``.
+        It need not rise at every round. Where label sets are completed, the mean over these. Also called
+        ``log_likelihood_history_``.
     n_iter_ : int
         Rounds.
     converged_ : bool
@@ -351,7 +352,7 @@ class ORedForest(
             proba = shares = self._out_of_bag(instances, posterior, bags, of_rows, rng)
             if anchor is not None:
                 proba = anchor.hold(shares) if completion is None else anchor.halve(shares)
-            if parameters.possible is not None:
+            if parameters.learned or (completion is None and parameters.possible is not None):
                 logits, sharpened = learn_rates(parameters, problem, proba, logits, weights)
                 proba = sharpened if parameters.may_miss and completion is None else proba
             log_likelihood, posterior = judge(proba, number == self.n_rounds)
