@@ -5,21 +5,17 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.tree import ExtraTreeRegressor
 
 import bagwise
 from bagwise._stacking_logistic import SharedLogistic, choose_own_scale, mean_log_likelihood, pool_weights
 from bagwise.annotation import ORedForest, ORedLogisticRegression
-from bagwise.bag_trees import mean_values, second_largest, summarize
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import Bags
 from bagwise.catalog import make_model
 from bagwise.classification import MIMLNN
 from bagwise.datasets import make_gaussian_bags
@@ -27,7 +23,7 @@ from bagwise.exceptions import InputError
 from bagwise.kernels.forest import Forest
 from bagwise.metrics import average_precision
 from bagwise.preprocessing import PerInstance
-from bagwise.stacking import BagStack, cross_posteriors, transformed
+from bagwise.stacking import BagStack, cross_posteriors
 
 DATA = make_gaussian_bags(n_bags=50, n_features=4, n_classes=3, separation=1.5, random_state=0)
 NEW = make_gaussian_bags(n_bags=200, n_features=4, n_classes=3, separation=1.5, random_state=0)[100:]
@@ -44,38 +40,6 @@ def fitted():
 
 
 # -- what members say -------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def judged_bags(draw):
-    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
-    rng = np.random.default_rng(draw(st.integers(0, 1000)))
-    scores = rng.integers(0, 4, size=(sum(sizes), draw(st.integers(1, 4)))) + draw(st.sampled_from([0.0, 1e-9, 0.3]))
-    scores[:, 0] += 0.1
-    return scores / scores.sum(axis=1, keepdims=True), Bags(np.zeros((sum(sizes), 1)), offsets_of(sizes))
-
-
-@given(judged_bags())
-def test_summaries_against_loops(judged):
-    proba, bags = judged
-    found = summarize(proba, bags)
-    for i, own in enumerate(bags.split(proba)):
-        for c in range(proba.shape[1]):
-            ordered = sorted(own[:, c])
-            # the union probability by all outcomes: every instance has the label or has not
-            absent_everywhere = 1.0
-            for p in own[:, c]:
-                absent_everywhere *= 1.0 - p
-            best = sum(int(np.argmax(row) == c) for row in own)
-            wanted = [ordered[-1], ordered[-2] if len(ordered) > 1 else 0.0, 1 - absent_everywhere, sum(ordered), best]
-            assert_allclose(found[i, c], wanted, rtol=1e-9, atol=1e-12)
-    assert np.isfinite(transformed(found)).all()
-
-
-def test_the_second_largest_with_equals():
-    bags = Bags(np.zeros((5, 1)), [0, 3, 4, 5])
-    proba = np.array([[0.5], [0.5], [0.2], [0.5], [0.5]])
-    assert second_largest(proba, bags, np.array([[0.5], [0.5], [0.5]])).ravel().tolist() == [0.5, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -172,27 +136,6 @@ def test_the_pool_is_the_best_of_a_grid_and_never_negative(seed):
     ]  # fmt: skip
     assert likelihood > max(grid) - 1e-3
     assert_allclose(likelihood, mean_log_likelihood(logits @ weights[:2] + weights[2], targets))
-
-
-# -- trees ------------------------------------------------------------------------------------------------------------
-
-
-def test_tree_arrays_against_scikit_learn():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 7)).astype(np.float32)
-    Y = (rng.random((60, 3)) < 0.4).astype(float)
-    trees = [ExtraTreeRegressor(max_features=0.5, min_samples_leaf=3, random_state=seed).fit(X, Y) for seed in range(9)]
-    forest = Forest.of_regression(trees)
-    other = rng.normal(size=(2000, 7)).astype(np.float32)
-    wanted = np.mean([tree.predict(other) for tree in trees], axis=0)
-    assert_allclose(forest.mean_values(other), wanted, atol=1e-6)
-    assert_array_equal(mean_values(forest, sp.csr_matrix(other)), forest.mean_values(other))
-
-
-def test_one_target_and_a_single_leaf():
-    X, Y = np.arange(4.0)[:, None], np.ones((4, 1))
-    forest = Forest.of_regression([ExtraTreeRegressor(random_state=0).fit(X, Y)])
-    assert_array_equal(forest.mean_values(X), np.ones((4, 1)))
 
 
 # -- the estimator ----------------------------------------------------------------------------------------------------
