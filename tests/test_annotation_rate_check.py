@@ -15,12 +15,13 @@ from bagwise.annotation import forest as forest_module
 from bagwise.annotation._forest_anchor import (
     TREES,
     Anchor,
+    KernelJudge,
+    Opinion,
     as_of_labels,
     find_missed,
     judged_missed,
     missed_labels,
     ranking_of_sets,
-    smooth_guess,
 )
 from bagwise.annotation._rate_check import missed_pays
 from bagwise.annotation._rates import RateParameters, learn_rates
@@ -151,15 +152,14 @@ def test_a_forest_finds_the_rate_at_which_labels_went_missing(seed):
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_the_smooth_guess_of_a_bag_knows_nothing_of_its_labels(background):
+def test_the_opinion_on_a_bag_knows_nothing_of_its_labels(background):
     data, Y = half_dropped(1)
     forest = small_forest(missed=0.3, background=background)
-    parameters = RateParameters.of(0.3, 0.0, 5, background)
-    before = smooth_guess(forest, data.bags, Y, None, parameters)
+    before = KernelJudge(forest, data.bags, Y, None).opinion(0.3).proba
     assert before.shape == (data.bags.n_instances, 5 + background)
     changed = Y.copy()
     changed[7] = 1 - changed[7]
-    after = smooth_guess(forest, data.bags, changed, None, parameters)
+    after = KernelJudge(forest, data.bags, changed, None).opinion(0.3).proba
     own = data.bags.bag_index == 7
     assert_array_equal(after[own], before[own])
     assert not np.array_equal(after, before)
@@ -197,14 +197,17 @@ def overlapping_bags(seed, n_classes=8, n_bags=120):
     ],
 )
 def test_held_out_bags_choose_a_share_of_the_learned_rate(precisions, without, chosen, monkeypatch):
-    def scripted(model, missed, *args):
-        return without if missed == 0.0 else precisions[round(missed, 3)]
+    class Scripted(KernelJudge):
+        def opinion(self, missed):
+            return Opinion(np.array([missed]), precisions[round(missed, 3)])
 
-    monkeypatch.setattr("bagwise.annotation._forest_anchor.held_out_precisions", scripted)
-    monkeypatch.setattr("bagwise.annotation._rate_check.held_out_precisions", scripted)
-    _, Y = half_dropped(0)
-    assert judged_missed(0.4, None, None, Y, None) == pytest.approx(chosen)
-    assert judged_missed(0.04, None, None, Y, None) == 0.04  # too small to be of consequence, and not judged
+    monkeypatch.setattr("bagwise.annotation._rate_check.held_out_precisions", lambda *args: without)
+    data, Y = half_dropped(0)
+    judge = Scripted(small_forest(), data.bags, Y, None)
+    rate, proba = judged_missed(0.4, judge)
+    assert rate == pytest.approx(chosen)
+    assert proba == (rate if chosen else None)  # what was said at the rate that is taken
+    assert judged_missed(0.04, judge) == (0.04, None)  # too small to be of consequence, and not judged
 
 
 def test_where_labels_have_many_instances_held_out_bags_correct_the_likelihood(monkeypatch):
@@ -218,7 +221,8 @@ def test_where_labels_have_many_instances_held_out_bags_correct_the_likelihood(m
         bags = Bags.from_list(bags)
         counts = np.unique(bags.bag_index * 8 + labels, return_counts=True)[1]
         true.append(brentq(lambda rate, counts=counts: np.mean(rate**counts) - 0.2, 0.0, 1.0))
-        chosen.append(find_missed(small_forest(), parameters, bags, Y, None, None).chosen["missed"])
+        found, _ = find_missed(small_forest(), parameters, bags, Y, None, None)
+        chosen.append(found.chosen["missed"])
     assert np.all(np.array(learned) > np.array(true) + 0.1)
     assert abs(np.mean(chosen) - np.mean(true)) < 0.1
 
@@ -267,7 +271,7 @@ def test_trees_are_taught_by_rates_of_labels(monkeypatch):
 
 def test_a_chosen_rate_next_to_its_bound_is_told(monkeypatch):
     data, Y = half_dropped(0)
-    monkeypatch.setattr(_forest_anchor, "judged_missed", lambda *args: 0.9)
+    monkeypatch.setattr(_forest_anchor, "judged_missed", lambda *args: (0.9, None))
     with pytest.warns(UserWarning, match=r"missed ran to 0\.900"):
         model = small_forest(missed="learn").fit(data.bags, Y)
     assert model.missed_ == 0.9
@@ -313,13 +317,30 @@ def test_trees_are_held_where_many_labels_may_be_missed(missed, held, name, many
     calls, guesses = [], []
     hold = getattr(Anchor, name)
     monkeypatch.setattr(forest_module, "MANY", many)
-    monkeypatch.setattr(forest_module, "smooth_guess", lambda *args: guesses.append(1) or smooth_guess(*args))
+    opinion = KernelJudge.opinion
+    monkeypatch.setattr(KernelJudge, "opinion", lambda *args: guesses.append(1) or opinion(*args))
     monkeypatch.setattr(Anchor, name, lambda self, shares: calls.append(1) or hold(self, shares))
     listed = Y.any(axis=1)
     bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]
     ORedForest(5, n_rounds=2, n_round_trees=10, missed=missed, spurious=0.01, random_state=0).fit(bags, Y)
     assert len(calls) == (2 if held else 0)
     assert len(guesses) == held  # a rate that is given decides without a kernel model
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_learned_rate_starts_from_what_was_said_when_it_was_judged(weighted, monkeypatch):
+    """No fit is made twice, and the rounds start as with the same rate given."""
+    data, Y = half_dropped(1)
+    weights = {"sample_weight": np.arange(len(Y)) % 3} if weighted else {}
+    tried, starts, opinion, start = [], [], KernelJudge.opinion, ORedForest._start
+    monkeypatch.setattr(KernelJudge, "opinion", lambda self, missed: tried.append(missed) or opinion(self, missed))
+    monkeypatch.setattr(ORedForest, "_start", lambda *args: starts.append(start(*args)) or starts[-1])
+    learned = small_forest(missed="learn").fit(data.bags, Y, **weights)
+    assert len(tried) == 4
+    given = small_forest(missed=learned.missed_).fit(data.bags, Y, **weights)
+    assert len(tried) == 5
+    assert_array_equal(starts[0].anchor.smooth, starts[1].anchor.smooth)
+    assert_array_equal(learned.predict_instances_proba(data.bags), given.predict_instances_proba(data.bags))
 
 
 def test_a_rate_of_false_labels_alone_sharpens_nothing(monkeypatch):

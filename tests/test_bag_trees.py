@@ -1,6 +1,7 @@
 """Trees over whole bags: what they see against loops, what they say against scikit-learn's."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from sklearn.tree import ExtraTreeRegressor
 
 from bagwise.bag_trees import BagTrees, mean_values, second_largest, summarize, table_of
 from bagwise.bags import Bags, offsets_of
-from bagwise.kernels.forest import Forest
+from bagwise.kernels.forest import Forest, tree_values
 from bagwise.stacking import transformed
 
 
@@ -56,6 +57,24 @@ def test_tree_arrays_against_scikit_learn():
     wanted = np.mean([tree.predict(other) for tree in trees], axis=0)
     assert_allclose(forest.mean_values(other), wanted, atol=1e-6)
     assert_array_equal(mean_values(forest, sp.csr_matrix(other)), forest.mean_values(other))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tree_that_is_asked_once_says_what_its_arrays_say(seed):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(60, 5)).round(1).astype(np.float32), rng.random((60, 3))
+    tree = ExtraTreeRegressor(random_state=seed, min_samples_leaf=2).fit(X, Y)
+    other = rng.normal(size=(500, 5)).round(1).astype(np.float32)
+    said = tree_values(tree, other)
+    assert_array_equal(said, Forest.of_regression([tree]).mean_values(other))
+    assert_array_equal(said, tree.predict(other).astype(np.float32))
+    assert_array_equal(tree_values(tree, sp.csr_matrix(other)), said)
+
+
+def test_a_table_beyond_single_precision_is_refused():
+    table = np.array([[0.0], [1e300], [1.0]])
+    with pytest.raises(ValueError, match="infinity"), np.errstate(over="ignore"):
+        BagTrees.grow(table, np.eye(3), np.ones(3), 2, None, None, np.random.RandomState(0))
 
 
 def test_one_target_and_a_single_leaf():

@@ -11,7 +11,7 @@ from scipy.special import logit
 from sklearn.tree import ExtraTreeRegressor
 
 from bagwise.bags import Bags
-from bagwise.kernels.forest import Forest
+from bagwise.kernels.forest import Forest, tree_values
 
 SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1 before logarithms are taken of them
 ROWS = 1024  # bags whose sparse statistics are made dense at a time
@@ -90,14 +90,17 @@ class BagTrees(NamedTuple):
             (np.bincount(rng.randint(n_bags, size=n_bags), minlength=n_bags), int(rng.randint(np.iinfo(np.int32).max)))
             for _ in range(n_trees)
         ]
-        rows = table.astype(np.float32)
+        rows: Any = table.astype(np.float32) if sp.issparse(table) else np.ascontiguousarray(table, dtype=np.float32)
         columns = rows.tocsc() if sp.issparse(rows) else rows
+        targets = np.ascontiguousarray(targets, dtype=np.float64)
+        # looked at once: doing so again for every tree takes longer than growing a small one
+        doubtful = sp.issparse(rows) or not np.isfinite(rows).all()
 
         def grow(times: np.ndarray, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
             tree = ExtraTreeRegressor(max_features=max_features, random_state=seed)
-            tree.fit(columns, targets, sample_weight=times * counts)
+            tree.fit(columns, targets, sample_weight=times * counts, check_input=doubtful)
             unseen = np.flatnonzero(times == 0)
-            return tree, unseen, mean_values(Forest.of_regression([tree]), rows[unseen])
+            return tree, unseen, tree_values(tree, rows[unseen])
 
         total, judges = np.zeros(targets.shape), np.zeros(n_bags)
         trees = []

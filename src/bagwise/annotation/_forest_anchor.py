@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import average_precision_score
@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation._background import union_problem
 from bagwise.annotation._forest_bags import checked, leave_out_infeasible
-from bagwise.annotation._rate_check import cross_fitted, enough_to_judge, held_out_precisions, missed_pays
+from bagwise.annotation._rate_check import cross_fitted, enough_to_judge, missed_pays, precision_of_fold
 from bagwise.annotation._rates import LEARN, RateParameters, learn_rates
 from bagwise.annotation.ored import ORedLogisticRegression
 from bagwise.bags import Bags, as_instance_labels
@@ -26,7 +26,7 @@ from bagwise.preprocessing import RBFDictionary
 
 WIDTH, SIZE, L2 = 0.5, 600, 0.03  # as of "ored-rbf" in the catalogue
 HELD_FROM = 0.05  # rate of missed labels: below it the label sets alone keep trees from teaching themselves
-OF_LEARNED = (1.0, 0.75, 0.5)  # shares of the rate by likelihood that are tried: it is right or too high
+LESS = (0.75, 0.5)  # shares of the rate by likelihood that are tried beside it: it is right or too high
 TREES = (1.0, 0.75, 0.5, 0.25)  # what the trees may count for, beside the kernel model
 
 
@@ -55,32 +55,55 @@ class Anchor:
         return 0.5 * (shares + self.smooth)
 
 
-def smooth_model(forest: Any, bags: Bags) -> tuple[ORedLogisticRegression, Bags]:
-    """The kernel model with the forest's rates and background, and the bags in its features."""
-    scaled = StandardScaler().fit_transform(bags.instances)
-    features = RBFDictionary(WIDTH, size=SIZE, whiten=True, random_state=0).set_output(transform="default")
-    model = ORedLogisticRegression(
-        l2=L2, background=forest.background, missed=forest.missed, spurious=forest.spurious, random_state=0
-    )
-    return model, Bags(features.fit_transform(scaled), bags.offsets)
+class Opinion(NamedTuple):
+    """What a kernel model says of bags that it did not see.
+
+    Attributes
+    ----------
+    proba : (m, c) array
+        Of every instance, the background's last.
+    precisions : list of float
+        Of every fold, how well it ranks the labels of bags.
+    """
+
+    proba: np.ndarray
+    precisions: list[float]
 
 
-def smooth_guess(
-    forest: Any,
-    bags: Bags,
-    indicator: np.ndarray,
-    known: np.ndarray | None,
-    parameters: RateParameters,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """(m, c) probabilities of every instance, the background's last, by a kernel model that did not see its bag."""
-    model, features = smooth_model(forest, bags)
-    missed, own = parameters.given["missed"], as_instance_labels(known, bags.offsets, parameters.n_classes)
-    proba = np.empty((bags.n_instances, parameters.n_classes + parameters.background))
-    for judge, test in cross_fitted(model, LEARN if missed is None else missed, features, indicator, own, weights):
-        rows, _ = bags.select(test)
-        proba[rows] = judge._probabilities(features[test])
-    return np.maximum(proba, np.finfo(np.float64).tiny)  # they have a logarithm
+class KernelJudge:
+    """The kernel model with the forest's settings, fitted three times for a rate, each on two thirds of the bags."""
+
+    def __init__(
+        self,
+        forest: Any,
+        bags: Bags,
+        indicator: np.ndarray,
+        known: np.ndarray | None,
+        weights: np.ndarray | None = None,
+    ):
+        n_classes = indicator.shape[1]
+        scaled = StandardScaler().fit_transform(bags.instances)
+        features = RBFDictionary(WIDTH, size=SIZE, whiten=True, random_state=0).set_output(transform="default")
+        self.model = ORedLogisticRegression(
+            l2=L2, background=forest.background, missed=forest.missed, spurious=forest.spurious, random_state=0
+        )
+        self.bags, self.indicator, self.weights = Bags(features.fit_transform(scaled), bags.offsets), indicator, weights
+        self.instance_labels = as_instance_labels(known, bags.offsets, n_classes)
+        self.n_columns = n_classes + bool(forest.background)
+
+    def opinion(self, missed: Any) -> Opinion:
+        """With that rate of missed labels."""
+        proba, precisions = np.empty((self.bags.n_instances, self.n_columns)), []
+        told = (self.bags, self.indicator, self.instance_labels, self.weights)
+        for judge, test in cross_fitted(self.model, missed, *told):
+            rows, _ = self.bags.select(test)
+            proba[rows] = judge._probabilities(self.bags[test])
+            precisions += precision_of_fold(judge, test, self.bags, self.indicator, self.weights)
+        return Opinion(np.maximum(proba, np.finfo(np.float64).tiny), precisions)  # they have a logarithm
+
+    def pays(self, precisions: list[float]) -> bool:
+        """Whether a rate with which labels are ranked so well does no worse than none."""
+        return missed_pays(self.model, self.bags, self.indicator, self.instance_labels, self.weights, precisions)
 
 
 def ranking_of_sets(proba: np.ndarray, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -91,27 +114,21 @@ def ranking_of_sets(proba: np.ndarray, bags: Bags, indicator: np.ndarray, weight
     return float(average_precision_score(indicator.ravel(), -absent.ravel(), sample_weight=counts))
 
 
-def judged_missed(
-    learned: float,
-    model: ORedLogisticRegression,
-    bags: Bags,
-    indicator: np.ndarray,
-    instance_labels: Bags | None,
-    weights: np.ndarray | None = None,
-) -> float:
+def judged_missed(learned: float, judge: KernelJudge) -> tuple[float, np.ndarray | None]:
     """The share of a rate by likelihood at which labels of held-out bags are ranked best; 0 if they speak against it.
 
     The likelihood puts instances that the model mistakes down to missed labels. Where labels have one instance or two
-    that costs it something, and the rate is right; where they have many it is too high.
+    that costs it something, and the rate is right; where they have many it is too high. With a rate comes what is said
+    of instances at it.
     """
     if learned < HELD_FROM:
-        return learned
-    precisions = {
-        share * learned: held_out_precisions(model, share * learned, bags, indicator, instance_labels, weights)
-        for share in OF_LEARNED
-    }
-    best = max(precisions, key=lambda rate: float(np.mean(precisions[rate])))
-    return best if missed_pays(model, bags, indicator, instance_labels, weights, precisions[best]) else 0.0
+        return learned, None
+    rate, best = learned, judge.opinion(learned)
+    for share in LESS:
+        opinion = judge.opinion(share * learned)
+        if np.mean(opinion.precisions) > np.mean(best.precisions):
+            rate, best = share * learned, opinion
+    return (rate, best.proba) if judge.pays(best.precisions) else (0.0, None)
 
 
 def find_missed(
@@ -121,22 +138,26 @@ def find_missed(
     indicator: np.ndarray,
     known: np.ndarray | None,
     weights: np.ndarray | None,
-) -> RateParameters:
-    """With a rate of missed labels by a kernel model, from what it says of bags that it did not see."""
+) -> tuple[RateParameters, np.ndarray | None]:
+    """With a rate of missed labels by a kernel model, from what it says of bags that it did not see.
+
+    And what it says of their instances at that rate, where there is one to reckon with: of the bags that can be
+    explained and have a weight.
+    """
+    if "missed" not in parameters.learned:
+        return parameters, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit says it again
         bags, indicator, known, weights = leave_out_infeasible(
             bags, indicator, known, weights, parameters.possible, parameters.background
         )
     if not enough_to_judge(indicator):
-        return parameters
-    smooth = smooth_guess(forest, bags, indicator, known, parameters, weights)
+        return parameters, None
+    judge = KernelJudge(forest, bags, indicator, known, weights)
     problem = checked(union_problem(bags.offsets, indicator, parameters.background, known))
-    logits, _ = learn_rates(parameters, problem, smooth, parameters.start({}), weights)
-    model, features = smooth_model(forest, bags)
-    own = as_instance_labels(known, bags.offsets, parameters.n_classes)
-    rate = judged_missed(parameters.mean_missed(logits), model, features, indicator, own, weights)
-    return parameters.with_missed(rate)
+    logits, _ = learn_rates(parameters, problem, judge.opinion(LEARN).proba, parameters.start({}), weights)
+    rate, proba = judged_missed(parameters.mean_missed(logits), judge)
+    return parameters.with_missed(rate), proba
 
 
 def as_of_labels(parameters: RateParameters, posterior: np.ndarray, bags: Bags, weights: np.ndarray) -> RateParameters:

@@ -57,18 +57,23 @@ def held_out_precisions(
     weights: np.ndarray | None,
 ) -> list[float]:
     """Of every fold: average precision of all pairs of bag and label, by the probability that the label is listed."""
-    counts = None if weights is None else np.repeat(weights[:, None], indicator.shape[1], axis=1)
     return [
-        float(
-            average_precision_score(
-                indicator[test].ravel(),
-                judge._listed_probability(bags[test]).ravel(),
-                sample_weight=None if counts is None else counts[test].ravel(),
-            )
-        )
+        precision
         for judge, test in cross_fitted(model, missed, bags, indicator, instance_labels, weights)
-        if indicator[test].any()
+        for precision in precision_of_fold(judge, test, bags, indicator, weights)
     ]
+
+
+def precision_of_fold(
+    judge: Any, test: np.ndarray, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None
+) -> list[float]:
+    """That of the bags `test`, by a model that was fitted on the others; nothing where they list no label."""
+    listed = indicator[test]
+    if not listed.any():
+        return []
+    counts = None if weights is None else np.repeat(weights[test], indicator.shape[1])
+    probable = judge._listed_probability(bags[test])
+    return [float(average_precision_score(listed.ravel(), probable.ravel(), sample_weight=counts))]
 
 
 def cross_fitted(

@@ -173,24 +173,13 @@ class WrongLabelsMixin:
         instance_labels: Bags | None,
         weights: np.ndarray | None = None,
     ) -> RateParameters:
-        """With what held-out bags say of a rate of missed labels that is to be learned."""
+        """Without a rate of missed labels that is to be learned, where held-out bags speak against it."""
         if not self._judges_missed or "missed" not in parameters.learned:
             return parameters
         if weights is not None and not weights.all():
             used = weights > 0.0
             bags, indicator, weights = bags[used], indicator[used], weights[used]
             instance_labels = None if instance_labels is None else instance_labels[used]
-        return self._judge_missed(parameters, bags, indicator, instance_labels, weights)
-
-    def _judge_missed(
-        self,
-        parameters: RateParameters,
-        bags: Bags,
-        indicator: np.ndarray,
-        instance_labels: Bags | None,
-        weights: np.ndarray | None,
-    ) -> RateParameters:
-        """Without the rate that is to be learned where held-out bags speak against it."""
         pays = missed_pays(self, bags, indicator, instance_labels, weights)
         return parameters if pays else parameters.with_missed(0.0)
 

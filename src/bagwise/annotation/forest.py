@@ -20,7 +20,7 @@ from bagwise.annotation._background import (
 )
 from bagwise.annotation._calibration import CalibratedMixin
 from bagwise.annotation._feasibility import relaxed_bags
-from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, as_of_labels, find_missed, smooth_guess
+from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
 from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
 from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
 from bagwise.annotation._rate_check import enough_to_judge
@@ -265,21 +265,20 @@ class ORedForest(
         known = known_labels(instance_labels, bags.offsets, n_classes, background=background)
         parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
         weights = validate_weights(sample_weight, len(bags))
-        parameters = self._borne_out(parameters, bags, indicator, instance_labels, weights)
+        parameters, smooth = find_missed(self, parameters, bags, indicator, known, weights)
         bags, indicator, known, weights = leave_out_infeasible(
             bags, indicator, known, weights, parameters.possible, background
         )
         of_rows = np.repeat(weights, bags.sizes)
         rng, callback = check_random_state(self.random_state), self._progress(callback)
-        shape = (bags.n_instances, n_classes + background)
         problem = checked(union_problem(bags.offsets, indicator, background, known))
-        start = self._start(bags, indicator, known, weights, problem, parameters, shape, rng)
+        start = self._start(bags, indicator, known, weights, problem, parameters, smooth, rng)
         found = self._rounds(bags, weights, problem, start, rng, callback)
         posterior, logits = found.posterior, found.logits
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
         trees = self._parallel()(delayed(self._grow)(instances, posterior, of_rows, int(seed)) for seed in seeds)
-        self.forest_ = tuple(Forest.of(trees, shape[1]))
+        self.forest_ = tuple(Forest.of(trees, n_classes + background))
         self._keep_parameters()
         self.background_label_ = background_label(self.classes_)
         self.__dict__.pop("background_shift_", None)
@@ -310,14 +309,18 @@ class ORedForest(
         weights: np.ndarray,
         problem: UnionProblem,
         parameters: RateParameters,
-        shape: tuple[int, int],
+        smooth: np.ndarray | None,
         rng: np.random.RandomState,
     ) -> Start:
-        """What rounds start from; held, and with rates of labels in place of rates of instances, if many are missed."""
-        logits = parameters.start({})
+        """What rounds start from; held, and with rates of labels in place of rates of instances, if many are missed.
+
+        `smooth` is what the kernel model says of bags it did not see, where it was asked already.
+        """
+        logits, n_columns = parameters.start({}), indicator.shape[1] + bool(self.background)
         if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):
-            return Start(np.full(shape, 1.0 / shape[1]), parameters, logits, None)
-        smooth = smooth_guess(self, bags, indicator, known, parameters, weights)
+            return Start(np.full((bags.n_instances, n_columns), 1.0 / n_columns), parameters, logits, None)
+        if smooth is None:
+            smooth = KernelJudge(self, bags, indicator, known, weights).opinion(parameters.given["missed"]).proba
         logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
         _, posterior = infer(problem, guess, parameters.rates(logits))
         anchor = Anchor(smooth, bags, indicator, weights)
@@ -360,17 +363,6 @@ class ORedForest(
             if callback is not None:
                 callback(number, history[-1])
         return Found(shares, posterior, logits, history)
-
-    def _judge_missed(
-        self,
-        parameters: RateParameters,
-        bags: Bags,
-        indicator: np.ndarray,
-        instance_labels: Bags | None,
-        weights: np.ndarray | None,
-    ) -> RateParameters:
-        known = known_labels(instance_labels, bags.offsets, indicator.shape[1], background=bool(self.background))
-        return find_missed(self, parameters, bags, indicator, known, weights)
 
     def _move_background(
         self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray

@@ -60,7 +60,7 @@ class Forest(NamedTuple):
     @classmethod
     def of_regression(cls, trees: Sequence[Any]) -> Forest:
         """The arrays of fitted scikit-learn regression trees; a leaf has one value for each of their targets."""
-        return cls._of(trees, lambda tree, is_leaf: tree.tree_.value[is_leaf, :, 0].astype(np.float32))
+        return cls._of(trees, _values_in)
 
     @classmethod
     def _of(cls, trees: Sequence[Any], values_of: Callable[[Any, np.ndarray], np.ndarray]) -> Forest:
@@ -149,6 +149,19 @@ def tree_shares(tree: Any, X: np.ndarray, n_classes: int) -> np.ndarray:
     The same bits as of ``Forest.of([tree], n_classes)``, without making one: for a tree that is asked once.
     """
     return _summing_to_one(_shares_in(tree, tree.tree_.apply(X), n_classes).astype(np.float64))
+
+
+def tree_values(tree: Any, X: Any) -> np.ndarray:
+    """(m, c) values that one fitted scikit-learn regression tree gives to (m, d) single precision, dense or sparse.
+
+    The same bits as of ``Forest.of_regression([tree])``, without making one.
+    """
+    return _values_in(tree, tree.tree_.apply(X)).astype(np.float64)
+
+
+def _values_in(tree: Any, nodes: np.ndarray) -> np.ndarray:
+    """Values of all targets in nodes of a fitted scikit-learn regression tree, in single precision."""
+    return tree.tree_.value[nodes, :, 0].astype(np.float32)
 
 
 def _shares_in(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
