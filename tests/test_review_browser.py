@@ -437,6 +437,60 @@ def test_labels_of_files_are_added_and_taken_away(page_of, sounds):
     assert page.errors() == []
 
 
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """Recordings of which a quarter of the labels was forgotten, by a model that reckons with it."""
+    folder, rng = tmp_path_factory.mktemp("faulty"), np.random.default_rng(0)
+    make_soundscape(20, seconds=6.0, species_per_recording=(2, 3), random_state=1).write(folder)
+    heading, *rows = csv.reader((folder / "labels.csv").read_text(encoding="utf-8").splitlines())
+    kept = [(name, ";".join([one for one in labels.split(";") if rng.random() > 0.25])) for name, labels in rows]
+    with (folder / "labels.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([heading, *kept])
+    rates = {"missed": 0.5, "spurious": 0.01}
+    table = folder / "labels.csv"
+    Run.create(folder / "recordings", folder / "run", labels=table, learner=rates, page=False, jobs=1).close()
+    return folder / "run"
+
+
+SETTLED = (
+    "return [...document.querySelectorAll('.doubt')].map((e) => e.querySelector('[aria-pressed=true]')?.innerText)"
+)
+
+
+def test_labels_in_doubt_are_settled(page_of, faulty):
+    page = page_of(faulty)
+    page.goes_to("Doubts")
+    page.wait("return document.querySelectorAll('.doubt').length > 2")
+    expected = [row["label"] for row in page.api("/api/doubts")["labels"]]
+    assert page.js("return [...document.querySelectorAll('.doubt .name')].map((e) => e.textContent)") == expected
+    page.wait("return document.querySelector('.doubt img').naturalWidth > 0")
+    page.js("document.activeElement.blur()")
+    page.press(Keys.ENTER, "x")
+    page.wait("return document.querySelectorAll('.doubt.done').length === 2")
+    page.js("document.querySelectorAll('#doubt-2 [aria-pressed]')[1].click()")
+    page.wait("return document.querySelectorAll('.doubt.done').length === 3")
+    deadline = time.monotonic() + PATIENCE
+    while len(page.corrections()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.03)
+    assert page.corrections() == list(zip(expected[:3], ["present", "absent", "absent"], strict=True))
+    page.js("document.activeElement.blur()")
+    page.press("u")
+    page.wait("return document.querySelectorAll('.doubt.done').length === 2")
+    page.open(page.address)  # all is as it was said
+    page.goes_to("Doubts")
+    page.wait("return document.querySelectorAll('.doubt.done').length === 2")
+    page.press("o")
+    page.wait("return location.hash.startsWith('#queue') && document.querySelector('.row.here')")
+    assert page.errors() == []
+
+
+def test_a_model_that_doubts_nothing_says_how_it_would(page_of, table):
+    page = page_of(table)
+    page.goes_to("Doubts")
+    page.wait("return document.querySelector('.doubts-view').innerText.includes('--set missed=learn')")
+    assert page.errors() == []
+
+
 def test_a_sample_gives_a_figure_to_quote(page_of, table):
     page = page_of(table)
     page.goes_to("What happened")
@@ -464,7 +518,7 @@ def test_names_never_become_markup(page_of, tmp_path):
     )
     Run.create(folder, tmp_path / "made", labels=tmp_path / "labels.csv", page=False, jobs=1).close()
     page = page_of(tmp_path / "made")
-    for view in ("Queue", "Many at once", "Files", "What happened", "One instance"):
+    for view in ("Queue", "Many at once", "Files", "Doubts", "What happened", "One instance"):
         page.goes_to(view)
         time.sleep(0.4)
         assert page.js("return document.querySelectorAll('img[src=x], b, [onclick], [onerror]').length") == 0, view

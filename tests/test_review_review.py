@@ -1,6 +1,7 @@
 """A run under review without a server: statistics, samples, what is shown of each medium, what is kept in memory."""
 
 import io
+import shutil
 import threading
 import time
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from bagwise import Run, write_dataset
+from bagwise import BagDataset, Run, write_dataset
 from bagwise.annotation import query_order
 from bagwise.datasets import make_gaussian_bags
 from bagwise.exceptions import InputError
@@ -138,11 +139,9 @@ def test_the_order_that_helps_most_is_that_of_query_order(review):
 
 
 def test_an_order_that_takes_long_is_told_of_when_it_is_there(review, monkeypatch):
-    import bagwise.review.ranking as module
-
     go = threading.Event()
-    monkeypatch.setattr(module, "WAIT", 0.01)
-    monkeypatch.setattr(module, "ask_order", lambda *a, **k: go.wait(30) and np.arange(5)[::-1])
+    monkeypatch.setattr("bagwise.review.beside.WAIT", 0.01)
+    monkeypatch.setattr("bagwise.review.ranking.ask_order", lambda *a, **k: go.wait(30) and np.arange(5)[::-1])
     first = review.instances(Choice(order="useful"), 5)
     assert first["instances"] == review.instances(Choice(order="least-sure"), 5)["instances"]
     go.set()
@@ -151,6 +150,85 @@ def test_an_order_that_takes_long_is_told_of_when_it_is_there(review, monkeypatc
         time.sleep(0.01)
     rows = review.instances(Choice(order="useful"), 5)["instances"]
     assert [review.places.row(row["bag"], row["instance"]) for row in rows] == [4, 3, 2, 1, 0]
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """A run of bags of which a quarter of the labels is missing, and some are false, by a model that knows it."""
+    folder, rng = tmp_path_factory.mktemp("faulty"), np.random.default_rng(0)
+    data = make_gaussian_bags(n_bags=80, n_classes=5, separation=4.0, random_state=2)
+    spoiled = np.where(rng.random(data.Y.shape) < 0.25, 0, data.Y)
+    spoiled[rng.random(data.Y.shape) < 0.04] = 1
+    write_dataset(BagDataset(data.bags, spoiled, list("abcde")), folder / "made.csv")
+    rates = {"missed": 0.25, "spurious": 0.04}
+    Run.create(folder / "made.csv", folder / "run", model="ored", learner=rates, page=False).close()
+    return folder / "run"
+
+
+@pytest.fixture
+def doubting(faulty, tmp_path):
+    shutil.copytree(faulty, tmp_path / "run")
+    under_review = Review(Run.open(tmp_path / "run"))
+    yield under_review
+    under_review.close()
+
+
+def of_bag(row, action):
+    return {"bag": row["bag"], "instance": None, "label": row["label"], "action": action}
+
+
+def test_doubts_stay_while_they_are_settled_and_are_not_asked_again(doubting):
+    told = doubting.doubts()
+    rows = told["labels"]
+    assert told["is_done"]
+    assert told["has_rates"]
+    kept = ("kind", "bag", "label", "probability", "instance", "instance_probability")
+    assert [{key: row[key] for key in kept} for row in rows] == doubting.run.doubtful_labels(100)
+    assert all(row["said"] is None for row in rows)
+    forgotten = [i for i, row in enumerate(rows) if row["kind"] == "forgotten"]
+    doubtful = [i for i, row in enumerate(rows) if row["kind"] == "doubtful"]
+    said = {forgotten[0]: "present", forgotten[1]: "absent", doubtful[0]: "absent", doubtful[1]: "present"}
+    doubting.correct([of_bag(rows[i], action) for i, action in said.items()])
+    named = next(i for i in forgotten[2:] if rows[i]["bag"] not in {rows[j]["bag"] for j in said})
+    doubting.correct([{key: rows[named][key] for key in ("bag", "instance", "label")}])  # puts it into the bag
+    said[named] = "present"
+    after = doubting.doubts()["labels"]
+    assert [row["said"] for row in after] == [said.get(i) for i in range(len(rows))]
+    assert [row | {"said": None} for row in after] == rows
+    listed = dict(zip(doubting.places.bag_names, doubting.run.told().dataset.label_sets, strict=True))
+    for i, action in said.items():
+        assert (rows[i]["label"] in listed[rows[i]["bag"]]) == (action == "present")
+    doubting.undo()
+    assert doubting.doubts()["labels"][named]["said"] is None
+    doubting.correct([{key: rows[named][key] for key in ("bag", "instance", "label")}])
+    doubting.start_refit()
+    until = time.monotonic() + 60
+    while doubting.refit_state()["state"] == "running" and time.monotonic() < until:
+        time.sleep(0.02)
+    fresh = doubting.doubts()
+    assert fresh["version"] == told["version"] + 1
+    pairs = {(row["bag"], row["label"]) for row in fresh["labels"]}
+    assert pairs
+    assert pairs.isdisjoint((rows[i]["bag"], rows[i]["label"]) for i in said)
+
+
+def test_a_model_that_takes_labels_for_right_doubts_none(review):
+    told = review.doubts()
+    assert (told["is_done"], told["has_rates"], told["labels"]) == (True, False, [])
+
+
+def test_doubts_that_take_long_are_told_of_when_they_are_there(doubting, monkeypatch):
+    go = threading.Event()
+    found = doubting.run.doubtful_labels(3)
+    monkeypatch.setattr("bagwise.review.beside.WAIT", 0.01)
+    monkeypatch.setattr("bagwise.review.doubts.doubtful_labels", lambda *args: go.wait(30) and found)
+    first = doubting.doubts()
+    assert (first["is_done"], first["labels"]) == (False, [])
+    go.set()
+    until = time.monotonic() + 30
+    while doubting.summary()["revision"] == first["revision"] and time.monotonic() < until:
+        time.sleep(0.01)
+    assert len(doubting.doubts()["labels"]) == len(found)
 
 
 def test_tables_have_nothing_to_see_but_features(review):

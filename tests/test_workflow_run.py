@@ -185,8 +185,13 @@ def test_every_kind_of_correction(run):
     assert all(row["label"] != gone for (bag, _), row in after.items() if bag == bags[2])
     assert unlisted in told[bags[3]]
     assert "new to all" in json.loads((run.path / "manifest.json").read_text())["classes"]
-    with pytest.raises(InputError, match="does not list"):
-        run.reject(bags[2], gone)
+    with pytest.raises(InputError, match="does not list 'never heard of'"):
+        run.reject(bags[2], "never heard of")
+    run.reject(bags[2], gone)  # not listed any more, and not forgotten either
+    assert (bags[2], gone) in run.told().settled
+    assert run.corrections()[-1]["before"] == ""
+    run.undo()
+    assert len([one for one in run.corrections() if (one["bag"], one["label"]) == (bags[2], gone)]) == 1
 
 
 def test_known_and_noise_are_what_the_mathematics_says():

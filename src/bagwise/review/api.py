@@ -125,6 +125,10 @@ def get_files(review: Review, query: Query) -> dict[str, Any]:
     return review.files(query.maybe("search") or "", query.whole("limit", 100, 0, MOST_ROWS), query.whole("offset", 0))
 
 
+def get_doubts(review: Review, query: Query) -> dict[str, Any]:
+    return review.doubts()
+
+
 def get_refit(review: Review, query: Query) -> dict[str, Any]:
     return review.refit_state()
 
@@ -208,6 +212,7 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
     "/api/instances": get_instances,
     "/api/show": get_show,
     "/api/files": get_files,
+    "/api/doubts": get_doubts,
     "/api/refit": get_refit,
     "/api/happened": get_happened,
     "/media/spectrogram": get_spectrogram,

@@ -16,10 +16,12 @@ from bagwise.io import load
 from bagwise.io.annotations import formats_of
 from bagwise.io.files import atomic_write
 from bagwise.report.colours import class_colours
+from bagwise.review.beside import Beside
+from bagwise.review.doubts import Doubts, find_doubts, show_doubts
 from bagwise.review.errors import ConflictError, MissingError, RequestError
 from bagwise.review.export import FOLDER, with_reviewers, write_export
 from bagwise.review.media import MediaStore
-from bagwise.review.ranking import Ranking
+from bagwise.review.ranking import rank_rows
 from bagwise.review.refit import REFIT, WRITE, Learner
 from bagwise.review.samples import MOST_SAMPLES, draw_sample, read_samples, sample_rows, sample_share, write_samples
 from bagwise.review.show import show_instance
@@ -58,8 +60,8 @@ class Review:
     def __init__(self, run: Run):
         self.run = run
         self._lock = threading.RLock()
-        self._ranking_lock = threading.Lock()
-        self._ranking: Ranking | None = None
+        self._beside_lock = threading.Lock()
+        self._beside: dict[str, Beside[Any]] = {}  # what is worked out once a model
         self.revision = 1
         self._snapshot: Snapshot | None = None
         self._summary: tuple[int, dict[str, Any]] | None = None
@@ -196,12 +198,33 @@ class Review:
         Where that takes longer than people wait, the least sure come first, and a new revision tells when it is done.
         """
         now = self.snapshot()
-        with self._ranking_lock:
-            if self._ranking is None or self._ranking.version != now.version:
-                self._ranking = Ranking(now.version, self._model_and_told, self._tell_change)
-            ranking = self._ranking
-        rows = ranking.rows()
+        rows = self._worked_out("ranking", now.version, rank_rows).result()
         return now.order("least-sure") if rows is None else rows
+
+    def doubts(self) -> dict[str, Any]:
+        """Labels that somebody may have forgotten or made up, by the model as it is, and what was said of them since.
+
+        They are worked out once a model, so that the list stays while one goes through it.
+        """
+        now = self.snapshot()
+        work: Beside[Doubts] = self._worked_out("doubts", now.version, find_doubts)
+        found = work.result()
+        with self._lock:
+            corrections = self.run.corrections()
+        return {
+            "revision": now.revision,
+            "version": now.version,
+            "is_done": work.is_done,
+            "has_rates": found is not None and found.has_rates,
+            "labels": [] if found is None else show_doubts(found, now, corrections),
+        }
+
+    def _worked_out(self, what: str, version: int, work: Callable[[Any, Told], Any]) -> Beside[Any]:
+        """What `work` makes of the model of that version and all that was said, begun once."""
+        with self._beside_lock:
+            if what not in self._beside or self._beside[what].version != version:
+                self._beside[what] = Beside(version, lambda: work(*self._model_and_told()), self._tell_change)
+            return self._beside[what]
 
     def _model_and_told(self) -> tuple[Any, Told]:
         with self._lock:

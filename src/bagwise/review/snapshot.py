@@ -135,6 +135,11 @@ class Snapshot:
         assert self.told.Y is not None
         return sorted(str(self.told.class_names[c]) for c in np.flatnonzero(self.told.Y[bag]))
 
+    def named(self, bag: int) -> set[str]:
+        """Labels that a person gave to instances of a bag."""
+        rows = slice(self.places.offsets[bag], self.places.offsets[bag + 1])
+        return set(self.names[rows][self.found.checked[rows]].tolist()) - {""}
+
     @cached_property
     def names(self) -> np.ndarray:
         """(m,) label of each instance, "" where it has none."""

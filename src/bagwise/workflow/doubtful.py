@@ -25,6 +25,8 @@ def has_rates(model: Any) -> bool:
 def doubtful_labels(model: Any, told: Told, n: int = N_DOUBTFUL) -> list[dict[str, Any]]:
     """The likeliest forgotten and doubtful labels of the labelled bags, at most `n` of each kind, the likeliest first.
 
+    Not those that a person has settled: who said of a bag that it holds a label, or does not, is not asked again.
+
     Returns
     -------
     list of dict
@@ -48,6 +50,13 @@ def doubtful_labels(model: Any, told: Told, n: int = N_DOUBTFUL) -> list[dict[st
     known = None if dataset.instance_labels is None else Bags(dataset.instance_labels.instances[rows], offsets)
     presence = model.label_posterior(bags, listed, known)
     proba = model.find(bags, listed, known).proba
+    number, column = (
+        {str(dataset.bag_names[i]): b for b, i in enumerate(index)},
+        {str(c): i for i, c in enumerate(classes)},
+    )
+    for bag, label in told.settled:
+        if bag in number and label in column:
+            presence[number[bag], column[label]] = np.nan
     found: list[dict[str, Any]] = []
     for kind, doubt in (
         (FORGOTTEN, np.where(listed == 0, presence, -1.0)),

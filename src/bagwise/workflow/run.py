@@ -397,16 +397,19 @@ class Run:
         self._append([*entries, *(self._absent(bag, label, by) for bag, label in absent)])
 
     def reject(self, bag: str, label: str, *, by: str = "") -> None:
-        """Say that a bag does not carry a label; instances that a person named so are unknown again."""
+        """Say that a bag does not carry a label; instances that a person named so are unknown again.
+
+        Of a label that the bag does not list either, it says that nobody forgot it: `doubtful_labels` asks no more.
+        """
         self.correct([], absent=[(bag, label)], by=by)
 
     def _absent(self, bag: str, label: str, by: str) -> Correction:
         bag, _, label = check_correction((bag, None, label), self._sizes)
         listed = self.told().dataset.label_sets[self._number[bag]]
-        if listed is None or label not in listed:
+        if listed is None or label not in self.labels:
             has = f"it lists {some_of(sorted(listed))}" if listed else "it lists no label"
             raise InputError(f"The bag {bag!r} does not list {label!r}; {has}. Nothing was taken away.")
-        return Correction(bag, None, label, ABSENT, before=label, by=by)
+        return Correction(bag, None, label, ABSENT, before=label if label in listed else "", by=by)
 
     def compare(self, path: str | Path, format: str | None = None) -> tuple[list[tuple[str, int, str]], list[Problem]]:
         """What somebody put right elsewhere: corrections for `correct`, and marks that fit no instance.

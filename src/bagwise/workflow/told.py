@@ -26,10 +26,13 @@ class Told:
         Its label sets are those that count, its instance labels the instances that somebody named.
     noise : (m,) array of bool
         Instances of which somebody said that they are noise.
+    settled : set of (bag, label)
+        Of which somebody said, the bag before them, that the label is in it or is not.
     """
 
     dataset: BagDataset
     noise: np.ndarray
+    settled: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def known(self) -> np.ndarray:
@@ -88,8 +91,11 @@ def put_together(
 
     for bag, instance, label in known:
         name_instance(number[bag], instance, label)
+    settled = set()
     for correction in corrections:
         bag, label = number[correction.bag], correction.label
+        if correction.instance is None:
+            settled.add((correction.bag, label))
         if correction.action == PRESENT:
             said.setdefault(bag, set()).add(label)
         elif correction.action == ABSENT:
@@ -114,6 +120,7 @@ def put_together(
             instance_labels=Bags(codes, offsets) if np.any(codes >= 0) else None,
         ),
         noise,
+        frozenset(settled),
     )  # fmt: skip
 
 
@@ -173,4 +180,5 @@ def join_told(one: Told, other: Told) -> Told:
             labelled=np.concatenate([part.labelled for part in parts]),
         ),
         np.concatenate([one.noise, other.noise]),
+        one.settled | other.settled,
     )

@@ -1,5 +1,6 @@
 // Starts the page, shows the view that the address names, and hands keys on.
 import { h, replace } from "./dom.js";
+import { doubts, doubtsKey, openDoubts } from "./doubts.js";
 import { files, filesKey, openFiles } from "./files.js";
 import { happened, openHappened } from "./happened.js";
 import { list, queue, reveal } from "./list.js";
@@ -28,6 +29,7 @@ const VIEWS = {
   one: { element: split, open: openOne, close: closeOne, key: oneKey },
   wall: { element: wall, open: openWall, key: wallKey },
   files: { element: files, open: openFiles, key: filesKey },
+  doubts: { element: doubts, open: openDoubts, key: doubtsKey },
   happened: { element: happened, open: openHappened },
 };
 let shown = null;

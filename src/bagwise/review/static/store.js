@@ -331,7 +331,7 @@ export async function start() {
 
 // -- the address ----------------------------------------------------------------------------------------------------
 
-const VIEWS = ["queue", "one", "wall", "files", "happened"];
+const VIEWS = ["queue", "one", "wall", "files", "doubts", "happened"];
 
 export function readAddress() {
   const [view, text = ""] = location.hash.slice(1).split(/\?(.*)/s);

@@ -8,7 +8,7 @@ const count = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
 export const T = {
   title: (name) => `${name}, bagwise review`,
   skip: "Skip to the work",
-  views: { queue: "Queue", one: "One instance", wall: "Many at once", files: "Files", happened: "What happened" },
+  views: { queue: "Queue", one: "One instance", wall: "Many at once", files: "Files", doubts: "Doubts", happened: "What happened" },
   viewsLabel: "Views",
   loading: "One moment …",
   noise: "noise",
@@ -172,6 +172,26 @@ export const T = {
   moreFiles: "More",
   instancesOf: (n) => count(n, "instance", "instances"),
 
+  // labels in doubt
+  doubts: { forgotten: "Perhaps forgotten", doubtful: "Perhaps not there" },
+  doubtsWords: {
+    forgotten:
+      "Not listed, though something in it is probably that. Shown is what speaks for the label most; likeliest first.",
+    doubtful: "Listed, though probably nothing in it is that. Shown is what comes closest; most doubtful first.",
+  },
+  noDoubts: {
+    forgotten: "The model misses no label that is not settled.",
+    doubtful: "The model doubts no label that is not settled.",
+  },
+  noRates:
+    "This model takes the labels that were listed for right. To have them doubted, annotate with --set missed=learn --set spurious=learn.",
+  inTheBag: "How probable it is that the label is in it",
+  itIsThat: (p) => `this is it: ${percent(p)}`,
+  isThere: "It is there",
+  isNotThere: "It is not",
+  isNotIn: (label, bag) => `${label} is not in ${bag}.`,
+  lookCloser: "Look closer",
+
   // what happened
   lastFit: (version) => (version ? `After learning again (${version})` : "The model has not learned again yet"),
   lastFitNone: "Put some instances right, then let it learn again: what changes because of that is listed here.",
@@ -253,6 +273,16 @@ export const T = {
         [["Enter"], "confirm all the others"],
         [["P"], "play"],
         [["1", "…", "X", "/"], "what the wrong ones are"],
+      ],
+    ],
+    [
+      "Doubts",
+      [
+        [["↓", "↑"], "next, previous"],
+        [["Enter"], "the label is there"],
+        [["X"], "it is not there"],
+        [["O"], "look closer, in the queue"],
+        [["P"], "play"],
       ],
     ],
   ],

@@ -1,9 +1,9 @@
 // Many at once: up to sixty instances under one label; mark the wrong ones, confirm the rest.
-import { address, get } from "./api.js";
+import { get } from "./api.js";
 import { square } from "./chip.js";
 import { button, h, icon, replace, say, select, toast } from "./dom.js";
+import { glance, player } from "./glance.js";
 import { whereOf } from "./list.js";
-import { featureRows } from "./plain.js";
 import {
   answer,
   clearFilters,
@@ -31,8 +31,8 @@ const grid = h("div", {
   "aria-label": T.wall,
   tabindex: 0,
 });
-const audio = h("audio", { preload: "none" });
-export const wall = h("section", { class: "wall-view", "aria-label": T.views.wall }, top, grid, audio);
+const sound = player();
+export const wall = h("section", { class: "wall-view", "aria-label": T.views.wall }, top, grid, sound.element);
 
 let rows = [];
 let total = 0;
@@ -178,54 +178,11 @@ function tile(row, i) {
     ),
     h("span", { class: "stamp", "aria-hidden": "true" }, icon("cross"), T.wrong),
   );
-  look(element.firstChild, row);
+  glance(element.firstChild, row);
   return element;
 }
 
 const getColour = (row) => store.run.labels.find(({ name }) => name === row.label)?.colour ?? "var(--noise)";
-
-// A picture where the medium has one; else a few words or the features.
-function look(host, row) {
-  if (store.run.kinds.picture) {
-    const image = h("img", {
-      alt: "",
-      loading: "lazy",
-      decoding: "async",
-      src: address("/media/thumb", { bag: row.bag, instance: row.instance, size: 240 }),
-    });
-    image.addEventListener("error", () => replace(host, h("span", { class: "quiet" }, row.place ?? "")));
-    host.append(image);
-    return;
-  }
-  new IntersectionObserver((seen, observer) => {
-    if (!seen.some(({ isIntersecting }) => isIntersecting)) return;
-    observer.disconnect();
-    get("/api/show", { bag: row.bag, instance: row.instance }).then(
-      (shown) => {
-        if (shown.kind === "text") {
-          const { start, end } = shown.spans.find((span) => keyOf(span) === keyOf(row)) ?? {
-            start: shown.from,
-            end: shown.from,
-          };
-          host.append(
-            h(
-              "p",
-              { class: "words" },
-              [...shown.text]
-                .slice(start - shown.from, end - shown.from)
-                .join("")
-                .slice(0, 220),
-            ),
-          );
-        } else
-          host.append(
-            h("table", { class: "small" }, h("tbody", {}, featureRows(Object.entries(shown.features ?? {}), 6))),
-          );
-      },
-      () => host.append(h("span", { class: "quiet" }, row.place ?? "")),
-    );
-  }).observe(host);
-}
 
 function mark() {
   [...grid.children].forEach((element, i) => {
@@ -283,17 +240,6 @@ function openWrong() {
   clearFilters().then(() => show("queue"));
 }
 
-function play() {
-  const row = rows[at];
-  if (!store.run.kinds.play || !row) return;
-  if (!audio.paused) return audio.pause();
-  const from = Math.max(0, row.start - 0.2);
-  audio.src = address("/media/clip", { file: row.file, from: from.toFixed(3), to: (row.end + 0.2).toFixed(3) });
-  audio.play().catch((error) => {
-    if (error.name !== "AbortError") toast(T.cannotPlay, { kind: "bad" }); // paused or changed before it began
-  });
-}
-
 const columns = () => getComputedStyle(grid).gridTemplateColumns.split(" ").length;
 
 export function wallKey(event) {
@@ -304,7 +250,7 @@ export function wallKey(event) {
     mark();
   } else if (key === " ") rows[at] && toggle(keyOf(rows[at]));
   else if (key === "Enter") confirmRest();
-  else if (key === "p" || key === "P") play();
+  else if (key === "p" || key === "P") sound.play(rows[at]);
   else if (key === "x" || key === "X") giveWrong("");
   else if (/^[0-9]$/.test(key) && wrong.size) {
     const label = labelOfKey(key);
