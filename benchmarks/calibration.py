@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold
 
 from bagwise import BagDataset, Bags
 from bagwise.catalog import make_model
-from bagwise.findings import promise_precision
+from bagwise.findings import Promise, promise_precision
 from bagwise.likeness import Likeness
 from bagwise.metrics import calibration_error
 from bagwise.pipeline import final_step, find_instances
@@ -28,8 +28,8 @@ QUICK_FOREST = {"n_estimators": 100, "n_round_trees": 50, "n_rounds": 6}
 PRECISIONS = (0.8, 0.9, 0.95)
 NEW, TOLD, SEEN, LABELS = "new instances", "told, new bags", "told, learned from", "bag labels"
 BEFORE, AFTER = "before", "after"
-Outcomes = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray, float]]]
-"""Place and time to what came, what was promised and the doubt of the model, fold by fold."""
+Outcomes = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray, np.ndarray]]]
+"""Place and time to what came, how probable it was said to be, and what of that is promised, fold by fold."""
 
 
 def usable(data: BagDataset) -> BagDataset:
@@ -58,9 +58,11 @@ def judge(
             truth = part.instance_labels.instances
             counted = np.ones(len(truth), dtype=bool) if noise_counts else truth >= 0
             findings = find_instances(judged, part.bags, part.Y if told else None)
-            doubt = getattr(final_step(judged), "doubt_", 0.0)
-            out.setdefault((where, when), []).append((*top(truth, findings, counted & (findings.labels >= 0)), doubt))
-        out.setdefault((LABELS, when), []).append((held.Y.ravel(), judged.predict_proba(held.bags).ravel(), 0.0))
+            came, probability = top(truth, findings, counted & (findings.labels >= 0))
+            promised = Promise.of_model(final_step(judged)).of(probability, told)
+            out.setdefault((where, when), []).append((came, probability, promised))
+        said = judged.predict_proba(held.bags).ravel()
+        out.setdefault((LABELS, when), []).append((held.Y.ravel(), said, said))
 
 
 def errors(out: Outcomes) -> Record:
@@ -90,10 +92,7 @@ def precision_rows(out: Outcomes, **about: Any) -> list[Record]:
         for asked in PRECISIONS:
             row: Record = {**about, "instances": where, "asked": asked}
             for when in (BEFORE, AFTER):
-                parts = [
-                    right[promise_precision(probability, asked, doubt)]
-                    for right, probability, doubt in out[where, when]
-                ]
+                parts = [right[promise_precision(promised, asked)] for right, _, promised in out[where, when]]
                 n_right = sum(right.sum() for right, *_ in out[where, when])
                 held = np.concatenate(parts)
                 row[f"precision {when}"] = float(held.mean()) if len(held) else None

@@ -452,11 +452,6 @@ def faulty(tmp_path_factory):
     return folder / "run"
 
 
-SETTLED = (
-    "return [...document.querySelectorAll('.doubt')].map((e) => e.querySelector('[aria-pressed=true]')?.innerText)"
-)
-
-
 def test_labels_in_doubt_are_settled(page_of, faulty):
     page = page_of(faulty)
     page.goes_to("Doubts")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.special import expit, logit
 
 from bagwise.exceptions import InputError
 
 NEGLIGIBLE = 5e-5  # a probability that rounds to 0.0000
+SUREST = 1.0 - 1e-6  # probabilities beyond it have no log-odds of their own
 
 
 @dataclass(frozen=True)
@@ -53,20 +56,75 @@ class Findings:
         return np.where(others[np.arange(len(second)), second] >= NEGLIGIBLE, second, -1).astype(np.int64)
 
 
-def promise_precision(probability: np.ndarray, precision: float, doubt: float = 0.0) -> np.ndarray:
+def log_odds(probability: np.ndarray) -> np.ndarray:
+    return logit(np.clip(probability, 1.0 - SUREST, SUREST))
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """What the name of an instance is worth where only its features were seen: sigmoid(slope logit p + offset).
+
+    Attributes
+    ----------
+    slope, offset : float
+    covariance : (2, 2) array
+        Of the logarithm of the slope and the offset: how well the bags tell them.
+    """
+
+    slope: float
+    offset: float
+    covariance: np.ndarray
+
+    def cautious(self, probability: np.ndarray) -> np.ndarray:
+        """With one standard error to spare."""
+        odds = log_odds(probability)
+        change = np.stack([self.slope * odds, np.ones_like(odds)], axis=1)
+        variance = np.einsum("ij,jk,ik->i", change, self.covariance, change)
+        return expit(self.slope * odds + self.offset - np.sqrt(np.maximum(variance, 0.0)))
+
+
+@dataclass(frozen=True)
+class Promise:
+    """How far the probabilities of a model may be promised.
+
+    Attributes
+    ----------
+    doubt : float
+        Share of instances whose features mislead the model, however sure it is, as far as calibration could see.
+    trust : Trust or None
+        Of instances whose bags' labels are not told; None where bags could not tell it, and doubt has to do.
+    """
+
+    doubt: float = 0.0
+    trust: Trust | None = None
+
+    @classmethod
+    def of_model(cls, final: Any) -> Promise:
+        """That of a fitted learner; one that is not calibrated promises what it says."""
+        trust = None
+        if hasattr(final, "trust_slope_"):
+            trust = Trust(final.trust_slope_, final.trust_offset_, final.trust_covariance_)
+        return cls(float(getattr(final, "doubt_", 0.0)), trust)
+
+    def of(self, probability: np.ndarray, told: np.ndarray | bool) -> np.ndarray:
+        """(m,) what can be promised of labels with that probability; `told`: the labels of their bags were known."""
+        doubted = (1.0 - self.doubt) * probability
+        return doubted if self.trust is None else np.where(told, doubted, self.trust.cautious(probability))
+
+
+def promise_precision(promised: np.ndarray, precision: float) -> np.ndarray:
     """(m,) mask of the largest set of instances, all above a threshold, of which that share is expected to be right.
 
-    The expected share of right labels in a set is the mean of their probabilities, so the threshold is the smallest
-    one above which that mean is at least the `precision`; single instances of the set may be less sure than that.
-    Empty where not even the surest is. `doubt` is the share of instances whose features mislead the model, however sure
-    it is: the mean is less by that share.
+    The expected share of right labels in a set is the mean of what is `promised` of each, so the threshold is the
+    smallest one above which that mean is at least the `precision`; single instances of the set may be less sure than
+    that. Empty where not even the surest is.
     """
-    order = np.argsort(-probability, kind="stable")
-    ordered = (1.0 - doubt) * probability[order]
+    order = np.argsort(-promised, kind="stable")
+    ordered = promised[order]
     mean = np.cumsum(ordered) / np.arange(1, len(ordered) + 1)
     last_of_equals = np.append(ordered[1:] < ordered[:-1], True) if len(ordered) else np.empty(0, dtype=bool)
     enough = np.flatnonzero((mean >= precision - 1e-12) & last_of_equals)
-    kept = np.zeros(len(probability), dtype=bool)
+    kept = np.zeros(len(promised), dtype=bool)
     if len(enough):
         kept[order[: enough[-1] + 1]] = True
     return kept

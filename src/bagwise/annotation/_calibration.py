@@ -1,6 +1,6 @@
 """Probabilities that can be believed: what is found out about them from held-out bags, and put right.
 
-Three things are wrong with the probabilities of a learner of bags, and each is seen in label sets alone.
+Four things are wrong with the probabilities of a learner of bags, and each is seen in label sets alone.
 
 *New instances.* A model is too sure of what it never saw (or, a forest, too timid). Held-out bags are given a
 likelihood by scores that did not see them; a temperature T, a share of doubt e that is spread over all classes, and
@@ -11,6 +11,9 @@ with a background a factor on its odds, are those of greatest likelihood:
 *Bags that were learned from.* Their instances have been fitted already, so their probabilities need another
 temperature: the one at which the posterior of a bag is nearest (in cross-entropy) to the posterior that follows from
 scores which never saw the bag.
+
+*Names that are promised.* What a label that is named is worth, by how often held-out bags list it; see
+`bagwise.annotation._calibration_trust`.
 
 *Labels of bags.* Instances of a bag are not independent, so the union of their probabilities is no probability. A
 logistic regression of the held-out label sets on the log-odds of the union, slope and offset, makes one of it.
@@ -40,6 +43,7 @@ from bagwise.annotation._calibration_fit import (
     union_log_odds,
     untold_shares,
 )
+from bagwise.annotation._calibration_trust import fit_trust
 from bagwise.annotation._feasibility import LabelledBags
 from bagwise.bags import Bags, as_instance_labels
 from bagwise.exceptions import CalibrationWarning, InputError, warn_caller
@@ -63,6 +67,10 @@ FITTED: dict[str, Attribute] = {
     "bag_reliability_": Plain(),
 }  # fmt: skip
 """All of them are there in a calibrated model, those of the background where it has one."""
+TRUST: dict[str, Attribute] = {
+    "trust_slope_": Number(positive=True), "trust_offset_": Number(), "trust_covariance_": Numbers("told", "told"),
+}  # fmt: skip
+"""All or none of them: bags whose labels may be wrong do not tell, nor do models of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ class CalibratedMixin:
     `_inference_options`, `_has_background` and `background_share`.
     """
 
-    _fitted: ClassVar[dict[str, Attribute]] = {name: Maybe(attribute) for name, attribute in FITTED.items()}
+    _fitted: ClassVar[dict[str, Attribute]] = {name: Maybe(attribute) for name, attribute in (FITTED | TRUST).items()}
 
     calibrate: str | None
     classes_: np.ndarray
@@ -127,9 +135,12 @@ class CalibratedMixin:
             return
         if found and (lacks := [name for name in needed if name not in found]):
             raise InputError(f"{type(self).__name__} is calibrated but lacks its attribute {lacks[0]!r}; fit it again")
+        trust = [name for name in TRUST if name in vars(self)]
+        if trust and (len(trust) < len(TRUST) or self.trust_covariance_.shape != (2, 2) or not found):
+            raise InputError(f"{type(self).__name__} has a trust in names that does not fit together; fit it again")
 
     def _forget_calibration(self) -> None:
-        for name in FITTED:
+        for name in FITTED | TRUST:
             self.__dict__.pop(name, None)
 
     def _problem_of(
@@ -226,7 +237,12 @@ class CalibratedMixin:
         self._set_recalibrations(new, told, seen)
         self.seen_bags_ = np.unique(fingerprints(training.bags))
         weights = np.ones(len(held)) if training.weights is None else training.weights[held]
-        self._calibrate_bags(training.scores, training.bags[held], training.indicator[held], weights, new)
+        bags, listed = training.bags[held], training.indicator[held]
+        self._calibrate_bags(training.scores, bags, listed, weights, new)
+        if self._rates() is None:
+            known = None if training.known is None else training.known[rows]
+            trust = fit_trust(new.probabilities(training.scores), bags.offsets, listed, weights, known)
+            self.trust_slope_, self.trust_offset_, self.trust_covariance_ = trust.slope, trust.offset, trust.covariance
 
     def _calibrate_share(self, training: Training) -> None:
         """The factor on the odds of the background at which its mean in bags that were not seen is the share.

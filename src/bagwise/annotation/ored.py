@@ -152,6 +152,9 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         And for the bags that were learned from, and how these are known again: (n,) uint64.
     bag_slope_, bag_offset_ : float, with calibrate="bag"
         Of the log-odds of the union, for `predict_proba`.
+    trust_slope_, trust_offset_, trust_covariance_ : float, float and (2, 2) array, with calibrate="bag" and no rates
+        Of the log-odds that a named label is right, by how often held-out bags list it: what a wanted precision of new
+        bags is promised by. The covariance is that of the slope's logarithm and the offset.
     bag_reliability_ : dict, with calibrate="bag"
         Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags".
 

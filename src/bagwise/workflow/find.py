@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from bagwise.bags import Bags
 from bagwise.base import Findings
 from bagwise.dataset import BagDataset, as_column
 from bagwise.exceptions import InfeasibleBagWarning, InputError
-from bagwise.findings import promise_precision
+from bagwise.findings import Promise, promise_precision
 from bagwise.io.results import Piece
 from bagwise.likeness import Likeness
 from bagwise.metrics import reliability_table
@@ -45,8 +45,8 @@ class Found:
         Whether a person said so.
     unlike : (m,) array of bool or None
         Whether the instance is unlike anything that the model was trained on; None where the model cannot tell.
-    doubt : float
-        Share of instances whose features mislead the model, however sure it is, as far as calibration could see.
+    promise : Promise
+        How far the probabilities may be promised.
     """
 
     classes: list[Any]
@@ -57,7 +57,7 @@ class Found:
     transductive: np.ndarray
     checked: np.ndarray
     unlike: np.ndarray | None = None
-    doubt: float = 0.0
+    promise: Promise = field(default_factory=Promise)
 
 
 def find_labels(model: Any, told: Told) -> Found:
@@ -71,7 +71,7 @@ def find_labels(model: Any, told: Told) -> Found:
         classes, np.full(m, -1), np.full(m, -1), np.zeros(m) if tags.probabilities else None,
         np.zeros(m) if tags.background else None, transductive, told.checked,
         None if likeness is None else likeness.is_unlike(dataset.bags.instances),
-        float(getattr(final_step(model), "doubt_", 0.0)),
+        Promise.of_model(final_step(model)),
     )  # fmt: skip
     recoded = dataset.recode(classes, unknown="drop")
     with warnings.catch_warnings():
@@ -170,7 +170,8 @@ def keep_for_precision(found: Found, precision: float, max_noise: float) -> np.n
     if found.unlike is not None:
         named &= ~found.unlike
     open_rows = np.flatnonzero(named & ~found.checked)
-    kept[open_rows] = promise_precision(found.probability[open_rows], precision, found.doubt)
+    promised = found.promise.of(found.probability[open_rows], found.transductive[open_rows])
+    kept[open_rows] = promise_precision(promised, precision)
     return kept
 
 

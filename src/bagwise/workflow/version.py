@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bagwise.exceptions import FormatError, InputError
+from bagwise.findings import Promise, Trust
 from bagwise.io.files import atomic_write, read_archive, write_archive
 from bagwise.report.result import Problem
 from bagwise.workflow.find import Found
@@ -45,7 +47,7 @@ def version_folder(run: Path, number: int) -> Path:
 
 def write_version(run: Path, version: Version) -> None:
     """Keep the findings; the model is saved beside them by who has it."""
-    found = version.found
+    found, trust = version.found, version.found.promise.trust
     optional = {"probability": found.probability, "noise": found.noise, "unlike": found.unlike}
     arrays = [found.label, found.runner_up, found.transductive, found.checked]
     arrays += [values for values in optional.values() if values is not None]
@@ -54,7 +56,8 @@ def write_version(run: Path, version: Version) -> None:
         "calls": version.calls,
         "classes": found.classes,
         "problems": version.problems,
-        "doubt": found.doubt,
+        "doubt": found.promise.doubt,
+        "trust": None if trust is None else [trust.slope, trust.offset, trust.covariance.tolist()],
         "columns": [name for name, values in optional.items() if values is not None],
     }
     with atomic_write(version_folder(run, version.number) / FINDINGS) as file:
@@ -71,7 +74,7 @@ def read_version(run: Path, number: int, n_instances: int) -> Version:
         optional = dict(zip(document["columns"], rest, strict=True))
         found = Found(
             document["classes"], label, runner_up, optional.get("probability"), optional.get("noise"), transductive,
-            checked, optional.get("unlike"), float(document.get("doubt", 0.0)),
+            checked, optional.get("unlike"), _read_promise(document),
         )  # fmt: skip
         _check(found, n_instances)
         problems = [(str(name), str(message)) for name, message in document["problems"]]
@@ -80,6 +83,15 @@ def read_version(run: Path, number: int, n_instances: int) -> Version:
         raise FormatError(
             f"{path} is missing or damaged ({error}); run the bagwise annotate that made the run once more."
         ) from error
+
+
+def _read_promise(document: dict[str, Any]) -> Promise:
+    """What earlier versions did not keep is nothing to promise by."""
+    trust = document.get("trust")
+    if trust is not None:
+        slope, offset, covariance = trust
+        trust = Trust(float(slope), float(offset), np.array(covariance, dtype=np.float64).reshape(2, 2))
+    return Promise(float(document.get("doubt", 0.0)), trust)
 
 
 def _check(found: Found, n_instances: int) -> None:

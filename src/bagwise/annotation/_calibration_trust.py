@@ -1,0 +1,121 @@
+"""How far the probability of a label that is named may be promised, by whether bags list it.
+
+An instance of a held-out bag is named c, with probability p. Nobody knows whether that is right, but the label set of
+the bag bears witness. Let Z be the labels of the bag beside c, and g the probability that the name is right:
+
+- right: the bag lists c; what else it lists has nothing to do with it;
+- wrong: the instance is of a class c', as probably as the model says, w_c' = p_c' / (1 - p). Then Z holds c', which is
+  1 / P(c') times as probable as of any bag, and c is listed only if something else carries it, as often as bags that
+  list c' list it: P(c | c').
+
+Against the probability of Z in any bag that is
+
+    P(c listed, Z)     = g + (1 - g) sum over c' in Z of w_c' / P(c') P(c | c'),
+    P(c not listed, Z) = (1 - g) times something that does not depend on g.
+
+g = sigmoid(a logit p + b) of greatest likelihood is what the names of the model are worth. It is promised with one
+standard error to spare, instances of one bag being one observation: few bags promise little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from bagwise.findings import Trust, log_odds
+
+TINY = 1e-300
+BOUNDS = ((-3.0, 3.0), (-10.0, 10.0))  # of the logarithm of the slope, and of the offset
+
+
+@dataclass(frozen=True)
+class Named:
+    """What instances are named, and what their bags say to it.
+
+    Attributes
+    ----------
+    probability : (m,) array
+        Of the most probable class.
+    listed : (m,) array of bool
+        Whether the bag lists it.
+    excused : (m,) array
+        How probable what the bag lists is where the name is wrong and listed all the same, beside where it is right.
+    """
+
+    probability: np.ndarray
+    listed: np.ndarray
+    excused: np.ndarray
+
+    @classmethod
+    def of(cls, proba: np.ndarray, bag_index: np.ndarray, Y: np.ndarray) -> Named:
+        """Of (m, c) probabilities, a background's last, in bags with (n, c) label sets."""
+        n_bags, n_classes = Y.shape
+        rows = np.arange(len(proba))
+        best = proba[:, :n_classes].argmax(axis=1)
+        sets = np.asarray(Y, dtype=np.float64)
+        counts = sets.sum(axis=0)
+        share = (counts + 0.5) / (n_bags + 1.0)
+        together = (sets.T @ sets + share) / (counts[:, None] + 1.0)  # of bags that list the row's label: the column's
+        wrong = proba.copy()
+        wrong[rows, best] = 0.0
+        wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), TINY)
+        wrong[:, :n_classes] *= sets[bag_index] / share
+        excused = np.einsum("ic,ic->i", wrong[:, :n_classes], together.T[best])
+        if proba.shape[1] > n_classes:  # background is in any bag, and says nothing of its labels
+            excused += wrong[:, n_classes] * share[best]
+        return cls(proba[rows, best], sets[bag_index, best] > 0.0, excused)
+
+
+def named_likelihood(parameters: np.ndarray, named: Named) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) log-likelihoods and their (m, 2) gradients in the logarithm of the slope and the offset."""
+    slope = np.exp(parameters[0])
+    odds = log_odds(named.probability)
+    right = expit(slope * odds + parameters[1])
+    wrong = expit(-slope * odds - parameters[1])
+    borne_out = np.maximum(right + wrong * named.excused, TINY)
+    value = np.where(named.listed, np.log(borne_out), np.log(np.maximum(wrong, TINY)))
+    by_eta = np.where(named.listed, right * wrong * (1.0 - named.excused) / borne_out, -right)
+    return value, np.stack([by_eta * slope * odds, by_eta], axis=1)
+
+
+def fit_trust(
+    proba: np.ndarray,
+    offsets: np.ndarray,
+    Y: np.ndarray,
+    weights: np.ndarray | None = None,
+    known: np.ndarray | None = None,
+) -> Trust:
+    """From probabilities that did not see the bags.
+
+    `weights` (n,) are those of the bags. Instances that are known, (m,) other than -1, tell nothing of the model and
+    are left out. A weak prior leans towards nothing to put right.
+    """
+    sizes = np.diff(offsets)
+    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y)
+    of_rows = np.repeat(np.ones(len(sizes)) if weights is None else weights, sizes)
+    if known is not None:
+        of_rows = np.where(known == -1, of_rows, 0.0)
+
+    def negative(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = named_likelihood(parameters, named)
+        return 0.5 * float(parameters @ parameters) - float(of_rows @ value), parameters - of_rows @ gradient
+
+    found = minimize(negative, np.zeros(2), jac=True, method="L-BFGS-B", bounds=BOUNDS).x
+    of_bags = np.add.reduceat(of_rows[:, None] * named_likelihood(found, named)[1], offsets[:-1], axis=0)
+    inverse = np.linalg.inv(_curvature(negative, found))
+    covariance = inverse @ (of_bags.T @ of_bags) @ inverse  # a sandwich: bags, not instances, are independent
+    return Trust(float(np.exp(found[0])), float(found[1]), covariance)
+
+
+def _curvature(
+    negative: Callable[[np.ndarray], tuple[float, np.ndarray]], at: np.ndarray, step: float = 1e-4
+) -> np.ndarray:
+    """(2, 2) second derivatives by differences of the gradient; at least that of the prior in every direction."""
+    moves = step * np.eye(2)
+    rows = [(negative(at + move)[1] - negative(at - move)[1]) / (2.0 * step) for move in moves]
+    values, vectors = np.linalg.eigh(0.5 * (np.array(rows) + np.array(rows).T))
+    return (vectors * np.maximum(values, 1.0)) @ vectors.T

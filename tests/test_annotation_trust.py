@@ -1,0 +1,219 @@
+"""How far names may be promised: evidence against loops, likelihood against differences, and promises that are held."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, logit
+
+from bagwise import Bags
+from bagwise.annotation._calibration_trust import Named, fit_trust, named_likelihood
+from bagwise.catalog import make_model
+from bagwise.datasets import make_gaussian_bags
+from bagwise.exceptions import InputError
+from bagwise.findings import Promise, Trust, promise_precision
+from bagwise.io import load, save
+from bagwise.pipeline import final_step
+
+
+@st.composite
+def judged(draw):
+    sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    n_classes, background = draw(st.integers(2, 5)), draw(st.booleans())
+    Y = (rng.random((len(sizes), n_classes)) < 0.5).astype(np.uint8)
+    return rng.dirichlet(np.full(n_classes + background, 0.7), sum(sizes)), np.array(sizes), Y
+
+
+@given(judged())
+def test_what_bags_say_to_a_name_is_the_sum_over_what_it_may_be_instead(made):
+    proba, sizes, Y = made
+    n_bags, n_classes = Y.shape
+    bag_index = np.repeat(np.arange(n_bags), sizes)
+    named = Named.of(proba, bag_index, Y)
+    for i, (row, b) in enumerate(zip(proba, bag_index, strict=True)):
+        c = int(np.argmax(row[:n_classes]))
+        share = [(sum(Y[:, k]) + 0.5) / (n_bags + 1) for k in range(n_classes)]
+        excused = 0.0
+        for other in range(len(row)):
+            if other == c:
+                continue
+            weight = row[other] / (row.sum() - row[c])
+            if other == n_classes:  # the background
+                excused += weight * share[c]
+            elif Y[b, other]:
+                both = sum(int(y[other]) * int(y[c]) for y in Y)
+                excused += weight / share[other] * (both + share[c]) / (sum(Y[:, other]) + 1)
+        assert named.probability[i] == row[c]
+        assert named.listed[i] == bool(Y[b, c])
+        assert named.excused[i] == pytest.approx(excused, rel=1e-9, abs=1e-12)
+
+
+@given(judged(), st.floats(-1.5, 1.5), st.floats(-2.0, 2.0))
+def test_the_gradient_is_that_of_differences(made, log_slope, offset):
+    proba, sizes, Y = made
+    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y)
+    at, step = np.array([log_slope, offset]), 1e-6
+    _, gradient = named_likelihood(at, named)
+    for k, move in enumerate(step * np.eye(2)):
+        above, below = (named_likelihood(at + sign * move, named)[0] for sign in (1.0, -1.0))
+        assert_allclose(gradient[:, k], (above - below) / (2.0 * step), atol=1e-6, rtol=1e-5)
+
+
+def test_a_name_that_no_set_speaks_against_counts_by_its_bag_alone():
+    """Where the label is all that the bag lists, the instance can be nothing else: that says nothing of the model."""
+    named = Named.of(np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([0, 1]), np.array([[1, 0], [0, 1]]))
+    assert named.excused[0] == 0.0
+    value, _ = named_likelihood(np.zeros(2), named)
+    assert_allclose(value, [np.log(0.7), np.log(0.3)])
+
+
+def bags_of(seed, slope, offset, n_bags=400, n_classes=8, size=4):
+    """Bags whose model says p where names are right with probability sigmoid(slope logit p + offset)."""
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.full(n_classes, 0.25), n_bags * size)
+    best = proba.argmax(axis=1)
+    rows = np.arange(len(proba))
+    worth = expit(slope * logit(np.clip(proba[rows, best], 1e-6, 1 - 1e-6)) + offset)
+    rest = proba.copy()
+    rest[rows, best] = 0.0
+    rest /= rest.sum(axis=1, keepdims=True)
+    other = (rest.cumsum(axis=1) > rng.random((len(rest), 1))).argmax(axis=1)
+    right = rng.random(len(rows)) < worth
+    truth = np.where(right, best, other)
+    offsets = np.arange(0, len(rows) + 1, size)
+    Y = np.zeros((n_bags, n_classes), np.uint8)
+    Y[rows // size, truth] = 1
+    return proba, offsets, Y, right
+
+
+@pytest.mark.parametrize(("slope", "offset"), [(1.0, 0.0), (0.5, -0.5), (1.6, 0.4)])
+def test_what_names_are_worth_is_found_from_label_sets(slope, offset):
+    p = np.array([0.4, 0.6, 0.8, 0.95])
+    found = []
+    for seed in range(4):
+        proba, offsets, Y, _ = bags_of(seed, slope, offset)
+        trust = fit_trust(proba, offsets, Y)
+        found.append(expit(trust.slope * logit(p) + trust.offset))
+    assert_allclose(np.mean(found, axis=0), expit(slope * logit(p) + offset), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("slope", "offset", "asked"),
+    [(1.0, 0.0, 0.7), (1.0, 0.0, 0.8), (1.0, 0.0, 0.9), (0.6, -0.6, 0.6), (0.6, -0.6, 0.7), (1.5, 0.3, 0.9)],
+)
+def test_a_promise_is_held(slope, offset, asked):
+    """Whatever the probabilities of the model are worth, and without being more cautious than it needs to be."""
+    trusts = [fit_trust(*bags_of(seed, slope, offset, n_bags=150)[:3]) for seed in range(8)]
+    new, _, _, right = bags_of(100, slope, offset, n_bags=4000)
+    kept = [promise_precision(Promise(0.3, trust).of(new.max(axis=1), False), asked) for trust in trusts]
+    got = np.array([right[one].mean() for one in kept if one.sum() >= 50])
+    assert len(got) >= 5
+    assert np.mean(got >= asked - 0.02) >= 0.75
+    assert asked - 0.01 < got.mean() < asked + 0.08
+
+
+def test_few_bags_promise_less():
+    variances = []
+    for n_bags in (20, 80, 320):
+        trusts = [fit_trust(*bags_of(seed, 1.0, 0.0, n_bags=n_bags)[:3]) for seed in range(6)]
+        variances.append(np.mean([np.trace(trust.covariance) for trust in trusts]))
+    assert variances[0] > 2 * variances[1] > 4 * variances[2]
+
+
+def test_the_error_is_that_of_bags_and_not_of_instances():
+    """Every instance twice: as many bags, so as little is known. The spread over many draws is what is said."""
+    offsets, said = [], []
+    for seed in range(60):
+        proba, edges, Y, _ = bags_of(seed, 1.0, 0.0, n_bags=60)
+        trust = fit_trust(np.repeat(proba, 2, axis=0), 2 * edges, Y)
+        offsets.append(trust.offset)
+        said.append(np.sqrt(trust.covariance[1, 1]))
+    assert 0.6 < np.mean(said) / np.std(offsets) < 1.6
+
+
+def test_weights_count_and_known_instances_tell_nothing():
+    proba, offsets, Y, _ = bags_of(0, 1.0, 0.0, n_bags=30)
+    plain = fit_trust(proba, offsets, Y)
+    left_out = fit_trust(proba, offsets, Y, weights=np.zeros(30))
+    assert (left_out.slope, left_out.offset) == (1.0, 0.0)
+    heavy = fit_trust(proba, offsets, Y, weights=np.full(30, 1000.0))  # the prior is nothing beside them
+    assert abs(heavy.offset) > abs(plain.offset)
+    assert_allclose(fit_trust(proba, offsets, Y, weights=np.ones(30)).covariance, plain.covariance)
+    known = np.full(len(proba), -1)
+    known[::3] = 0
+    some, none = (
+        fit_trust(proba, offsets, Y, known=known),
+        fit_trust(proba, offsets, Y, known=np.zeros(len(proba), int)),
+    )
+    assert (none.slope, none.offset) == (1.0, 0.0)
+    assert some.offset != plain.offset
+    assert_array_equal(none.covariance, np.zeros((2, 2)))
+
+
+def test_caution_is_a_standard_error_of_the_log_odds():
+    trust = Trust(1.5, -0.2, np.array([[0.04, 0.01], [0.01, 0.09]]))
+    p = np.array([0.3, 0.9])
+    eta = 1.5 * logit(p) - 0.2
+    change = np.stack([1.5 * logit(p), np.ones(2)], axis=1)
+    error = [np.sqrt(c @ trust.covariance @ c) for c in change]
+    assert_allclose(trust.cautious(p), expit(eta - error))
+    assert np.all(np.isfinite(trust.cautious(np.array([0.0, 1.0]))))
+
+
+def test_what_is_told_is_promised_by_doubt_and_what_is_not_by_trust():
+    trust = Trust(1.0, -1.0, np.zeros((2, 2)))
+    promise, p = Promise(0.1, trust), np.array([0.8, 0.8])
+    assert_allclose(promise.of(p, np.array([True, False])), [0.72, expit(logit(0.8) - 1.0)])
+    assert_allclose(Promise(0.1).of(p, False), 0.72)
+    assert_allclose(Promise().of(p, False), p)
+
+
+@pytest.mark.parametrize("name", ["ored", "ored-background", "ored-forest"])
+def test_calibrated_models_have_a_trust_and_keep_it(name, tmp_path):
+    data = make_gaussian_bags(n_bags=40, random_state=0)
+    small = {"n_estimators": 10, "n_rounds": 2, "n_round_trees": 20} if name == "ored-forest" else {}
+    model = make_model(name, calibrate="bag", **small).fit(data.bags, data.Y)
+    trust = Promise.of_model(final_step(model)).trust
+    assert trust is not None
+    save(model, tmp_path / "model.bagwise")
+    again = Promise.of_model(final_step(load(tmp_path / "model.bagwise"))).trust
+    assert_array_equal(again.covariance, trust.covariance)
+    final = final_step(model)
+    final.trust_covariance_ = np.zeros((3, 3))
+    with pytest.raises(InputError, match="does not fit together"):
+        final._check_fitted()
+    final.calibrate = None
+    refitted = model.fit(data.bags, data.Y)
+    assert Promise.of_model(final_step(refitted)).trust is None
+
+
+def test_labels_that_may_be_wrong_bear_no_witness():
+    data = make_gaussian_bags(n_bags=40, random_state=0)
+    model = make_model("ored", calibrate="bag", missed=0.1).fit(data.bags, data.Y)
+    assert Promise.of_model(final_step(model)).trust is None
+    assert final_step(model).doubt_ >= 0.0
+
+
+def test_a_run_keeps_its_promise(tmp_path):
+    from bagwise import Run, write_dataset
+
+    data = make_gaussian_bags(n_bags=40, separation=2.0, random_state=0)
+    write_dataset(data, tmp_path / "made.csv")
+    with Run.create(tmp_path / "made.csv", tmp_path / "run", page=False) as run:
+        before = run.found().promise
+    with Run.open(tmp_path / "run") as run:
+        after = run.found().promise
+    assert (after.doubt, after.trust.slope, after.trust.offset) == (
+        before.doubt, before.trust.slope, before.trust.offset,
+    )  # fmt: skip
+    assert_array_equal(after.trust.covariance, before.trust.covariance)
+
+
+def test_one_class_and_empty_sets_are_no_error():
+    trust = fit_trust(np.ones((3, 1)), np.array([0, 2, 3]), np.ones((2, 1), np.uint8))
+    assert np.all(np.isfinite(trust.cautious(np.array([0.5, 1.0]))))
+    bags = Bags(np.zeros((3, 1)), np.array([0, 2, 3]))
+    empty = fit_trust(np.full((3, 2), 0.5), bags.offsets, np.zeros((2, 2), np.uint8))
+    assert empty.offset < 0.0
