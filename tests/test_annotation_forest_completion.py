@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import approx_fprime
 from scipy.special import expit
+from sklearn.metrics import average_precision_score
 
 from bagwise import Bags
 from bagwise.annotation import ORedForest, _forest_completion
 from bagwise.annotation import forest as forest_module
 from bagwise.annotation._forest_completion import Completion, Listing, instances_a_label, listing_likelihood
-from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG
+from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG, label_presence
+from bagwise.exceptions import InputError
+from bagwise.io import load, save
 from bagwise.kernels import union_posterior
 
 # -- how labels come to be listed -------------------------------------------------------------------------------------
@@ -26,19 +29,24 @@ def simulated(seed, missed, n_bags=1000, n_classes=6, slope=2.0, offset=0.5):
     return scores, there, (there & (rng.random(scores.shape) >= missed)).astype(np.uint8)
 
 
-@pytest.mark.parametrize("parameters", [(-1.0, 0.3, 0.2), (-6.0, 1.0, -2.0), (2.0, -1.0, 0.0)])
+@pytest.mark.parametrize(
+    "parameters",
+    [(-1.0, 0.3, 0.2), (-6.0, 1.0, -2.0), (2.0, -1.0, 0.0), (-1.0, 0.3, -0.7, 0.2), (-3.0, 0.0, 1.0, -1.0)],
+)
 def test_the_likelihood_of_listings_and_its_gradient(parameters):
-    scores, _, listed = simulated(0, 0.2, n_bags=30)
-    counts, listed = np.random.default_rng(0).integers(1, 4, scores.size) * 1.0, listed.ravel().astype(float)
+    """Of one judge, and of two."""
+    judged = [simulated(seed, 0.2, n_bags=30) for seed in range(len(parameters) - 2)]
+    scores, listed = np.stack([scores for scores, _, _ in judged]).reshape(len(judged), -1), judged[0][2]
+    counts, listed = np.random.default_rng(0).integers(1, 4, listed.size) * 1.0, listed.ravel().astype(float)
     at = np.array(parameters)
 
     def literal(flat):
-        missed, slope = expit(flat[0]), np.exp(flat[1])
-        listing = (1 - missed) / (1 + np.exp(-(slope * scores.ravel() + flat[2])))
+        missed, z = expit(flat[0]), sum(np.exp(slope) * one for slope, one in zip(flat[1:-1], scores, strict=True))
+        listing = (1 - missed) / (1 + np.exp(-(z + flat[-1])))
         value = counts @ (listed * np.log(listing) + (1 - listed) * np.log(1 - listing))
         return value + PRIOR_WRONG * np.log(missed) + PRIOR_RIGHT * np.log(1 - missed)
 
-    value, gradient = listing_likelihood(at, scores.ravel(), listed, counts)
+    value, gradient = listing_likelihood(at, scores, listed, counts)
     assert value == pytest.approx(literal(at), rel=1e-10)
     assert_allclose(gradient, approx_fprime(at, literal, 1e-7), rtol=1e-4, atol=1e-3)
 
@@ -47,19 +55,36 @@ def test_the_likelihood_of_listings_and_its_gradient(parameters):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_rate_at_which_labels_go_missing_is_found(seed, missed):
     scores, there, listed = simulated(seed, missed)
-    found = Listing.fit(scores, listed, np.ones(len(scores)))
+    found = Listing.fit(scores[None], listed, np.ones(len(scores)))
     assert found.missed == pytest.approx(missed, abs=0.07)
-    assert found.slope == pytest.approx(2.0, rel=0.3)
-    forgotten = found.forgotten(scores)[listed == 0]
+    assert found.slopes == pytest.approx(2.0, rel=0.3)
+    forgotten = found.forgotten(scores[None])[listed == 0]
     assert forgotten.sum() == pytest.approx((there & (listed == 0)).sum(), abs=0.07 * there.sum())
+
+
+def test_two_judges_count_for_what_they_know():
+    """A judge that knows nothing counts for nothing; two that know half each count alike."""
+    rng = np.random.default_rng(3)
+    halves = rng.normal(-0.5, 1.8, (2, 1500, 6))
+    there = rng.random(halves.shape[1:]) < expit(1.5 * halves.sum(axis=0) + 0.5)
+    listed = (there & (rng.random(there.shape) >= 0.25)).astype(np.uint8)
+    found = Listing.fit(halves, listed, np.ones(1500))
+    assert found.slopes == pytest.approx([1.5, 1.5], rel=0.25)
+    assert found.missed == pytest.approx(0.25, abs=0.05)
+    one = Listing.fit(np.stack([halves.sum(axis=0), rng.normal(size=there.shape)]), listed, np.ones(1500))
+    assert one.slopes[1] < 0.1 < 1.2 < one.slopes[0]
 
 
 def test_bags_of_weight_two_count_as_two_bags():
     scores, _, listed = simulated(1, 0.3, n_bags=60)
     weights = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
     twice = np.repeat(np.arange(60), weights.astype(int))
-    weighted, copied = Listing.fit(scores, listed, weights), Listing.fit(scores[twice], listed[twice], np.ones(80))
-    assert_allclose(weighted, copied, rtol=1e-4)
+    weighted, copied = (
+        Listing.fit(scores[None], listed, weights),
+        Listing.fit(scores[None, twice], listed[twice], np.ones(80)),
+    )
+    for one, other in zip(weighted, copied, strict=True):
+        assert_allclose(one, other, rtol=1e-4)
 
 
 @given(st.floats(0.001, 0.95), st.floats(0.1, 5.0), st.floats(-3.0, 3.0), st.floats(-8.0, 8.0))
@@ -67,7 +92,7 @@ def test_forgotten_is_what_bayes_says(missed, slope, offset, score):
     there = expit(slope * score + offset)
     joint = {(1, 1): there * (1 - missed), (1, 0): there * missed, (0, 0): 1 - there}  # there, listed
     expected = joint[1, 0] / (joint[1, 0] + joint[0, 0])
-    assert Listing(missed, slope, offset).forgotten(np.array([score]))[0] == pytest.approx(
+    assert Listing(missed, np.array([slope]), offset).forgotten(np.array([[score]]))[0] == pytest.approx(
         expected, rel=1e-9, abs=1e-12
     )
 
@@ -179,7 +204,7 @@ def test_judges_of_bags_find_the_rate_and_the_labels(spoiled):
     bags, Y, listed, labels = spoiled
     completion = Completion(bags, listed, None, np.ones(len(bags)), False, np.random.RandomState(0))
     proba = 0.7 * np.eye(6)[labels] + 0.05
-    found = Listing.fit(completion.judge(proba), listed, np.ones(len(bags)))
+    found = Listing.fit(completion.judge(proba)[None], listed, np.ones(len(bags)))
     assert found.missed == pytest.approx(0.25, abs=0.06)
     present = completion.present(proba)
     assert_array_equal(present[listed == 1], 1.0)
@@ -227,6 +252,49 @@ def test_completion_beside_background_known_instances_weights_and_false_labels(s
     assert_allclose(proba.sum(axis=1) + model.background_proba(bags[kept], listed[kept]), 1.0, atol=1e-9)
     presence = model.label_posterior(bags, listed)
     assert presence[(listed == 0) & (Y == 1)].mean() > presence[(listed == 0) & (Y == 0)].mean() + 0.1
+
+
+def test_bags_that_were_learned_from_are_judged_as_a_whole(spoiled, monkeypatch, tmp_path):
+    bags, _, listed, labels = spoiled
+    found, believed = [], Completion.believed
+    monkeypatch.setattr(Completion, "believed", lambda *args: found.append(believed(*args)) or found[-1])
+    model = ORedForest(10, n_rounds=2, n_round_trees=20, missed=0.5, random_state=0).fit(bags, listed)
+    presence, (last,) = model.label_posterior(bags, listed), found
+    by_instances = label_presence_of(model, bags, listed)
+    unlisted = listed == 0
+    assert_allclose(presence[unlisted], np.where(last >= 1e-4, last, 0.0)[unlisted], rtol=1e-6)
+    assert_array_equal(presence[~unlisted], by_instances[~unlisted])
+    order = np.random.default_rng(0).permutation(len(bags))[:30]
+    assert_array_equal(model.label_posterior(bags[order], listed[order]), presence[order])
+    new = Bags(bags.instances + 0.5, bags.offsets)  # never seen: by their instances, as without completion
+    assert_array_equal(model.label_posterior(new, listed), label_presence_of(model, new, listed))
+    told = np.full(len(labels), -1)
+    b, c = np.argwhere(unlisted)[0]
+    told[bags.offsets[b]] = c
+    assert model.label_posterior(bags, listed, Bags(told, bags.offsets))[b, c] == pytest.approx(1.0)
+    save(model, tmp_path / "model.bagwise")
+    assert_array_equal(load(tmp_path / "model.bagwise").label_posterior(bags, listed), presence)
+    del model.completed_bags_
+    with pytest.raises(InputError, match="not of which bags"):
+        model._check_fitted()
+    used = listed.any(axis=1)
+    assert not hasattr(model.set_params(missed=0.0).fit(bags[used], listed[used]), "completed_")
+
+
+def label_presence_of(model, bags, listed):
+    problem = model._union_problem(bags, listed, None)
+    return label_presence(problem, model._told_probabilities(bags), model._rates(), listed.shape[1])
+
+
+def test_whole_bags_rank_forgotten_labels_better_than_their_instances():
+    gains = []
+    for seed in range(4):
+        bags, Y, listed, _ = chorus(seed)
+        model = ORedForest(40, n_rounds=4, n_round_trees=40, missed=0.6, random_state=0).fit(bags, listed)
+        unlisted, forgotten = listed == 0, (Y == 1)[listed == 0]
+        by_bags = average_precision_score(forgotten, model.label_posterior(bags, listed)[unlisted])
+        gains.append(by_bags - average_precision_score(forgotten, label_presence_of(model, bags, listed)[unlisted]))
+    assert np.mean(gains) > 0.02
 
 
 def test_calibrated_probabilities_are_of_labels_that_are_there(spoiled):

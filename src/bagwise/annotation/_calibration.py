@@ -68,7 +68,7 @@ FITTED: dict[str, Attribute] = {
 }  # fmt: skip
 """All of them are there in a calibrated model, those of the background where it has one."""
 TRUST: dict[str, Attribute] = {
-    "trust_slope_": Number(positive=True), "trust_offset_": Number(), "trust_covariance_": Numbers("told", "told"),
+    "trust_slope_": Number(positive=True), "trust_offset_": Number(), "trust_covariance_": Numbers(2, 2),
 }  # fmt: skip
 """All or none of them: bags whose labels may be wrong do not tell, nor do models of earlier versions."""
 
@@ -136,7 +136,7 @@ class CalibratedMixin:
         if found and (lacks := [name for name in needed if name not in found]):
             raise InputError(f"{type(self).__name__} is calibrated but lacks its attribute {lacks[0]!r}; fit it again")
         trust = [name for name in TRUST if name in vars(self)]
-        if trust and (len(trust) < len(TRUST) or self.trust_covariance_.shape != (2, 2) or not found):
+        if trust and (len(trust) < len(TRUST) or not found):
             raise InputError(f"{type(self).__name__} has a trust in names that does not fit together; fit it again")
 
     def _forget_calibration(self) -> None:

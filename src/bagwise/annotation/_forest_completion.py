@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from bagwise.annotation._background import union_problem
+from bagwise.annotation._calibration_fit import union_log_odds
 from bagwise.annotation._feasibility import infeasible_bags
 from bagwise.annotation._forest_bags import checked, infer
 from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG
@@ -32,49 +33,55 @@ MANY = 1.5  # instances a label, from which on labels go missing as a whole
 
 
 class Listing(NamedTuple):
-    """How probable it is that a label is listed where a judge of bags gives it the logit s: (1 - rho) sigmoid(a s + b).
+    """How probable it is that a label is listed where judges of bags give it the logits s: (1 - rho) sigmoid(a.s + b).
 
     Attributes
     ----------
     missed : float
         rho, the probability that a label that is there is not listed.
-    slope, offset : float
-        a > 0 and b, that calibrate the judge.
+    slopes : (k,) array
+        a > 0, a judge each.
+    offset : float
+        b.
     """
 
     missed: float
-    slope: float
+    slopes: np.ndarray
     offset: float
 
     @classmethod
     def fit(cls, logits: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> Listing:
-        """The most likely one, with the prior of learned rates; the judge must not have seen the bags."""
+        """The most likely one, with the prior of learned rates, for (k, n, c) logits by judges that did not see the bags."""
+        n_judges = len(logits)
         counts = np.repeat(weights, indicator.shape[1])
-        scores, listed = logits.ravel(), indicator.ravel().astype(np.float64)
+        scores, listed = logits.reshape(n_judges, -1), indicator.ravel().astype(np.float64)
         scale = 1.0 / counts.sum()
 
         def negative_mean(parameters: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient = listing_likelihood(parameters, scores, listed, counts)
             return -scale * value, -scale * gradient
 
-        starts = (np.array([logit_missed, 0.0, 0.0]) for logit_missed in STARTS)
+        starts = (np.array([logit_missed, *np.full(n_judges, -np.log(n_judges)), 0.0]) for logit_missed in STARTS)
         found = [minimize_lbfgs(negative_mean, start, max_iter=200, tol=1e-7) for start in starts]
         best = min(found, key=lambda result: result.objective).weights
-        return cls(float(expit(best[0])), float(np.exp(best[1])), float(best[2]))
+        return cls(float(expit(best[0])), np.exp(best[1:-1]), float(best[-1]))
 
     def forgotten(self, logits: np.ndarray) -> np.ndarray:
-        """How probable it is that a label that is not listed is there all the same."""
-        there = expit(self.slope * logits + self.offset)
+        """How probable it is that a label that is not listed is there all the same, by (k, n, c) logits."""
+        there = expit(np.tensordot(self.slopes, logits, axes=1) + self.offset)
         return self.missed * there / (1.0 - (1.0 - self.missed) * there)
 
 
 def listing_likelihood(
     parameters: np.ndarray, scores: np.ndarray, listed: np.ndarray, counts: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Log-likelihood with log-prior and its gradient, at logit of the rate, logarithm of the slope, and offset."""
-    logit_missed, log_slope, offset = parameters
-    missed, slope = expit(logit_missed), np.exp(log_slope)
-    z = slope * scores + offset
+    """Log-likelihood with log-prior and its gradient, at logit of the rate, logarithms of the slopes, and offset.
+
+    `scores` are (k, pairs), `listed` and `counts` (pairs,).
+    """
+    logit_missed, offset = parameters[0], parameters[-1]
+    missed, slopes = expit(logit_missed), np.exp(parameters[1:-1])
+    z = slopes @ scores + offset
     there = expit(z)
     unlisted = expit(-z) + missed * there
     value = counts @ np.where(listed > 0, log_expit(-logit_missed) + log_expit(z), np.log(unlisted))
@@ -82,7 +89,7 @@ def listing_likelihood(
     by_z = counts * np.where(listed > 0, expit(-z), -(1.0 - missed) * there * expit(-z) / unlisted)
     by_missed = counts @ np.where(listed > 0, -missed, missed * (1.0 - missed) * there / unlisted)
     by_missed += PRIOR_WRONG - (PRIOR_WRONG + PRIOR_RIGHT) * missed
-    return float(value), np.array([by_missed, slope * (by_z @ scores), by_z.sum()])
+    return float(value), np.array([by_missed, *(slopes * (scores @ by_z)), by_z.sum()])
 
 
 def instances_a_label(posterior: np.ndarray, bags: Bags, weights: np.ndarray, n_classes: int) -> float:
@@ -94,6 +101,15 @@ def instances_a_label(posterior: np.ndarray, bags: Bags, weights: np.ndarray, n_
     best[np.arange(len(posterior)), posterior.argmax(axis=1)] = 1
     counts = np.add.reduceat(best[:, :n_classes], bags.offsets[:-1], axis=0)
     return float(weights @ counts.sum(axis=1)) / max(float(weights @ (counts > 0).sum(axis=1)), 1.0)
+
+
+def certain_labels(bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    """(n, c) which labels are listed, or carried by an instance that is known."""
+    certain = indicator.astype(bool)
+    if known is not None:
+        rows = np.flatnonzero((known >= 0) & (known < indicator.shape[1]))
+        certain[bags.bag_index[rows], known[rows]] = True
+    return certain
 
 
 class Completion:
@@ -112,10 +128,8 @@ class Completion:
         self.bags, self.indicator, self.known, self.weights = bags, indicator, known, weights
         self.background, self.rng, self.n_jobs = background, rng, n_jobs
         self.statistics = BagStatistics().fit_transform(bags)
-        self.certain = indicator.astype(bool)
-        if known is not None:  # what is known is there, listed or not
-            rows = np.flatnonzero((known >= 0) & (known < indicator.shape[1]))
-            self.certain[bags.bag_index[rows], known[rows]] = True
+        self.certain = certain_labels(bags, indicator, known)
+        self._said = np.zeros(indicator.shape)  # by the trees that were grown last
 
     def judge(self, proba: np.ndarray) -> np.ndarray:
         """(n, c) logits that a label is listed, by trees that did not see the bag, from probabilities of instances."""
@@ -126,7 +140,18 @@ class Completion:
 
     def present(self, proba: np.ndarray) -> np.ndarray:
         """(n, c) probability that a label is in the bag, by those of its instances; one where it is listed or known."""
-        logits = self.judge(proba)
+        self._said = self.judge(proba)
+        return self._believed(self._said[None])
+
+    def believed(self, proba: np.ndarray) -> np.ndarray:
+        """The same by the trees that were grown last and by the instances themselves, which they saw in numbers only.
+
+        For what is said of labels in the end; in the rounds the instances would hear of themselves.
+        """
+        by_instances = union_log_odds(proba[:, : self.indicator.shape[1]], self.bags.offsets)
+        return self._believed(np.stack([self._said, by_instances]))
+
+    def _believed(self, logits: np.ndarray) -> np.ndarray:
         listing = Listing.fit(logits, self.indicator, self.weights)
         return np.where(self.certain, 1.0, listing.forgotten(logits))
 

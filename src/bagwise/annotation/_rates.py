@@ -217,7 +217,14 @@ class WrongLabelsMixin:
         indicator = encode_labels(Y, self.classes_, len(bags))
         known = known_labels(instance_labels, bags.offsets, n_classes, background=self._has_background)
         problem, proba = self._union_problem(bags, indicator, known), self._told_probabilities(bags)
-        return label_presence(problem, proba, self._rates(), n_classes, **self._inference_options(proba.size))
+        presence = label_presence(problem, proba, self._rates(), n_classes, **self._inference_options(proba.size))
+        return self._told_presence(presence, bags, indicator, known)
+
+    def _told_presence(
+        self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+    ) -> np.ndarray:
+        """(n, c) with what the model knows better of some bags than by their instances."""
+        return presence
 
 
 def plain_rate(given: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
@@ -19,10 +20,11 @@ from bagwise.annotation._background import (
     union_problem,
 )
 from bagwise.annotation._calibration import CalibratedMixin
+from bagwise.annotation._calibration_fit import fingerprints
 from bagwise.annotation._feasibility import relaxed_bags
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
 from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
-from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
+from bagwise.annotation._forest_completion import MANY, Completion, certain_labels, instances_a_label
 from bagwise.annotation._rate_check import enough_to_judge
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -35,7 +37,7 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings
-from bagwise.fitted import ITERATED, Attribute, Number
+from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers
 from bagwise.inputs import validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, tree_shares, upgrade_forest
@@ -49,6 +51,13 @@ from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
+
+
+LEAST_PRESENT = 1e-4  # labels that are less probable to be in a bag are not kept
+COMPLETED: dict[str, Attribute] = {
+    "completed_": Numbers("completed", "classes", low=0, high=1, sparse=True),
+    "completed_bags_": Numbers("completed", whole=True),
+}
 
 
 class Start(NamedTuple):
@@ -68,6 +77,7 @@ class Found(NamedTuple):
     posterior: np.ndarray
     logits: np.ndarray  # of the learned rates
     history: list[float]
+    present: np.ndarray | None  # (n, c) how probable labels are, where label sets were completed
 
 
 class ORedForest(
@@ -150,6 +160,10 @@ class ORedForest(
         What `annotate` gives in a bag without labels.
     missed_, spurious_ : float, or (c,) array where an array was given
         The rates, of instances.
+    completed_, completed_bags_ : (n, c) CSR matrix and (n,) uint64, where label sets were completed
+        How probable labels are in the bags that were learned from, by trees that look at whole bags and by what is said
+        of instances, neither having seen them, and how these bags are known again. `label_posterior` gives it of labels
+        that are not listed.
     temperature_, doubt_, class_scale_, background_scale_, told_class_scale_, told_background_scale_
     seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_, bag_slope_, bag_offset_, bag_reliability_
     trust_slope_, trust_offset_, trust_covariance_
@@ -180,6 +194,7 @@ class ORedForest(
     forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
         "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED,
+        **{name: Maybe(attribute) for name, attribute in COMPLETED.items()},
     }  # fmt: skip
 
     def _check_fitted(self) -> None:
@@ -188,6 +203,8 @@ class ORedForest(
         forest.check(self.n_features_in_)
         if forest.n_columns != len(self.classes_) + self._has_background:
             raise InputError(f"ORedForest.forest_ has leaves of {forest.n_columns} classes; fit it again")
+        if len({hasattr(self, name) for name in COMPLETED}) > 1:
+            raise InputError("ORedForest has completed label sets but not of which bags, or these alone; fit it again")
 
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -295,6 +312,7 @@ class ORedForest(
             for name, given in (("missed", self.missed), ("spurious", self.spurious))
         )
         parameters.warn_of_bounds(learned)
+        self._keep_completed(bags, found.present)
         if self._can_calibrate(indicator):
             shares = found.shares
             if background:
@@ -363,7 +381,31 @@ class ORedForest(
             history.append(float(weights @ log_likelihood))
             if callback is not None:
                 callback(number, history[-1])
-        return Found(shares, posterior, logits, history)
+        present = None if completion is None else completion.believed(proba)
+        return Found(shares, posterior, logits, history, present)
+
+    def _keep_completed(self, bags: Bags, present: np.ndarray | None) -> None:
+        for name in COMPLETED:
+            self.__dict__.pop(name, None)
+        if present is not None:
+            self.completed_ = sp.csr_matrix(np.where(present >= LEAST_PRESENT, present, 0.0).astype(np.float32))
+            self.completed_bags_ = fingerprints(bags)
+
+    def _told_presence(
+        self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+    ) -> np.ndarray:
+        """Of bags that were learned from, what whole bags and unseen instances say of labels that nobody lists."""
+        if not hasattr(self, "completed_"):
+            return presence
+        order = np.argsort(self.completed_bags_, kind="stable")
+        own = fingerprints(bags)
+        place = order[np.minimum(np.searchsorted(self.completed_bags_, own, sorter=order), len(order) - 1)]
+        seen = (self.completed_bags_[place] == own)[:, None]
+        return np.where(
+            seen & ~certain_labels(bags, indicator, known),
+            self.completed_[place].toarray().astype(np.float64),
+            presence,
+        )
 
     def _move_background(
         self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray
