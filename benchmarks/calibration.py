@@ -44,9 +44,9 @@ def uncalibrated(model: Any) -> Any:
     return plain
 
 
-def top(truth: np.ndarray, findings: Any, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the label is right, and its probability."""
-    return (findings.labels == truth)[counted].astype(float), findings.probability[counted]
+def top(truth: np.ndarray, findings: Any, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether the label is right, its probability, and the label."""
+    return (findings.labels == truth)[counted].astype(float), findings.probability[counted], findings.labels[counted]
 
 
 def judge(
@@ -58,8 +58,8 @@ def judge(
             truth = part.instance_labels.instances
             counted = np.ones(len(truth), dtype=bool) if noise_counts else truth >= 0
             findings = find_instances(judged, part.bags, part.Y if told else None)
-            came, probability = top(truth, findings, counted & (findings.labels >= 0))
-            promised = Promise.of_model(final_step(judged)).of(probability, told)
+            came, probability, labels = top(truth, findings, counted & (findings.labels >= 0))
+            promised = Promise.of_model(final_step(judged)).of(labels, probability, told)
             out.setdefault((where, when), []).append((came, probability, promised))
         said = judged.predict_proba(held.bags).ravel()
         out.setdefault((LABELS, when), []).append((held.Y.ravel(), said, said))

@@ -107,7 +107,9 @@ def test_a_promise_is_held(slope, offset, asked):
     """Whatever the probabilities of the model are worth, and without being more cautious than it needs to be."""
     trusts = [fit_trust(*bags_of(seed, slope, offset, n_bags=150)[:3]) for seed in range(8)]
     new, _, _, right = bags_of(100, slope, offset, n_bags=4000)
-    kept = [promise_precision(Promise(0.3, trust).of(new.max(axis=1), False), asked) for trust in trusts]
+    kept = [
+        promise_precision(Promise(0.3, trust).of(new.argmax(axis=1), new.max(axis=1), False), asked) for trust in trusts
+    ]
     got = np.array([right[one].mean() for one in kept if one.sum() >= 50])
     assert len(got) >= 5
     assert np.mean(got >= asked - 0.02) >= 0.75
@@ -153,7 +155,7 @@ def test_weights_count_and_known_instances_tell_nothing():
 
 
 def test_caution_is_a_standard_error_of_the_log_odds():
-    trust = Trust(1.5, -0.2, np.array([[0.04, 0.01], [0.01, 0.09]]))
+    trust = Trust(1.5, -0.2, np.array([[0.04, 0.01], [0.01, 0.09]]), np.ones(3, bool))
     p = np.array([0.3, 0.9])
     eta = 1.5 * logit(p) - 0.2
     change = np.stack([1.5 * logit(p), np.ones(2)], axis=1)
@@ -163,11 +165,26 @@ def test_caution_is_a_standard_error_of_the_log_odds():
 
 
 def test_what_is_told_is_promised_by_doubt_and_what_is_not_by_trust():
-    trust = Trust(1.0, -1.0, np.zeros((2, 2)))
+    trust = Trust(1.0, -1.0, np.zeros((2, 2)), np.array([True, False]))
     promise, p = Promise(0.1, trust), np.array([0.8, 0.8])
-    assert_allclose(promise.of(p, np.array([True, False])), [0.72, expit(logit(0.8) - 1.0)])
-    assert_allclose(Promise(0.1).of(p, False), 0.72)
-    assert_allclose(Promise().of(p, False), p)
+    labels = np.array([0, 0])
+    assert_allclose(promise.of(labels, p, np.array([True, False])), [0.72, expit(logit(0.8) - 1.0)])
+    assert_allclose(promise.of(np.array([1, 2]), p, False), 0.72)  # no witness for it; not known to the model
+    assert_allclose(Promise(0.1).of(labels, p, False), 0.72)
+    assert_allclose(Promise().of(labels, p, False), p)
+
+
+def test_labels_that_all_bags_list_bear_no_witness():
+    """Names of them are always listed, right or wrong; the others' worth is as if they were not there."""
+    proba, offsets, Y, _ = bags_of(0, 1.0, 0.0, n_bags=100)
+    assert fit_trust(proba, offsets, Y).witnessed.all()
+    Y[:, 2] = 1
+    trust = fit_trust(proba, offsets, Y)
+    assert_array_equal(np.flatnonzero(~trust.witnessed), [2])
+    sure = proba.copy()
+    those = proba.argmax(axis=1) == 2
+    sure[those] = np.where(np.arange(8) == 2, 0.93, 0.01)
+    assert_allclose(fit_trust(sure, offsets, Y).offset, trust.offset)
 
 
 @pytest.mark.parametrize("name", ["ored", "ored-background", "ored-forest"])
@@ -180,6 +197,7 @@ def test_calibrated_models_have_a_trust_and_keep_it(name, tmp_path):
     save(model, tmp_path / "model.bagwise")
     again = Promise.of_model(final_step(load(tmp_path / "model.bagwise"))).trust
     assert_array_equal(again.covariance, trust.covariance)
+    assert_array_equal(again.witnessed, trust.witnessed)
     final = final_step(model)
     del final.trust_offset_
     with pytest.raises(InputError, match="does not fit together"):

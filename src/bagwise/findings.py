@@ -69,11 +69,14 @@ class Trust:
     slope, offset : float
     covariance : (2, 2) array
         Of the logarithm of the slope and the offset: how well the bags tell them.
+    witnessed : (c,) array of bool
+        Classes of which bags tell anything: not those that all of them list.
     """
 
     slope: float
     offset: float
     covariance: np.ndarray
+    witnessed: np.ndarray
 
     def cautious(self, probability: np.ndarray) -> np.ndarray:
         """With one standard error to spare."""
@@ -103,13 +106,21 @@ class Promise:
         """That of a fitted learner; one that is not calibrated promises what it says."""
         trust = None
         if hasattr(final, "trust_slope_"):
-            trust = Trust(final.trust_slope_, final.trust_offset_, final.trust_covariance_)
+            witnessed = final.trust_classes_.astype(bool)
+            trust = Trust(final.trust_slope_, final.trust_offset_, final.trust_covariance_, witnessed)
         return cls(float(getattr(final, "doubt_", 0.0)), trust)
 
-    def of(self, probability: np.ndarray, told: np.ndarray | bool) -> np.ndarray:
-        """(m,) what can be promised of labels with that probability; `told`: the labels of their bags were known."""
+    def of(self, labels: np.ndarray, probability: np.ndarray, told: np.ndarray | bool) -> np.ndarray:
+        """(m,) what can be promised of these labels; `told`: the labels of their bags were known.
+
+        Labels are indices of classes; one that the model does not know is promised as if it were told.
+        """
         doubted = (1.0 - self.doubt) * probability
-        return doubted if self.trust is None else np.where(told, doubted, self.trust.cautious(probability))
+        if self.trust is None:
+            return doubted
+        n_classes = len(self.trust.witnessed)
+        witnessed = np.append(self.trust.witnessed, False)[np.minimum(labels, n_classes)]
+        return np.where(witnessed & ~np.asarray(told), self.trust.cautious(probability), doubted)
 
 
 def promise_precision(promised: np.ndarray, precision: float) -> np.ndarray:

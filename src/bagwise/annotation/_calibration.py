@@ -69,6 +69,7 @@ FITTED: dict[str, Attribute] = {
 """All of them are there in a calibrated model, those of the background where it has one."""
 TRUST: dict[str, Attribute] = {
     "trust_slope_": Number(positive=True), "trust_offset_": Number(), "trust_covariance_": Numbers(2, 2),
+    "trust_classes_": Numbers("classes", low=0, high=1, whole=True),
 }  # fmt: skip
 """All or none of them: bags whose labels may be wrong do not tell, nor do models of earlier versions."""
 
@@ -243,6 +244,7 @@ class CalibratedMixin:
             known = None if training.known is None else training.known[rows]
             trust = fit_trust(new.probabilities(training.scores), bags.offsets, listed, weights, known)
             self.trust_slope_, self.trust_offset_, self.trust_covariance_ = trust.slope, trust.offset, trust.covariance
+            self.trust_classes_ = trust.witnessed.astype(np.int64)
 
     def _calibrate_share(self, training: Training) -> None:
         """The factor on the odds of the background at which its mean in bags that were not seen is the share.

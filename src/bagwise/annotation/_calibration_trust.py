@@ -14,7 +14,8 @@ Against the probability of Z in any bag that is
     P(c not listed, Z) = (1 - g) times something that does not depend on g.
 
 g = sigmoid(a logit p + b) of greatest likelihood is what the names of the model are worth. It is promised with one
-standard error to spare, instances of one bag being one observation: few bags promise little.
+standard error to spare, instances of one bag being one observation: few bags promise little. Of a label that is in
+every bag, as good as, no bag tells anything: names of it are left out, and nothing is said of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from bagwise.annotation._calibration_fit import EVERYWHERE, SMALLEST
 from bagwise.findings import Trust, log_odds
 
 TINY = 1e-300
@@ -44,11 +46,14 @@ class Named:
         Whether the bag lists it.
     excused : (m,) array
         How probable what the bag lists is where the name is wrong and listed all the same, beside where it is right.
+    label : (m,) array
+        The class.
     """
 
     probability: np.ndarray
     listed: np.ndarray
     excused: np.ndarray
+    label: np.ndarray
 
     @classmethod
     def of(cls, proba: np.ndarray, bag_index: np.ndarray, Y: np.ndarray) -> Named:
@@ -67,7 +72,7 @@ class Named:
         excused = np.einsum("ic,ic->i", wrong[:, :n_classes], together.T[best])
         if proba.shape[1] > n_classes:  # background is in any bag, and says nothing of its labels
             excused += wrong[:, n_classes] * share[best]
-        return cls(proba[rows, best], sets[bag_index, best] > 0.0, excused)
+        return cls(proba[rows, best], sets[bag_index, best] > 0.0, excused, best)
 
 
 def named_likelihood(parameters: np.ndarray, named: Named) -> tuple[np.ndarray, np.ndarray]:
@@ -96,19 +101,22 @@ def fit_trust(
     """
     sizes = np.diff(offsets)
     named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y)
-    of_rows = np.repeat(np.ones(len(sizes)) if weights is None else weights, sizes)
+    of_bags = np.ones(len(sizes)) if weights is None else weights
+    of_rows = np.repeat(of_bags, sizes)
     if known is not None:
         of_rows = np.where(known == -1, of_rows, 0.0)
+    witnessed = np.average(Y, axis=0, weights=np.maximum(of_bags, SMALLEST)) < EVERYWHERE
+    of_rows = np.where(witnessed[named.label], of_rows, 0.0)
 
     def negative(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = named_likelihood(parameters, named)
         return 0.5 * float(parameters @ parameters) - float(of_rows @ value), parameters - of_rows @ gradient
 
     found = minimize(negative, np.zeros(2), jac=True, method="L-BFGS-B", bounds=BOUNDS).x
-    of_bags = np.add.reduceat(of_rows[:, None] * named_likelihood(found, named)[1], offsets[:-1], axis=0)
+    pulls = np.add.reduceat(of_rows[:, None] * named_likelihood(found, named)[1], offsets[:-1], axis=0)
     inverse = np.linalg.inv(_curvature(negative, found))
-    covariance = inverse @ (of_bags.T @ of_bags) @ inverse  # a sandwich: bags, not instances, are independent
-    return Trust(float(np.exp(found[0])), float(found[1]), covariance)
+    covariance = inverse @ (pulls.T @ pulls) @ inverse  # a sandwich: bags, not instances, are independent
+    return Trust(float(np.exp(found[0])), float(found[1]), covariance, witnessed)
 
 
 def _curvature(

@@ -51,7 +51,7 @@ class Listing(NamedTuple):
 
     @classmethod
     def fit(cls, logits: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> Listing:
-        """The most likely one, with the prior of learned rates; (k, n, c) logits are of judges that did not see the bags."""
+        """The most likely one, with the prior of learned rates, for (k, n, c) logits of judges that saw no bag."""
         n_judges = len(logits)
         counts = np.repeat(weights, indicator.shape[1])
         scores, listed = logits.reshape(n_judges, -1), indicator.ravel().astype(np.float64)

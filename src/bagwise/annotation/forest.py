@@ -166,7 +166,7 @@ class ORedForest(
         that are not listed.
     temperature_, doubt_, class_scale_, background_scale_, told_class_scale_, told_background_scale_
     seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_, bag_slope_, bag_offset_, bag_reliability_
-    trust_slope_, trust_offset_, trust_covariance_
+    trust_slope_, trust_offset_, trust_covariance_, trust_classes_
         With calibrate="bag", as of `ORedLogisticRegression`.
 
     Notes

@@ -155,6 +155,8 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
     trust_slope_, trust_offset_, trust_covariance_ : float, float and (2, 2) array, with calibrate="bag" and no rates
         Of the log-odds that a named label is right, by how often held-out bags list it: what a wanted precision of new
         bags is promised by. The covariance is that of the slope's logarithm and the offset.
+    trust_classes_ : (c,) array of 0 and 1, with these
+        Classes of which that tells anything: not those that every bag lists.
     bag_reliability_ : dict, with calibrate="bag"
         Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags".
 

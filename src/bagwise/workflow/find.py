@@ -170,7 +170,8 @@ def keep_for_precision(found: Found, precision: float, max_noise: float) -> np.n
     if found.unlike is not None:
         named &= ~found.unlike
     open_rows = np.flatnonzero(named & ~found.checked)
-    promised = found.promise.of(found.probability[open_rows], found.transductive[open_rows])
+    columns = (found.label, found.probability, found.transductive)
+    promised = found.promise.of(*(column[open_rows] for column in columns))
     kept[open_rows] = promise_precision(promised, precision)
     return kept
 

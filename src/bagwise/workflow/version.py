@@ -57,7 +57,9 @@ def write_version(run: Path, version: Version) -> None:
         "classes": found.classes,
         "problems": version.problems,
         "doubt": found.promise.doubt,
-        "trust": None if trust is None else [trust.slope, trust.offset, trust.covariance.tolist()],
+        "trust": None
+        if trust is None
+        else [trust.slope, trust.offset, trust.covariance.tolist(), trust.witnessed.tolist()],
         "columns": [name for name, values in optional.items() if values is not None],
     }
     with atomic_write(version_folder(run, version.number) / FINDINGS) as file:
@@ -89,8 +91,11 @@ def _read_promise(document: dict[str, Any]) -> Promise:
     """What earlier versions did not keep is nothing to promise by."""
     trust = document.get("trust")
     if trust is not None:
-        slope, offset, covariance = trust
-        trust = Trust(float(slope), float(offset), np.array(covariance, dtype=np.float64).reshape(2, 2))
+        slope, offset, covariance, witnessed = trust
+        trust = Trust(
+            float(slope), float(offset), np.array(covariance, dtype=np.float64).reshape(2, 2),
+            np.array(witnessed, dtype=bool).reshape(-1),
+        )  # fmt: skip
     return Promise(float(document.get("doubt", 0.0)), trust)
 
 
