@@ -58,13 +58,28 @@ def accuracies(
     name: str, settings: dict[str, Any], data: BagDataset, Y: np.ndarray, folds: list[Any]
 ) -> dict[str, Any]:
     """Inductive over folds; transductive, learned rates and forgotten labels from one fit on all bags."""
-    used = Y.any(axis=1) | (settings.get("missed", 0.0) != 0.0)
-    right = []
+    return {"inductive": inductive(name, settings, data, Y, folds), **of_all_bags(name, settings, data, Y)}
+
+
+def can_be_used(settings: dict[str, Any], Y: np.ndarray) -> np.ndarray:
+    """(n,) bags with labels; with a rate of missed ones those without are ordinary."""
+    return Y.any(axis=1) | (settings.get("missed", 0.0) != 0.0)
+
+
+def inductive(name: str, settings: dict[str, Any], data: BagDataset, Y: np.ndarray, folds: list[Any]) -> float:
+    """Percent of the instances of held-out bags that are named right."""
+    used, right = can_be_used(settings, Y), []
     for train, test in folds:
         train = train[used[train]]
         model = make_model(name, **settings).fit(data.bags[train], Y[train])
         held = data.instance_labels[test].instances
         right.append(model.predict_instances(data.bags[test])[held >= 0] == held[held >= 0])
+    return 100 * float(np.mean(np.concatenate(right)))
+
+
+def of_all_bags(name: str, settings: dict[str, Any], data: BagDataset, Y: np.ndarray) -> dict[str, Any]:
+    """Of one fit: accuracy with the labels given, rates, and how well forgotten labels are found."""
+    used = can_be_used(settings, Y)
     started = time.perf_counter()
     model = make_model(name, **settings).fit(data.bags[used], Y[used])
     seconds = time.perf_counter() - started
@@ -76,7 +91,6 @@ def accuracies(
     said[listed] = model.annotate(bags[given], Y[used][given])
     free = model.annotate_proba(bags[given], Y[used][given]).argmax(axis=1)
     found: dict[str, Any] = {
-        "inductive": 100 * float(np.mean(np.concatenate(right))),
         "among the listed": 100 * float(np.mean(said[known & listed] == own[known & listed])),
         "most probable": 100 * float(np.mean(free[known[listed]] == own[listed][known[listed]])),
         "missed_": final.missed_, "spurious_": final.spurious_, "fit, s": seconds,
