@@ -269,9 +269,19 @@ def test_bags_that_were_learned_from_are_judged_as_a_whole(spoiled, monkeypatch,
     new = Bags(bags.instances + 0.5, bags.offsets)  # never seen: by their instances, as without completion
     assert_array_equal(model.label_posterior(new, listed), label_presence_of(model, new, listed))
     told = np.full(len(labels), -1)
-    b, c = np.argwhere(unlisted)[0]
-    told[bags.offsets[b]] = c
-    assert model.label_posterior(bags, listed, Bags(told, bags.offsets))[b, c] == pytest.approx(1.0)
+    b, c = np.argwhere(unlisted & listed.any(axis=1)[:, None])[0]
+    rows = slice(bags.offsets[b], bags.offsets[b + 1])
+    told[rows.start] = c
+    after = model.label_posterior(bags, listed, Bags(told, bags.offsets))
+    assert after[b, c] == pytest.approx(1.0)
+    assert_array_equal(np.delete(after, b, axis=0), np.delete(presence, b, axis=0))
+    own = np.flatnonzero(listed[b])
+    told[rows] = own[np.arange(bags.sizes[b]) % len(own)]  # all of them are something else
+    assert model.label_posterior(bags, listed, Bags(told, bags.offsets))[b, c] == pytest.approx(0.0, abs=1e-9)
+    b, c = np.argwhere(~unlisted)[0]  # listed when it was learned from, and no more
+    fewer = listed.copy()
+    fewer[b, c] = 0
+    assert model.label_posterior(bags, fewer)[b, c] == pytest.approx(last[b, c], rel=1e-6)
     save(model, tmp_path / "model.bagwise")
     assert_array_equal(load(tmp_path / "model.bagwise").label_posterior(bags, listed), presence)
     del model.completed_bags_

@@ -30,11 +30,11 @@ def judged(draw):
 def test_what_bags_say_to_a_name_is_the_sum_over_what_it_may_be_instead(made):
     proba, sizes, Y = made
     n_bags, n_classes = Y.shape
-    bag_index = np.repeat(np.arange(n_bags), sizes)
-    named = Named.of(proba, bag_index, Y)
+    bag_index, weights = np.repeat(np.arange(n_bags), sizes), np.arange(1.0, n_bags + 1)
+    named = Named.of(proba, bag_index, Y, weights)
     for i, (row, b) in enumerate(zip(proba, bag_index, strict=True)):
         c = int(np.argmax(row[:n_classes]))
-        share = [(sum(Y[:, k]) + 0.5) / (n_bags + 1) for k in range(n_classes)]
+        share = [(sum(weights * Y[:, k]) + 0.5) / (sum(weights) + 1) for k in range(n_classes)]
         excused = 0.0
         for other in range(len(row)):
             if other == c:
@@ -43,8 +43,8 @@ def test_what_bags_say_to_a_name_is_the_sum_over_what_it_may_be_instead(made):
             if other == n_classes:  # the background
                 excused += weight * share[c]
             elif Y[b, other]:
-                both = sum(int(y[other]) * int(y[c]) for y in Y)
-                excused += weight / share[other] * (both + share[c]) / (sum(Y[:, other]) + 1)
+                both = sum(w * int(y[other]) * int(y[c]) for w, y in zip(weights, Y, strict=True))
+                excused += weight / share[other] * (both + share[c]) / (sum(weights * Y[:, other]) + 1)
         assert named.probability[i] == row[c]
         assert named.listed[i] == bool(Y[b, c])
         assert named.excused[i] == pytest.approx(excused, rel=1e-9, abs=1e-12)
@@ -53,7 +53,7 @@ def test_what_bags_say_to_a_name_is_the_sum_over_what_it_may_be_instead(made):
 @given(judged(), st.floats(-1.5, 1.5), st.floats(-2.0, 2.0))
 def test_the_gradient_is_that_of_differences(made, log_slope, offset):
     proba, sizes, Y = made
-    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y)
+    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y, np.ones(len(sizes)))
     at, step = np.array([log_slope, offset]), 1e-6
     _, gradient = named_likelihood(at, named)
     for k, move in enumerate(step * np.eye(2)):
@@ -63,7 +63,7 @@ def test_the_gradient_is_that_of_differences(made, log_slope, offset):
 
 def test_a_name_that_no_set_speaks_against_counts_by_its_bag_alone():
     """Where the label is all that the bag lists, the instance can be nothing else: that says nothing of the model."""
-    named = Named.of(np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([0, 1]), np.array([[1, 0], [0, 1]]))
+    named = Named.of(np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([0, 1]), np.array([[1, 0], [0, 1]]), np.ones(2))
     assert named.excused[0] == 0.0
     value, _ = named_likelihood(np.zeros(2), named)
     assert_allclose(value, [np.log(0.7), np.log(0.3)])
@@ -135,23 +135,33 @@ def test_the_error_is_that_of_bags_and_not_of_instances():
     assert 0.6 < np.mean(said) / np.std(offsets) < 1.6
 
 
-def test_weights_count_and_known_instances_tell_nothing():
+def test_a_bag_of_weight_two_counts_as_two():
     proba, offsets, Y, _ = bags_of(0, 1.0, 0.0, n_bags=30)
-    plain = fit_trust(proba, offsets, Y)
-    left_out = fit_trust(proba, offsets, Y, weights=np.zeros(30))
-    assert (left_out.slope, left_out.offset) == (1.0, 0.0)
-    heavy = fit_trust(proba, offsets, Y, weights=np.full(30, 1000.0))  # the prior is nothing beside them
-    assert abs(heavy.offset) > abs(plain.offset)
-    assert_allclose(fit_trust(proba, offsets, Y, weights=np.ones(30)).covariance, plain.covariance)
+    weights = np.where(np.arange(30) < 10, 2.0, 1.0)
+    weighted = fit_trust(proba, offsets, Y, weights)
+    copied = fit_trust(np.concatenate([proba, proba[:40]]), np.arange(0, 161, 4), np.concatenate([Y, Y[:10]]))
+    assert_allclose([weighted.slope, weighted.offset], [copied.slope, copied.offset], rtol=1e-4)
+    assert_allclose(weighted.covariance, copied.covariance, rtol=1e-3)
+
+
+def test_where_nothing_is_told_next_to_nothing_is_promised():
+    proba, offsets, Y, _ = bags_of(0, 1.0, 0.0, n_bags=30)
+    for untold in ({"weights": np.zeros(30)}, {"known": np.zeros(len(proba), int)}):
+        trust = fit_trust(proba, offsets, Y, **untold)
+        assert (trust.slope, trust.offset) == (1.0, 0.0)
+        assert_allclose(trust.covariance, np.eye(2), atol=1e-6)  # that of the prior
+        assert trust.cautious(np.array([0.95]))[0] < 0.5
     known = np.full(len(proba), -1)
     known[::3] = 0
-    some, none = (
-        fit_trust(proba, offsets, Y, known=known),
-        fit_trust(proba, offsets, Y, known=np.zeros(len(proba), int)),
-    )
-    assert (none.slope, none.offset) == (1.0, 0.0)
-    assert some.offset != plain.offset
-    assert_array_equal(none.covariance, np.zeros((2, 2)))
+    assert fit_trust(proba, offsets, Y, known=known).offset != fit_trust(proba, offsets, Y).offset
+
+
+@pytest.mark.parametrize("n_bags", [2, 4, 12])
+def test_few_bags_promise_little_however_right_they_were(n_bags):
+    proba = np.tile([[0.8, 0.2], [0.2, 0.8]], (n_bags, 1))[:n_bags]
+    Y = np.eye(2, dtype=np.uint8)[proba.argmax(axis=1)]
+    trust = fit_trust(proba, np.arange(n_bags + 1), Y)
+    assert trust.cautious(np.array([0.8]))[0] < 1.0 - 1.0 / (2 * n_bags)
 
 
 def test_caution_is_a_standard_error_of_the_log_odds():

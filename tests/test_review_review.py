@@ -201,15 +201,57 @@ def test_doubts_stay_while_they_are_settled_and_are_not_asked_again(doubting):
     doubting.undo()
     assert doubting.doubts()["labels"][named]["said"] is None
     doubting.correct([{key: rows[named][key] for key in ("bag", "instance", "label")}])
-    doubting.start_refit()
-    until = time.monotonic() + 60
-    while doubting.refit_state()["state"] == "running" and time.monotonic() < until:
-        time.sleep(0.02)
+    learn(doubting)
     fresh = doubting.doubts()
     assert fresh["version"] == told["version"] + 1
     pairs = {(row["bag"], row["label"]) for row in fresh["labels"]}
     assert pairs
     assert pairs.isdisjoint((rows[i]["bag"], rows[i]["label"]) for i in said)
+
+
+def learn(review):
+    review.start_refit()
+    until = time.monotonic() + 60
+    while review.refit_state()["state"] == "running" and time.monotonic() < until:
+        time.sleep(0.02)
+    assert review.refit_state()["state"] == "idle"
+
+
+def test_what_was_said_last_of_a_label_is_shown(doubting):
+    row = next(row for row in doubting.doubts()["labels"] if row["kind"] == "forgotten")
+    doubting.correct([of_bag(row, "absent")])
+    assert doubting.doubts()["labels"][0]["said"] == "absent"
+    doubting.correct([{key: row[key] for key in ("bag", "instance", "label")}])  # named, it is in the bag after all
+    assert doubting.doubts()["labels"][0]["said"] == "present"
+    doubting.undo()
+    assert doubting.doubts()["labels"][0]["said"] == "absent"
+
+
+def test_a_fit_with_the_number_of_one_that_was_taken_back_has_doubts_of_its_own(doubting):
+    rows = doubting.doubts()["labels"]
+    doubting.correct([of_bag(rows[0], "present")])
+    learn(doubting)
+    first = doubting.doubts()
+    doubting.undo()
+    doubting.correct([of_bag(rows[1], "present")])
+    learn(doubting)
+    second = doubting.doubts()
+    assert first["version"] == second["version"]
+    pairs = [{(row["bag"], row["label"]) for row in told["labels"]} for told in (first, second)]
+    settled = [(rows[i]["bag"], rows[i]["label"]) for i in range(2)]
+    assert settled[0] not in pairs[0]
+    assert settled[0] in pairs[1]
+    assert settled[1] not in pairs[1]
+
+
+def test_doubts_that_cannot_be_worked_out_are_told(doubting, monkeypatch, capsys):
+    def fail(*args):
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr("bagwise.review.doubts.doubtful_labels", fail)
+    told = doubting.doubts()
+    assert (told["is_done"], told["failed"], told["labels"]) == (True, True, [])
+    assert "on purpose" in capsys.readouterr().err
 
 
 def test_a_model_that_takes_labels_for_right_doubts_none(review):

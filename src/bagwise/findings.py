@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from bagwise.exceptions import InputError
 
 NEGLIGIBLE = 5e-5  # a probability that rounds to 0.0000
-SUREST = 1.0 - 1e-6  # probabilities beyond it have no log-odds of their own
+SUREST = 1.0 - NEGLIGIBLE  # probabilities beyond it, which are written as one, have no log-odds of their own
 
 
 @dataclass(frozen=True)

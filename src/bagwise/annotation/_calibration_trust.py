@@ -56,15 +56,16 @@ class Named:
     label: np.ndarray
 
     @classmethod
-    def of(cls, proba: np.ndarray, bag_index: np.ndarray, Y: np.ndarray) -> Named:
-        """Of (m, c) probabilities, a background's last, in bags with (n, c) label sets."""
-        n_bags, n_classes = Y.shape
+    def of(cls, proba: np.ndarray, bag_index: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Named:
+        """Of (m, c) probabilities, a background's last, in bags with (n, c) label sets that count so much each."""
+        n_classes = Y.shape[1]
         rows = np.arange(len(proba))
         best = proba[:, :n_classes].argmax(axis=1)
         sets = np.asarray(Y, dtype=np.float64)
-        counts = sets.sum(axis=0)
-        share = (counts + 0.5) / (n_bags + 1.0)
-        together = (sets.T @ sets + share) / (counts[:, None] + 1.0)  # of bags that list the row's label: the column's
+        counts = weights @ sets
+        share = (counts + 0.5) / (weights.sum() + 1.0)
+        # of bags that list the row's label: the column's
+        together = (sets.T @ (weights[:, None] * sets) + share) / (counts[:, None] + 1.0)
         wrong = proba.copy()
         wrong[rows, best] = 0.0
         wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), TINY)
@@ -100,22 +101,21 @@ def fit_trust(
     are left out. A weak prior leans towards nothing to put right.
     """
     sizes = np.diff(offsets)
-    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y)
     of_bags = np.ones(len(sizes)) if weights is None else weights
-    of_rows = np.repeat(of_bags, sizes)
-    if known is not None:
-        of_rows = np.where(known == -1, of_rows, 0.0)
+    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y, of_bags)
     witnessed = np.average(Y, axis=0, weights=np.maximum(of_bags, SMALLEST)) < EVERYWHERE
-    of_rows = np.where(witnessed[named.label], of_rows, 0.0)
+    counted = witnessed[named.label] if known is None else witnessed[named.label] & (known == -1)
+    of_rows = np.repeat(of_bags, sizes) * counted
 
     def negative(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = named_likelihood(parameters, named)
         return 0.5 * float(parameters @ parameters) - float(of_rows @ value), parameters - of_rows @ gradient
 
     found = minimize(negative, np.zeros(2), jac=True, method="L-BFGS-B", bounds=BOUNDS).x
-    pulls = np.add.reduceat(of_rows[:, None] * named_likelihood(found, named)[1], offsets[:-1], axis=0)
+    pulls = np.add.reduceat(counted[:, None] * named_likelihood(found, named)[1], offsets[:-1], axis=0)
     inverse = np.linalg.inv(_curvature(negative, found))
-    covariance = inverse @ (pulls.T @ pulls) @ inverse  # a sandwich: bags, not instances, are independent
+    # a sandwich: bags, not instances, are independent; the prior counts as one more, so that no bags tell nothing
+    covariance = inverse @ (pulls.T @ (of_bags[:, None] * pulls) + np.eye(2)) @ inverse
     return Trust(float(np.exp(found[0])), float(found[1]), covariance, witnessed)
 
 

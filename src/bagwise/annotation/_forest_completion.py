@@ -103,15 +103,6 @@ def instances_a_label(posterior: np.ndarray, bags: Bags, weights: np.ndarray, n_
     return float(weights @ counts.sum(axis=1)) / max(float(weights @ (counts > 0).sum(axis=1)), 1.0)
 
 
-def certain_labels(bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> np.ndarray:
-    """(n, c) which labels are listed, or carried by an instance that is known."""
-    certain = indicator.astype(bool)
-    if known is not None:
-        rows = np.flatnonzero((known >= 0) & (known < indicator.shape[1]))
-        certain[bags.bag_index[rows], known[rows]] = True
-    return certain
-
-
 class Completion:
     """Completed label sets, drawn by what trees that did not see a bag say of it as a whole."""
 
@@ -128,7 +119,10 @@ class Completion:
         self.bags, self.indicator, self.known, self.weights = bags, indicator, known, weights
         self.background, self.rng, self.n_jobs = background, rng, n_jobs
         self.statistics = BagStatistics().fit_transform(bags)
-        self.certain = certain_labels(bags, indicator, known)
+        self.certain = indicator.astype(bool)
+        if known is not None:  # what is known is there, listed or not
+            rows = np.flatnonzero((known >= 0) & (known < indicator.shape[1]))
+            self.certain[bags.bag_index[rows], known[rows]] = True
         self._said = np.zeros(indicator.shape)  # by the trees that were grown last
 
     def judge(self, proba: np.ndarray) -> np.ndarray:
@@ -141,19 +135,19 @@ class Completion:
     def present(self, proba: np.ndarray) -> np.ndarray:
         """(n, c) probability that a label is in the bag, by those of its instances; one where it is listed or known."""
         self._said = self.judge(proba)
-        return self._believed(self._said[None])
+        return np.where(self.certain, 1.0, self._forgotten(self._said[None]))
 
     def believed(self, proba: np.ndarray) -> np.ndarray:
-        """The same by the trees that were grown last and by the instances themselves, which they saw in numbers only.
+        """(n, c) how probable each label is where it is not listed, whether it is or not, for what is said in the end.
 
-        For what is said of labels in the end; in the rounds the instances would hear of themselves.
+        By the trees that were grown last and by the instances themselves, which they saw in numbers only; in the rounds
+        the instances would hear of themselves.
         """
         by_instances = union_log_odds(proba[:, : self.indicator.shape[1]], self.bags.offsets)
-        return self._believed(np.stack([self._said, by_instances]))
+        return self._forgotten(np.stack([self._said, by_instances]))
 
-    def _believed(self, logits: np.ndarray) -> np.ndarray:
-        listing = Listing.fit(logits, self.indicator, self.weights)
-        return np.where(self.certain, 1.0, listing.forgotten(logits))
+    def _forgotten(self, logits: np.ndarray) -> np.ndarray:
+        return Listing.fit(logits, self.indicator, self.weights).forgotten(logits)
 
     def draw(self, present: np.ndarray, rates: Rates | None) -> np.ndarray:
         """(n, c) label sets that can be: where one has too many labels, without those that were not listed."""

@@ -24,7 +24,7 @@ from bagwise.annotation._calibration_fit import fingerprints
 from bagwise.annotation._feasibility import relaxed_bags
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
 from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
-from bagwise.annotation._forest_completion import MANY, Completion, certain_labels, instances_a_label
+from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
 from bagwise.annotation._rate_check import enough_to_judge
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -161,9 +161,9 @@ class ORedForest(
     missed_, spurious_ : float, or (c,) array where an array was given
         The rates, of instances.
     completed_, completed_bags_ : (n, c) CSR matrix and (n,) uint64, where label sets were completed
-        How probable labels are in the bags that were learned from, by trees that look at whole bags and by what is said
-        of instances, neither having seen them, and how these bags are known again. `label_posterior` gives it of labels
-        that are not listed.
+        How probable labels are in the bags that were learned from where these do not list them, by trees that look at
+        whole bags and by what is said of instances, neither having seen them, and how these bags are known again. So
+        `label_posterior` says of labels that are not listed, in bags of which no instance is known.
     temperature_, doubt_, class_scale_, background_scale_, told_class_scale_, told_background_scale_
     seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_, bag_slope_, bag_offset_, bag_reliability_
     trust_slope_, trust_offset_, trust_covariance_, trust_classes_
@@ -394,18 +394,20 @@ class ORedForest(
     def _told_presence(
         self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
     ) -> np.ndarray:
-        """Of bags that were learned from, what whole bags and unseen instances say of labels that nobody lists."""
+        """Of bags that were learned from, what whole bags and unseen instances say of labels that nobody lists.
+
+        Not where instances of the bag are known: nobody knew them who said that.
+        """
         if not hasattr(self, "completed_"):
             return presence
         order = np.argsort(self.completed_bags_, kind="stable")
         own = fingerprints(bags)
         place = order[np.minimum(np.searchsorted(self.completed_bags_, own, sorter=order), len(order) - 1)]
-        seen = (self.completed_bags_[place] == own)[:, None]
-        return np.where(
-            seen & ~certain_labels(bags, indicator, known),
-            self.completed_[place].toarray().astype(np.float64),
-            presence,
-        )
+        by_bag = self.completed_bags_[place] == own
+        if known is not None:  # where somebody named instances, what the others say goes by these
+            by_bag &= ~np.logical_or.reduceat(known != -1, bags.offsets[:-1])
+        open_labels = by_bag[:, None] & (indicator == 0) & ~np.isnan(presence)
+        return np.where(open_labels, self.completed_[place].toarray().astype(np.float64), presence)
 
     def _move_background(
         self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 WAIT = 1.0  # seconds that people wait
@@ -13,37 +13,39 @@ T = TypeVar("T")
 
 
 class Beside(Generic[T]):
-    """Something of one version of the model, worked out in a thread of its own.
+    """Something of one fit of the model, worked out in a thread of its own.
 
     Parameters
     ----------
-    version : int
+    fit : hashable
+        Which fit; versions have numbers that are given again after an undo.
     work : callable that gives it
     tell : callable
         Called when it is there, if somebody had to do without.
+
+    Attributes
+    ----------
+    result : what `work` gave; None before, and where it failed
     """
 
-    def __init__(self, version: int, work: Callable[[], T], tell: Callable[[], None]):
-        self.version = version
+    def __init__(self, fit: Hashable, work: Callable[[], T], tell: Callable[[], None]):
+        self.fit = fit
         self._work, self._tell = work, tell
-        self._result: T | None = None
+        self.result: T | None = None
         self._done = threading.Event()
         self._is_late = False
         threading.Thread(target=self._run, daemon=True).start()
 
-    @property
-    def is_done(self) -> bool:
-        return self._done.is_set()
-
-    def result(self) -> T | None:
-        """None where it takes longer than people wait, or where it could not be worked out."""
-        if not self._done.wait(WAIT):
+    def wait(self) -> bool:
+        """Whether it is done, for as long as people wait."""
+        is_done = self._done.wait(WAIT)
+        if not is_done:
             self._is_late = True
-        return self._result
+        return is_done
 
     def _run(self) -> None:
         try:
-            self._result = self._work()
+            self.result = self._work()
         except Exception:  # the page works without: whatever it is, the terminal shows it
             traceback.print_exc()
         finally:

@@ -39,20 +39,20 @@ def find_doubts(model: Any, told: Told) -> Doubts:
 def show_doubts(doubts: Doubts, now: Snapshot, corrections: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows with where their instance is, and what was said of the label since: "present", "absent" or None.
 
-    Somebody may have said it of the bag, or named an instance so, which puts the label into its bag.
+    Somebody may have said it of the bag, or named an instance so, which puts the label into its bag; what was said last
+    counts, as it does in the label sets.
     """
-    said = {(one["bag"], one["label"]): one["action"] for one in corrections if one["action"] in (PRESENT, ABSENT)}
+    said = {(one["bag"], one["label"]) for one in corrections if one["action"] in (PRESENT, ABSENT)}
     places, rows = now.places, []
-    for row in doubts.rows:
-        was_listed = row["kind"] == DOUBTFUL
+    where = now.rows(np.array([places.row(row["bag"], row["instance"]) for row in doubts.rows], dtype=np.int64))
+    for row, place in zip(doubts.rows, where, strict=True):
         bag = places.number[row["bag"]]
         is_listed = row["label"] in (now.listed(bag) or ())
-        answer = said.get((row["bag"], row["label"]))
-        if answer is None and is_listed != was_listed:
-            answer = PRESENT if is_listed else ABSENT
-        if answer is None and row["label"] in now.named(bag):
-            answer = PRESENT
-        (where,) = now.rows(np.array([places.row(row["bag"], row["instance"])]))
-        shown = {key: value for key, value in where.items() if key in ("file", "place", "start", "end")}
-        rows.append(row | shown | {"said": answer})
+        is_settled = (
+            (row["bag"], row["label"]) in said
+            or is_listed != (row["kind"] == DOUBTFUL)
+            or row["label"] in now.named(bag)
+        )
+        shown = {key: place[key] for key in ("file", "place", "start", "end") if key in place}
+        rows.append(row | shown | {"said": (PRESENT if is_listed else ABSENT) if is_settled else None})
     return rows

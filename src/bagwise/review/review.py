@@ -198,8 +198,8 @@ class Review:
         Where that takes longer than people wait, the least sure come first, and a new revision tells when it is done.
         """
         now = self.snapshot()
-        rows = self._worked_out("ranking", now.version, rank_rows).result()
-        return now.order("least-sure") if rows is None else rows
+        work: Beside[np.ndarray] = self._worked_out("ranking", rank_rows)
+        return work.result if work.wait() and work.result is not None else now.order("least-sure")
 
     def doubts(self) -> dict[str, Any]:
         """Labels that somebody may have forgotten or made up, by the model as it is, and what was said of them since.
@@ -207,23 +207,27 @@ class Review:
         They are worked out once a model, so that the list stays while one goes through it.
         """
         now = self.snapshot()
-        work: Beside[Doubts] = self._worked_out("doubts", now.version, find_doubts)
-        found = work.result()
+        work: Beside[Doubts] = self._worked_out("doubts", find_doubts)
+        is_done = work.wait()
+        found = work.result if is_done else None
         with self._lock:
             corrections = self.run.corrections()
         return {
             "revision": now.revision,
             "version": now.version,
-            "is_done": work.is_done,
+            "is_done": is_done,
+            "failed": is_done and found is None,
             "has_rates": found is not None and found.has_rates,
             "labels": [] if found is None else show_doubts(found, now, corrections),
         }
 
-    def _worked_out(self, what: str, version: int, work: Callable[[Any, Told], Any]) -> Beside[Any]:
-        """What `work` makes of the model of that version and all that was said, begun once."""
+    def _worked_out(self, what: str, work: Callable[[Any, Told], Any]) -> Beside[Any]:
+        """What `work` makes of the model as it is and all that was said, begun once a fit."""
+        with self._lock:
+            fit = (self.run.version, *self.run.manifest["versions"][-1]["calls"])
         with self._beside_lock:
-            if what not in self._beside or self._beside[what].version != version:
-                self._beside[what] = Beside(version, lambda: work(*self._model_and_told()), self._tell_change)
+            if what not in self._beside or self._beside[what].fit != fit:
+                self._beside[what] = Beside(fit, lambda: work(*self._model_and_told()), self._tell_change)
             return self._beside[what]
 
     def _model_and_told(self) -> tuple[Any, Told]:

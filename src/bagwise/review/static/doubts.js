@@ -23,6 +23,7 @@ let rows = [];
 let at = 0;
 let asked = 0;
 let settling = 0; // answers on their way: until they are there, the server knows less than the page
+let skipped = false; // whether something new was told meanwhile
 let drawn = ""; // which labels of which model stand on the page
 
 async function fill() {
@@ -34,9 +35,14 @@ async function fill() {
     emit("failed", error, "read");
     return;
   }
-  if (mine !== asked || settling) return;
+  if (mine !== asked) return;
+  if (settling) {
+    skipped = true;
+    return;
+  }
   rows = KINDS.flatMap((kind) => told.labels.filter((row) => row.kind === kind));
-  const now = JSON.stringify([told.version, told.is_done, told.has_rates, rows.length]);
+  const about = [told.version, told.is_done, told.failed, told.has_rates];
+  const now = JSON.stringify([about, rows.map(({ kind, bag, label }) => [kind, bag, label])]);
   if (now === drawn && doubts.querySelector(".doubt")) rows.forEach((_, i) => settle(i));
   else {
     drawn = now;
@@ -48,11 +54,11 @@ async function fill() {
   }
 }
 
-function draw({ is_done, has_rates }) {
+function draw({ is_done, failed, has_rates }) {
   doubts.classList.toggle("stretched", store.run.medium !== "image"); // seconds may be stretched, pictures not
   for (const kind of KINDS) {
     const those = rows.map((row, i) => [row, i]).filter(([row]) => row.kind === kind);
-    const empty = !is_done ? T.loading : has_rates ? T.noDoubts[kind] : T.noRates;
+    const empty = !is_done ? T.loading : failed ? T.doubtsFailed : has_rates ? T.noDoubts[kind] : T.noRates;
     replace(
       cards[kind],
       h("h2", {}, T.doubts[kind]),
@@ -74,7 +80,7 @@ function element(row, i) {
   const answers = h("div", { class: "line settle" });
   const item = h(
     "li",
-    { class: "doubt", id: `doubt-${i}`, on: { click: () => ((at = i), mark()) } },
+    { class: "doubt", id: `doubt-${i}`, on: { click: () => stand(i), focusin: () => stand(i) } },
     look,
     h(
       "div",
@@ -143,6 +149,10 @@ async function answer(i, action) {
     emit("failed", error);
   } finally {
     settling -= 1;
+    if (!settling && skipped) {
+      skipped = false;
+      fill();
+    }
   }
 }
 
@@ -151,6 +161,13 @@ async function open(i) {
   await goToAny(rows[i]);
   await clearFilters();
   show("queue");
+}
+
+// Keys speak of where one is, by mouse and by Tab too.
+function stand(i) {
+  if (at === i) return;
+  at = i;
+  mark();
 }
 
 function mark() {

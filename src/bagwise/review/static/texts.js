@@ -183,6 +183,7 @@ export const T = {
     forgotten: "The model misses no label that is not settled.",
     doubtful: "The model doubts no label that is not settled.",
   },
+  doubtsFailed: "This could not be worked out; the terminal in which bagwise review runs says why.",
   noRates:
     "This model takes the labels that were listed for right. To have them doubted, annotate with --set missed=learn --set spurious=learn.",
   inTheBag: "How probable it is that the label is in it",
