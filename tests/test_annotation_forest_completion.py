@@ -33,20 +33,21 @@ def simulated(seed, missed, n_bags=1000, n_classes=6, slope=2.0, offset=0.5):
     "parameters",
     [(-1.0, 0.3, 0.2), (-6.0, 1.0, -2.0), (2.0, -1.0, 0.0), (-1.0, 0.3, -0.7, 0.2), (-3.0, 0.0, 1.0, -1.0)],
 )
-def test_the_likelihood_of_listings_and_its_gradient(parameters):
-    """Of one judge, and of two."""
+@pytest.mark.parametrize("has_false", [False, True])
+def test_the_likelihood_of_listings_and_its_gradient(parameters, has_false):
+    """Of one judge, and of two; where false labels are listed, and where none are."""
     judged = [simulated(seed, 0.2, n_bags=30) for seed in range(len(parameters) - 2)]
     scores, listed = np.stack([scores for scores, _, _ in judged]).reshape(len(judged), -1), judged[0][2]
     counts, listed = np.random.default_rng(0).integers(1, 4, listed.size) * 1.0, listed.ravel().astype(float)
-    at = np.array(parameters)
+    at, false = np.array(parameters), np.tile([0.0, 0.01, 0.0, 0.1, 0.02, 0.0], 30) * has_false
 
     def literal(flat):
         missed, z = expit(flat[0]), sum(np.exp(slope) * one for slope, one in zip(flat[1:-1], scores, strict=True))
-        listing = (1 - missed) / (1 + np.exp(-(z + flat[-1])))
+        listing = false + (1 - false) * (1 - missed) / (1 + np.exp(-(z + flat[-1])))
         value = counts @ (listed * np.log(listing) + (1 - listed) * np.log(1 - listing))
         return value + PRIOR_WRONG * np.log(missed) + PRIOR_RIGHT * np.log(1 - missed)
 
-    value, gradient = listing_likelihood(at, scores, listed, counts)
+    value, gradient = listing_likelihood(at, scores, listed, counts, false)
     assert value == pytest.approx(literal(at), rel=1e-10)
     assert_allclose(gradient, approx_fprime(at, literal, 1e-7), rtol=1e-4, atol=1e-3)
 
@@ -55,11 +56,24 @@ def test_the_likelihood_of_listings_and_its_gradient(parameters):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_rate_at_which_labels_go_missing_is_found(seed, missed):
     scores, there, listed = simulated(seed, missed)
-    found = Listing.fit(scores[None], listed, np.ones(len(scores)))
+    found = Listing.fit(scores[None], listed, np.ones(len(scores)), np.zeros(6))
     assert found.missed == pytest.approx(missed, abs=0.07)
     assert found.slopes == pytest.approx(2.0, rel=0.3)
     forgotten = found.forgotten(scores[None])[listed == 0]
     assert forgotten.sum() == pytest.approx((there & (listed == 0)).sum(), abs=0.07 * there.sum())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_false_labels_do_not_hide_the_missing_ones(seed):
+    """A false label beside one in thirty that is not there: taken for true, it is what the judge does not know."""
+    scores, _, listed = simulated(seed, 0.2)
+    false = np.random.default_rng(seed).random(listed.shape) < 0.03
+    spoiled = np.where(false, 1, listed).astype(np.uint8)
+    ones = np.ones(len(scores))
+    known = Listing.fit(scores[None], spoiled, ones, np.full(6, 0.03))
+    assert known.missed == pytest.approx(0.2, abs=0.07)
+    assert known.slopes == pytest.approx(2.0, rel=0.3)
+    assert Listing.fit(scores[None], spoiled, ones, np.zeros(6)).slopes < 0.75 * known.slopes
 
 
 def test_two_judges_count_for_what_they_know():
@@ -68,10 +82,10 @@ def test_two_judges_count_for_what_they_know():
     halves = rng.normal(-0.5, 1.8, (2, 1500, 6))
     there = rng.random(halves.shape[1:]) < expit(1.5 * halves.sum(axis=0) + 0.5)
     listed = (there & (rng.random(there.shape) >= 0.25)).astype(np.uint8)
-    found = Listing.fit(halves, listed, np.ones(1500))
+    found = Listing.fit(halves, listed, np.ones(1500), np.zeros(6))
     assert found.slopes == pytest.approx([1.5, 1.5], rel=0.25)
     assert found.missed == pytest.approx(0.25, abs=0.05)
-    one = Listing.fit(np.stack([halves.sum(axis=0), rng.normal(size=there.shape)]), listed, np.ones(1500))
+    one = Listing.fit(np.stack([halves.sum(axis=0), rng.normal(size=there.shape)]), listed, np.ones(1500), np.zeros(6))
     assert one.slopes[1] < 0.1 < 1.2 < one.slopes[0]
 
 
@@ -80,8 +94,8 @@ def test_bags_of_weight_two_count_as_two_bags():
     weights = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
     twice = np.repeat(np.arange(60), weights.astype(int))
     weighted, copied = (
-        Listing.fit(scores[None], listed, weights),
-        Listing.fit(scores[None, twice], listed[twice], np.ones(80)),
+        Listing.fit(scores[None], listed, weights, np.zeros(6)),
+        Listing.fit(scores[None, twice], listed[twice], np.ones(80), np.zeros(6)),
     )
     for one, other in zip(weighted, copied, strict=True):
         assert_allclose(one, other, rtol=1e-4)
@@ -156,7 +170,7 @@ def test_posteriors_are_means_over_the_completed_sets(monkeypatch):
     rng = np.random.default_rng(0)
     completion = completion_of([4, 5], [[1, 0, 0], [0, 1, 0]])
     proba, drawn, draw = rng.dirichlet(np.ones(3), 9), [], completion.draw
-    monkeypatch.setattr(completion, "present", lambda proba: np.array([[1.0, 0.5, 0.2], [0.3, 1.0, 0.6]]))
+    monkeypatch.setattr(completion, "present", lambda proba, spurious: np.array([[1.0, 0.5, 0.2], [0.3, 1.0, 0.6]]))
     monkeypatch.setattr(completion, "draw", lambda *args: drawn.append(draw(*args)) or drawn[-1])
     monkeypatch.setattr(_forest_completion, "N_DRAWS", 7)
     likelihood, posterior = completion.infer(proba, np.zeros(3))
@@ -170,7 +184,7 @@ def test_without_forgotten_labels_the_posterior_is_that_of_the_listed(monkeypatc
     rng = np.random.default_rng(1)
     completion = completion_of([3, 4], [[1, 1, 0], [0, 1, 1]])
     proba = rng.dirichlet(np.ones(3), 7)
-    monkeypatch.setattr(completion, "present", lambda proba: completion.certain.astype(float))
+    monkeypatch.setattr(completion, "present", lambda proba, spurious: completion.certain.astype(float))
     for spurious in (0.0, 0.1):
         expected = union_posterior(proba, completion.bags.offsets, completion.indicator, spurious=spurious)
         for mine, theirs in zip(completion.infer(proba, np.full(3, spurious)), expected, strict=True):
@@ -204,9 +218,9 @@ def test_judges_of_bags_find_the_rate_and_the_labels(spoiled):
     bags, Y, listed, labels = spoiled
     completion = Completion(bags, listed, None, np.ones(len(bags)), False, np.random.RandomState(0))
     proba = 0.7 * np.eye(6)[labels] + 0.05
-    found = Listing.fit(completion.judge(proba)[None], listed, np.ones(len(bags)))
+    found = Listing.fit(completion.judge(proba)[None], listed, np.ones(len(bags)), np.zeros(listed.shape[1]))
     assert found.missed == pytest.approx(0.25, abs=0.06)
-    present = completion.present(proba)
+    present = completion.present(proba, np.zeros(listed.shape[1]))
     assert_array_equal(present[listed == 1], 1.0)
     open_pairs = listed == 0
     assert present[open_pairs & (Y == 1)].mean() > present[open_pairs & (Y == 0)].mean() + 0.5

@@ -33,7 +33,10 @@ MANY = 1.5  # instances a label, from which on labels go missing as a whole
 
 
 class Listing(NamedTuple):
-    """How probable it is that a label is listed where judges of bags give it the logits s: (1 - rho) sigmoid(a.s + b).
+    """How labels come to be listed where judges of bags give them the logits s.
+
+    A label is there with probability sigmoid(a.s + b), and then listed with probability 1 - rho; listed for nothing it is
+    with probability nu, which is given: without it, odd false labels would pass for what the judges do not know.
 
     Attributes
     ----------
@@ -50,15 +53,15 @@ class Listing(NamedTuple):
     offset: float
 
     @classmethod
-    def fit(cls, logits: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> Listing:
+    def fit(cls, logits: np.ndarray, indicator: np.ndarray, weights: np.ndarray, spurious: np.ndarray) -> Listing:
         """The most likely one, with the prior of learned rates, for (k, n, c) logits of judges that saw no bag."""
         n_judges = len(logits)
-        counts = np.repeat(weights, indicator.shape[1])
+        counts, false = np.repeat(weights, indicator.shape[1]), np.tile(spurious, len(indicator))
         scores, listed = logits.reshape(n_judges, -1), indicator.ravel().astype(np.float64)
         scale = 1.0 / counts.sum()
 
         def negative_mean(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = listing_likelihood(parameters, scores, listed, counts)
+            value, gradient = listing_likelihood(parameters, scores, listed, counts, false)
             return -scale * value, -scale * gradient
 
         starts = (np.array([logit_missed, *np.full(n_judges, -np.log(n_judges)), 0.0]) for logit_missed in STARTS)
@@ -73,21 +76,25 @@ class Listing(NamedTuple):
 
 
 def listing_likelihood(
-    parameters: np.ndarray, scores: np.ndarray, listed: np.ndarray, counts: np.ndarray
+    parameters: np.ndarray, scores: np.ndarray, listed: np.ndarray, counts: np.ndarray, false: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Log-likelihood with log-prior and its gradient, at logit of the rate, logarithms of the slopes, and offset.
 
-    `scores` are (k, pairs), `listed` and `counts` (pairs,).
+    `scores` are (k, pairs); `listed`, `counts` and the rates of false ones (pairs,).
     """
     logit_missed, offset = parameters[0], parameters[-1]
     missed, slopes = expit(logit_missed), np.exp(parameters[1:-1])
     z = slopes @ scores + offset
     there = expit(z)
     unlisted = expit(-z) + missed * there
-    value = counts @ np.where(listed > 0, log_expit(-logit_missed) + log_expit(z), np.log(unlisted))
+    true = np.log1p(-false) + log_expit(-logit_missed) + log_expit(z)
+    with np.errstate(divide="ignore"):
+        either = np.logaddexp(np.log(false), true)
+    share = np.where(listed > 0, np.exp(true - either), 1.0)  # of the listed ones that are there and noticed
+    value = counts @ np.where(listed > 0, either, np.log1p(-false) + np.log(unlisted))
     value += PRIOR_WRONG * log_expit(logit_missed) + PRIOR_RIGHT * log_expit(-logit_missed)
-    by_z = counts * np.where(listed > 0, expit(-z), -(1.0 - missed) * there * expit(-z) / unlisted)
-    by_missed = counts @ np.where(listed > 0, -missed, missed * (1.0 - missed) * there / unlisted)
+    by_z = counts * np.where(listed > 0, share * expit(-z), -(1.0 - missed) * there * expit(-z) / unlisted)
+    by_missed = counts @ np.where(listed > 0, -missed * share, missed * (1.0 - missed) * there / unlisted)
     by_missed += PRIOR_WRONG - (PRIOR_WRONG + PRIOR_RIGHT) * missed
     return float(value), np.array([by_missed, *(slopes * (scores @ by_z)), by_z.sum()])
 
@@ -132,22 +139,23 @@ class Completion:
         targets = self.indicator.astype(np.float64)
         return BagTrees.grow(table, targets, self.weights, N_TREES, MAX_FEATURES, self.n_jobs, self.rng).held_out
 
-    def present(self, proba: np.ndarray) -> np.ndarray:
+    def present(self, proba: np.ndarray, spurious: np.ndarray) -> np.ndarray:
         """(n, c) probability that a label is in the bag, by those of its instances; one where it is listed or known."""
         self._said = self.judge(proba)
-        return np.where(self.certain, 1.0, self._forgotten(self._said[None]))
+        return np.where(self.certain, 1.0, self._forgotten(self._said[None], spurious))
 
-    def believed(self, proba: np.ndarray) -> np.ndarray:
+    def believed(self, proba: np.ndarray, spurious: np.ndarray) -> np.ndarray:
         """(n, c) how probable each label is where it is not listed, whether it is or not, for what is said in the end.
 
         By the trees that were grown last and by the instances themselves, which they saw in numbers only; in the rounds
         the instances would hear of themselves.
         """
         by_instances = union_log_odds(proba[:, : self.indicator.shape[1]], self.bags.offsets)
-        return self._forgotten(np.stack([self._said, by_instances]))
+        return self._forgotten(np.stack([self._said, by_instances]), spurious)
 
-    def _forgotten(self, logits: np.ndarray) -> np.ndarray:
-        return Listing.fit(logits, self.indicator, self.weights).forgotten(logits)
+    def _forgotten(self, logits: np.ndarray, spurious: np.ndarray) -> np.ndarray:
+        false = spurious[: self.indicator.shape[1]]
+        return Listing.fit(logits, self.indicator, self.weights, false).forgotten(logits)
 
     def draw(self, present: np.ndarray, rates: Rates | None) -> np.ndarray:
         """(n, c) label sets that can be: where one has too many labels, without those that were not listed."""
@@ -165,7 +173,7 @@ class Completion:
     def infer(self, proba: np.ndarray, spurious: np.ndarray, warn: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """As `infer` of `_forest_bags`, the mean over label sets that are drawn by the same probabilities."""
         rates = Rates.of(0.0, spurious, len(spurious))
-        present = self.present(proba)
+        present = self.present(proba, spurious)
         log_likelihood, posterior = np.zeros(len(self.bags)), np.zeros(proba.shape)
         for number in range(N_DRAWS):
             sets = self.draw(present, rates)

@@ -363,11 +363,14 @@ class ORedForest(
         of_rows = np.repeat(weights, bags.sizes)
         history: list[float] = []
 
-        def judge(proba: np.ndarray, warn: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        def spurious() -> np.ndarray:
             rates = parameters.rates(logits)
+            return np.zeros(proba.shape[1]) if rates is None else rates.spurious
+
+        def judge(proba: np.ndarray, warn: bool = False) -> tuple[np.ndarray, np.ndarray]:
             if completion is None:
-                return infer(problem, proba, rates, warn)
-            return completion.infer(proba, np.zeros(proba.shape[1]) if rates is None else rates.spurious, warn)
+                return infer(problem, proba, parameters.rates(logits), warn)
+            return completion.infer(proba, spurious(), warn)
 
         _, posterior = judge(proba)
         for number in range(1, self.n_rounds + 1):
@@ -381,7 +384,7 @@ class ORedForest(
             history.append(float(weights @ log_likelihood))
             if callback is not None:
                 callback(number, history[-1])
-        present = None if completion is None else completion.believed(proba)
+        present = None if completion is None else completion.believed(proba, spurious())
         return Found(shares, posterior, logits, history, present)
 
     def _keep_completed(self, bags: Bags, present: np.ndarray | None) -> None:
