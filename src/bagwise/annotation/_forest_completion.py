@@ -35,8 +35,8 @@ MANY = 1.5  # instances a label, from which on labels go missing as a whole
 class Listing(NamedTuple):
     """How labels come to be listed where judges of bags give them the logits s.
 
-    A label is there with probability sigmoid(a.s + b), and then listed with probability 1 - rho; listed for nothing it is
-    with probability nu, which is given: without it, odd false labels would pass for what the judges do not know.
+    A label is there with probability sigmoid(a.s + b), and then listed with probability 1 - rho; listed for nothing it
+    is with probability nu, which is given: without it, odd false labels would pass for what the judges do not know.
 
     Attributes
     ----------
