@@ -292,17 +292,36 @@ def test_bags_that_were_learned_from_are_judged_as_a_whole(spoiled, monkeypatch,
     own = np.flatnonzero(listed[b])
     told[rows] = own[np.arange(bags.sizes[b]) % len(own)]  # all of them are something else
     assert model.label_posterior(bags, listed, Bags(told, bags.offsets))[b, c] == pytest.approx(0.0, abs=1e-9)
-    b, c = np.argwhere(~unlisted)[0]  # listed when it was learned from, and no more
+    b, c = np.argwhere(~unlisted)[0]  # listed when it was learned from, and no more: nobody asked
     fewer = listed.copy()
     fewer[b, c] = 0
-    assert model.label_posterior(bags, fewer)[b, c] == pytest.approx(last[b, c], rel=1e-6)
+    assert model.label_posterior(bags, fewer)[b, c] == label_presence_of(model, bags, fewer)[b, c]
     save(model, tmp_path / "model.bagwise")
     assert_array_equal(load(tmp_path / "model.bagwise").label_posterior(bags, listed), presence)
-    del model.completed_bags_
+    del model.forgotten_bags_
     with pytest.raises(InputError, match="not of which bags"):
         model._check_fitted()
     used = listed.any(axis=1)
-    assert not hasattr(model.set_params(missed=0.0).fit(bags[used], listed[used]), "completed_")
+    assert not hasattr(model.set_params(missed=0.0).fit(bags[used], listed[used]), "forgotten_")
+
+
+def test_where_sets_are_not_completed_unseen_instances_speak(spoiled, monkeypatch):
+    bags, Y, listed, _ = spoiled
+    monkeypatch.setattr(forest_module, "MANY", 50.0)
+    found, rounds = [], ORedForest._rounds
+    monkeypatch.setattr(ORedForest, "_rounds", lambda *args: found.append(rounds(*args)) or found[-1])
+    model = ORedForest(30, n_rounds=4, n_round_trees=30, missed=0.5, random_state=0).fit(bags, listed)
+    presence, unlisted = model.label_posterior(bags, listed), listed == 0
+    for b, c in np.argwhere(unlisted)[:50]:
+        rows = slice(bags.offsets[b], bags.offsets[b + 1])
+        expected = 1.0 - np.prod(1.0 - found[0].posterior[rows, c])
+        assert presence[b, c] == pytest.approx(expected if expected >= 1e-4 else 0.0, rel=1e-5)
+    forgotten = (Y == 1)[unlisted]
+    by_heart = average_precision_score(forgotten, label_presence_of(model, bags, listed)[unlisted])
+    assert average_precision_score(forgotten, presence[unlisted]) > by_heart
+    used = listed.any(axis=1)
+    plain = ORedForest(5, n_rounds=1, spurious=0.1, random_state=0).fit(bags[used], listed[used])
+    assert not hasattr(plain, "forgotten_")
 
 
 def label_presence_of(model, bags, listed):

@@ -54,9 +54,10 @@ MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there woul
 
 
 LEAST_PRESENT = 1e-4  # labels that are less probable to be in a bag are not kept
-COMPLETED: dict[str, Attribute] = {
-    "completed_": Numbers("completed", "classes", low=0, high=1, sparse=True),
-    "completed_bags_": Numbers("completed", whole=True),
+WAS_LISTED = -1.0
+FORGOTTEN: dict[str, Attribute] = {
+    "forgotten_": Numbers("told", "classes", low=WAS_LISTED, high=1, sparse=True),
+    "forgotten_bags_": Numbers("told", whole=True),
 }
 
 
@@ -77,7 +78,7 @@ class Found(NamedTuple):
     posterior: np.ndarray
     logits: np.ndarray  # of the learned rates
     history: list[float]
-    present: np.ndarray | None  # (n, c) how probable labels are, where label sets were completed
+    forgotten: np.ndarray | None  # (n, c) how probable labels are that are not listed, if labels may go missing
 
 
 class ORedForest(
@@ -160,10 +161,11 @@ class ORedForest(
         What `annotate` gives in a bag without labels.
     missed_, spurious_ : float, or (c,) array where an array was given
         The rates, of instances.
-    completed_, completed_bags_ : (n, c) CSR matrix and (n,) uint64, where label sets were completed
-        How probable labels are in the bags that were learned from where these do not list them, by trees that look at
-        whole bags and by what is said of instances, neither having seen them, and how these bags are known again. So
-        `label_posterior` says of labels that are not listed, in bags of which no instance is known.
+    forgotten_, forgotten_bags_ : (n, c) CSR matrix and (n,) uint64, with a rate of missed labels
+        How probable labels are in the bags that were learned from where these do not list them (-1 where they do), by
+        trees that did not see the bag, and where label sets were completed by trees that look at whole bags too; and
+        how these bags are known again. So `label_posterior` says of labels that are not listed, in bags of which no
+        instance is known: the trees of the model have learned by heart what they were taught of them.
     temperature_, doubt_, class_scale_, background_scale_, told_class_scale_, told_background_scale_
     seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_, bag_slope_, bag_offset_, bag_reliability_
     trust_slope_, trust_offset_, trust_covariance_, trust_classes_
@@ -194,7 +196,7 @@ class ORedForest(
     forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
         "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED,
-        **{name: Maybe(attribute) for name, attribute in COMPLETED.items()},
+        **{name: Maybe(attribute) for name, attribute in FORGOTTEN.items()},
     }  # fmt: skip
 
     def _check_fitted(self) -> None:
@@ -203,8 +205,8 @@ class ORedForest(
         forest.check(self.n_features_in_)
         if forest.n_columns != len(self.classes_) + self._has_background:
             raise InputError(f"ORedForest.forest_ has leaves of {forest.n_columns} classes; fit it again")
-        if len({hasattr(self, name) for name in COMPLETED}) > 1:
-            raise InputError("ORedForest has completed label sets but not of which bags, or these alone; fit it again")
+        if len({hasattr(self, name) for name in FORGOTTEN}) > 1:
+            raise InputError("ORedForest has forgotten labels but not of which bags, or these alone; fit it again")
 
     @classmethod
     def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -312,7 +314,7 @@ class ORedForest(
             for name, given in (("missed", self.missed), ("spurious", self.spurious))
         )
         parameters.warn_of_bounds(learned)
-        self._keep_completed(bags, found.present)
+        self._keep_forgotten(bags, indicator, found.forgotten)
         if self._can_calibrate(indicator):
             shares = found.shares
             if background:
@@ -384,33 +386,40 @@ class ORedForest(
             history.append(float(weights @ log_likelihood))
             if callback is not None:
                 callback(number, history[-1])
-        present = None if completion is None else completion.believed(proba, spurious())
-        return Found(shares, posterior, logits, history, present)
+        forgotten = None
+        if completion is not None:
+            forgotten = completion.believed(proba, spurious())
+        elif parameters.may_miss:  # that some instance is of the label, by trees that saw none of them
+            carried = np.minimum(posterior[:, : len(self.classes_)], 1.0 - 1e-15)
+            forgotten = -np.expm1(np.add.reduceat(np.log1p(-carried), bags.offsets[:-1], axis=0))
+        return Found(shares, posterior, logits, history, forgotten)
 
-    def _keep_completed(self, bags: Bags, present: np.ndarray | None) -> None:
-        for name in COMPLETED:
+    def _keep_forgotten(self, bags: Bags, indicator: np.ndarray, forgotten: np.ndarray | None) -> None:
+        for name in FORGOTTEN:
             self.__dict__.pop(name, None)
-        if present is not None:
-            self.completed_ = sp.csr_matrix(np.where(present >= LEAST_PRESENT, present, 0.0).astype(np.float32))
-            self.completed_bags_ = fingerprints(bags)
+        if forgotten is not None:
+            kept = np.where(forgotten >= LEAST_PRESENT, forgotten, 0.0)
+            self.forgotten_ = sp.csr_matrix(np.where(indicator == 1, WAS_LISTED, kept).astype(np.float32))
+            self.forgotten_bags_ = fingerprints(bags)
 
     def _told_presence(
         self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
     ) -> np.ndarray:
-        """Of bags that were learned from, what whole bags and unseen instances say of labels that nobody lists.
+        """Of bags that were learned from, what was said of unlisted labels by trees that had not learned it by heart.
 
         Not where instances of the bag are known: nobody knew them who said that.
         """
-        if not hasattr(self, "completed_"):
+        if not hasattr(self, "forgotten_"):
             return presence
-        order = np.argsort(self.completed_bags_, kind="stable")
+        order = np.argsort(self.forgotten_bags_, kind="stable")
         own = fingerprints(bags)
-        place = order[np.minimum(np.searchsorted(self.completed_bags_, own, sorter=order), len(order) - 1)]
-        by_bag = self.completed_bags_[place] == own
+        place = order[np.minimum(np.searchsorted(self.forgotten_bags_, own, sorter=order), len(order) - 1)]
+        is_told = self.forgotten_bags_[place] == own
         if known is not None:  # where somebody named instances, what the others say goes by these
-            by_bag &= ~np.logical_or.reduceat(known != -1, bags.offsets[:-1])
-        open_labels = by_bag[:, None] & (indicator == 0) & ~np.isnan(presence)
-        return np.where(open_labels, self.completed_[place].toarray().astype(np.float64), presence)
+            is_told &= ~np.logical_or.reduceat(known != -1, bags.offsets[:-1])
+        forgotten = self.forgotten_[place].toarray().astype(np.float64)
+        open_labels = is_told[:, None] & (indicator == 0) & (forgotten >= 0.0) & ~np.isnan(presence)
+        return np.where(open_labels, forgotten, presence)
 
     def _move_background(
         self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray
