@@ -132,13 +132,13 @@ class CalibratedMixin:
         super()._check_fitted()  # type: ignore[misc]
         found = [name for name in FITTED if name in vars(self)]
         needed = [name for name in FITTED if self._has_background or "background" not in name]
+        trust = [name for name in TRUST if name in vars(self)]
+        if trust and (len(trust) < len(TRUST) or "temperature_" not in found):
+            raise InputError(f"{type(self).__name__} has a trust in names that does not fit together; fit it again")
         if found == ["background_scale_"] and self._has_background:  # all that a few bags can tell
             return
         if found and (lacks := [name for name in needed if name not in found]):
             raise InputError(f"{type(self).__name__} is calibrated but lacks its attribute {lacks[0]!r}; fit it again")
-        trust = [name for name in TRUST if name in vars(self)]
-        if trust and (len(trust) < len(TRUST) or not found):
-            raise InputError(f"{type(self).__name__} has a trust in names that does not fit together; fit it again")
 
     def _forget_calibration(self) -> None:
         for name in FITTED | TRUST:

@@ -50,10 +50,8 @@ def doubtful_labels(model: Any, told: Told, n: int = N_DOUBTFUL) -> list[dict[st
     known = None if dataset.instance_labels is None else Bags(dataset.instance_labels.instances[rows], offsets)
     presence = model.label_posterior(bags, listed, known)
     proba = model.find(bags, listed, known).proba
-    number, column = (
-        {str(dataset.bag_names[i]): b for b, i in enumerate(index)},
-        {str(c): i for i, c in enumerate(classes)},
-    )
+    number = {str(dataset.bag_names[i]): b for b, i in enumerate(index)}
+    column = {str(label): c for c, label in enumerate(classes)}
     for bag, label in told.settled:
         if bag in number and label in column:
             presence[number[bag], column[label]] = np.nan

@@ -57,9 +57,7 @@ def write_version(run: Path, version: Version) -> None:
         "classes": found.classes,
         "problems": version.problems,
         "doubt": found.promise.doubt,
-        "trust": None
-        if trust is None
-        else [trust.slope, trust.offset, trust.covariance.tolist(), trust.witnessed.tolist()],
+        "trust": trust and [trust.slope, trust.offset, trust.covariance.tolist(), trust.witnessed.tolist()],
         "columns": [name for name, values in optional.items() if values is not None],
     }
     with atomic_write(version_folder(run, version.number) / FINDINGS) as file:
