@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
@@ -25,6 +24,7 @@ from bagwise.annotation._feasibility import relaxed_bags
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
 from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
 from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
+from bagwise.annotation._forest_forgotten import FORGOTTEN, by_instances, pack, told_presence
 from bagwise.annotation._rate_check import enough_to_judge
 from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
 from bagwise.bags import Bags, known_labels
@@ -37,7 +37,7 @@ from bagwise.base import (
 )
 from bagwise.exceptions import InputError
 from bagwise.findings import Findings
-from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers
+from bagwise.fitted import ITERATED, Attribute, Maybe, Number
 from bagwise.inputs import validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, tree_shares, upgrade_forest
@@ -51,14 +51,6 @@ from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
-
-
-LEAST_PRESENT = 1e-4  # labels that are less probable to be in a bag are not kept
-WAS_LISTED = -1.0
-FORGOTTEN: dict[str, Attribute] = {
-    "forgotten_": Numbers("told", "classes", low=WAS_LISTED, high=1, sparse=True),
-    "forgotten_bags_": Numbers("told", whole=True),
-}
 
 
 class Start(NamedTuple):
@@ -389,37 +381,22 @@ class ORedForest(
         forgotten = None
         if completion is not None:
             forgotten = completion.believed(proba, spurious())
-        elif parameters.may_miss:  # that some instance is of the label, by trees that saw none of them
-            carried = np.minimum(posterior[:, : len(self.classes_)], 1.0 - 1e-15)
-            forgotten = -np.expm1(np.add.reduceat(np.log1p(-carried), bags.offsets[:-1], axis=0))
+        elif parameters.may_miss:
+            forgotten = by_instances(posterior, bags, len(self.classes_))
         return Found(shares, posterior, logits, history, forgotten)
 
     def _keep_forgotten(self, bags: Bags, indicator: np.ndarray, forgotten: np.ndarray | None) -> None:
         for name in FORGOTTEN:
             self.__dict__.pop(name, None)
         if forgotten is not None:
-            kept = np.where(forgotten >= LEAST_PRESENT, forgotten, 0.0)
-            self.forgotten_ = sp.csr_matrix(np.where(indicator == 1, WAS_LISTED, kept).astype(np.float32))
-            self.forgotten_bags_ = fingerprints(bags)
+            self.forgotten_, self.forgotten_bags_ = pack(forgotten, indicator), fingerprints(bags)
 
     def _told_presence(
         self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
     ) -> np.ndarray:
-        """Of bags that were learned from, what was said of unlisted labels by trees that had not learned it by heart.
-
-        Not where instances of the bag are known: nobody knew them who said that.
-        """
         if not hasattr(self, "forgotten_"):
             return presence
-        order = np.argsort(self.forgotten_bags_, kind="stable")
-        own = fingerprints(bags)
-        place = order[np.minimum(np.searchsorted(self.forgotten_bags_, own, sorter=order), len(order) - 1)]
-        is_told = self.forgotten_bags_[place] == own
-        if known is not None:  # where somebody named instances, what the others say goes by these
-            is_told &= ~np.logical_or.reduceat(known != -1, bags.offsets[:-1])
-        forgotten = self.forgotten_[place].toarray().astype(np.float64)
-        open_labels = is_told[:, None] & (indicator == 0) & (forgotten >= 0.0) & ~np.isnan(presence)
-        return np.where(open_labels, forgotten, presence)
+        return told_presence(presence, self.forgotten_, self.forgotten_bags_, bags, indicator, known)
 
     def _move_background(
         self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray
