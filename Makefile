@@ -4,26 +4,34 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 TORCH  := .venv-torch
 DOCS   := .venv-docs
+SBOM   := .venv-sbom
+FUZZ   := .venv-fuzz
+COVER  := .venv-coverage
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch test-shuffled nightly lint format bench papers fuzz mutants dist docs lock clean \
+.PHONY: help setup demo check test coverage test-torch test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs \
+    lock clean \
     clean-kernels
 
 help:
 	@echo "make demo    make a soundscape, learn from the species of each recording, show who sang what"
-	@echo "make test    run the tests"
+	@echo "make check   lint, types and the fast tests: two minutes, before each commit"
+	@echo "make test    run all tests"
 	@echo "make test-torch  run the tests that need torch, in an environment of its own (gigabytes, minutes)"
+	@echo "make coverage  all tests, and the lines and branches that none of them reaches, in an environment of its own"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
-	@echo "make fuzz    damaged files for every reader (COUNT=100000 inputs each)"
+	@echo "make fuzz    damaged inputs for all that reads bytes (COUNT=100000 of each kind)"
+	@echo "make fuzz-guided  the same led by coverage, in an environment of its own (MINUTES=10 of each kind; Linux)"
 	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
 	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
 	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
 	@echo "make docs    the documentation as a site, docs/_build/html, in an environment of its own (minutes)"
 	@echo "make dist    wheel and source archive, checked"
-	@echo "make lock    resolve requirements.lock anew"
+	@echo "make sbom    what the lock installs, in CycloneDX: bagwise.cdx.json"
+	@echo "make lock    resolve requirements.lock and the other requirements-*.txt again"
 	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
 
@@ -40,6 +48,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup
 	@$(BIN)/bagwise demo
 
+check: lint
+	@$(BIN)/python -m pytest -n $(JOBS) -q -m "not slow"
+
 test: setup
 	@$(BIN)/python -m pytest -n $(JOBS) -q
 
@@ -54,6 +65,17 @@ $(TORCH)/.ready: requirements.lock requirements-torch.txt pyproject.toml
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+coverage: $(COVER)/.ready
+	@$(COVER)/bin/python -m pytest -n $(JOBS) -q --cov --cov-report=term --cov-report=html:htmlcov
+
+$(COVER)/.ready: requirements.lock requirements-coverage.txt pyproject.toml
+	@echo "Setting up $(COVER) (once; a minute or two) ..."
+	@$(PYTHON) -m venv $(COVER)
+	@$(COVER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(COVER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-coverage.txt
+	@$(COVER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
 docs: $(DOCS)/.ready
 	@$(DOCS)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
@@ -62,7 +84,7 @@ $(DOCS)/.ready: requirements.lock requirements-docs.txt pyproject.toml
 	@echo "Setting up $(DOCS) (once; a minute or two) ..."
 	@$(PYTHON) -m venv --clear $(DOCS)  # whose docutils is older than that of the lock
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -84,11 +106,31 @@ bench: setup
 fuzz: setup
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
 
+fuzz-guided: $(FUZZ)/.ready
+	@$(FUZZ)/bin/python -m benchmarks.fuzz.guided --minutes $(or $(MINUTES),10)
+
+$(FUZZ)/.ready: requirements.lock requirements-fuzz.txt pyproject.toml
+	@echo "Setting up $(FUZZ) (once; a minute or two) ..."
+	@$(PYTHON) -m venv $(FUZZ)
+	@$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.txt
+	@$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
 dist: setup
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
 	@$(BIN)/python -m twine check --strict dist/*
 	@$(BIN)/check-wheel-contents dist/*.whl
+
+sbom: $(SBOM)/.ready
+	@$(SBOM)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o bagwise.cdx.json \
+	    requirements.lock
+
+$(SBOM)/.ready: requirements-sbom.txt
+	@$(PYTHON) -m venv --clear $(SBOM)
+	@$(SBOM)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-sbom.txt
+	@touch $@
 
 mutants: setup
 	@$(BIN)/python -m benchmarks.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),0)
@@ -99,14 +141,20 @@ test-shuffled: setup
 nightly: setup
 	@OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -n $(JOBS) -q --hypothesis-profile=nightly
 
+LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	    --extra all --group dev pyproject.toml -o requirements.lock
+	$(LOCK) --extra all --group dev pyproject.toml -o requirements.lock
+	$(LOCK) --group docs -o requirements-docs.txt
+	$(LOCK) --group sbom -o requirements-sbom.txt
+	$(LOCK) --group coverage --constraints requirements.lock -o requirements-coverage.txt
+	uv pip compile --python-version 3.11 --resolution lowest-direct --no-emit-index-url --no-header --no-annotate \
+	    --extra all --group dev pyproject.toml -o requirements-oldest.txt
 
 clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(DOCS) .peers .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) $(TORCH) $(DOCS) $(SBOM) $(FUZZ) $(COVER) .peers .pytest_cache .mypy_cache .ruff_cache build dist htmlcov .coverage* bagwise.cdx.json
 	rm -rf docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -37,7 +37,7 @@ seen = set()
 def look(frame, event, argument):
     if event == "call" and frame.f_code.co_flags & 1:  # of functions, not of modules and classes that are imported
         seen.add(frame.f_code.co_filename)
-from bagwise.cli import main
+from bagwise.app.cli import main
 threading.setprofile(look)
 sys.setprofile(look)
 try:
@@ -171,7 +171,7 @@ def speed(trees: dict[str, Path], folder: Path, repeats: int) -> list[Record]:
         for turn in range(repeats):
             for name, tree in trees.items():
                 with tempfile.TemporaryDirectory(dir=folder) as out:
-                    seconds, _ = call(tree, ["-m", "bagwise.cli", *arguments(Path(out))])
+                    seconds, _ = call(tree, ["-m", "bagwise.app.cli", *arguments(Path(out))])
                 best[name] = min(best.get(name, seconds), seconds) if turn else seconds
         ratio = best["now"] / best["before"] if "before" in best else None
         record: Record = {

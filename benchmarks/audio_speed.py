@@ -13,9 +13,9 @@ from typing import Any
 import joblib
 import numpy as np
 
+from bagwise.app.media import AudioSettings
+from bagwise.app.media.audio import read_audio
 from bagwise.datasets import Soundscape, make_soundscape
-from bagwise.featurize import AudioSettings
-from bagwise.featurize.audio import read_audio
 from benchmarks.common import MEMORY, Record, show, with_ratio
 
 ASKED_SPEED = 100.0  # times real time, on two cores
@@ -23,8 +23,8 @@ ASKED_GROWTH = 1.10  # memory of two hours over that of ten minutes
 
 _CHILD = """
 import resource, sys
-from bagwise.featurize import AudioSettings
-from bagwise.featurize.audio import read_audio
+from bagwise.app.media import AudioSettings
+from bagwise.app.media.audio import read_audio
 result = read_audio(sys.argv[1], "x.wav", AudioSettings())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, sum(result.sizes))
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 import time
@@ -13,9 +12,10 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from bagwise import BagDataset, Bags
+from bagwise.app.runs.learner import with_last_step
+from bagwise.calibration import CalibratedAnnotator, CalibratedPrecision, select_at_precision
+from bagwise.calibration.novelty import Novelty
 from bagwise.catalog import make_model
-from bagwise.findings import Promise, promise_precision
-from bagwise.likeness import Likeness
 from bagwise.metrics import calibration_error
 from bagwise.pipeline import final_step, find_instances
 from benchmarks.common import SECONDS, Record, load_real, show, with_ratio
@@ -26,7 +26,7 @@ MODELS = ("ored", "ored-forest")
 RECORDED = ("ored-background", "ored-forest")
 QUICK_FOREST = {"n_estimators": 100, "n_round_trees": 50, "n_rounds": 6}
 PRECISIONS = (0.8, 0.9, 0.95)
-NEW, TOLD, SEEN, LABELS = "new instances", "told, new bags", "told, learned from", "bag labels"
+NEW, SUPERVISION, SEEN, LABELS = "new instances", "told, new bags", "told, learned from", "bag labels"
 BEFORE, AFTER = "before", "after"
 Outcomes = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray, np.ndarray]]]
 """Place and time to what came, how probable it was said to be, and what of that is promised, fold by fold."""
@@ -37,11 +37,14 @@ def usable(data: BagDataset) -> BagDataset:
     return data[data.Y.any(axis=1) & (data.bags.sizes >= data.Y.sum(axis=1))]
 
 
+def calibrated(model: Any) -> Any:
+    """With its last step calibrated, as `bagwise annotate` does it."""
+    return with_last_step(model, CalibratedAnnotator(final_step(model)))
+
+
 def uncalibrated(model: Any) -> Any:
     """The same fit, its probabilities as they came."""
-    plain = copy.deepcopy(model)
-    final_step(plain)._forget_calibration()
-    return plain
+    return with_last_step(model, final_step(model).estimator_)
 
 
 def top(truth: np.ndarray, findings: Any, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -54,12 +57,12 @@ def judge(
 ) -> None:
     """Add what came and what was promised, before and after; `noise_counts`: what is of no class is wrong."""
     for when, judged in ((BEFORE, before), (AFTER, after)):
-        for where, part, told in ((NEW, held, False), (TOLD, held, True), (SEEN, training, True)):
+        for where, part, told in ((NEW, held, False), (SUPERVISION, held, True), (SEEN, training, True)):
             truth = part.instance_labels.instances
             counted = np.ones(len(truth), dtype=bool) if noise_counts else truth >= 0
             findings = find_instances(judged, part.bags, part.Y if told else None)
             came, probability, labels = top(truth, findings, counted & (findings.labels >= 0))
-            promised = Promise.of_model(final_step(judged)).of(labels, probability, told)
+            promised = CalibratedPrecision.of_model(final_step(judged)).of(labels, probability, told)
             out.setdefault((where, when), []).append((came, probability, promised))
         said = judged.predict_proba(held.bags).ravel()
         out.setdefault((LABELS, when), []).append((held.Y.ravel(), said, said))
@@ -68,7 +71,7 @@ def judge(
 def errors(out: Outcomes) -> Record:
     """Expected calibration errors, all folds together."""
     found: Record = {}
-    for where in (NEW, TOLD, SEEN, LABELS):
+    for where in (NEW, SUPERVISION, SEEN, LABELS):
         for when in (BEFORE, AFTER):
             parts = out[where, when]
             came, promised = (np.concatenate([part[i] for part in parts]) for i in range(2))
@@ -80,7 +83,7 @@ def accuracies(out: Outcomes) -> Record:
     """Percent of the labels that are right: what calibration does to the labels themselves."""
     return {
         f"{where}, {when}": 100 * float(np.mean(np.concatenate([right for right, *_ in out[where, when]])))
-        for where in (NEW, TOLD, SEEN)
+        for where in (NEW, SUPERVISION, SEEN)
         for when in (BEFORE, AFTER)
     }
 
@@ -88,11 +91,11 @@ def accuracies(out: Outcomes) -> Record:
 def precision_rows(out: Outcomes, **about: Any) -> list[Record]:
     """Asked and got, and the share of all right labels that is kept; the set is chosen fold by fold."""
     rows = []
-    for where in (NEW, TOLD, SEEN):
+    for where in (NEW, SUPERVISION, SEEN):
         for asked in PRECISIONS:
             row: Record = {**about, "instances": where, "asked": asked}
             for when in (BEFORE, AFTER):
-                parts = [right[promise_precision(promised, asked)] for right, _, promised in out[where, when]]
+                parts = [right[select_at_precision(promised, asked)] for right, _, promised in out[where, when]]
                 n_right = sum(right.sum() for right, *_ in out[where, when])
                 held = np.concatenate(parts)
                 row[f"precision {when}"] = float(held.mean()) if len(held) else None
@@ -122,7 +125,7 @@ def on_sets(quick: bool, sets: tuple[str, ...], names: tuple[str, ...]) -> tuple
             for train, test in KFold(3 if quick else 10, shuffle=True, random_state=0).split(np.arange(len(data))):
                 training, held = data[train], data[test]
                 started = time.process_time()
-                model = learner(name, quick, calibrate="bag").fit(training.bags, training.Y)
+                model = calibrated(learner(name, quick)).fit(training.bags, training.Y)
                 seconds.append(time.process_time() - started)
                 judge(uncalibrated(model), model, training, held, out)
             started = time.process_time()
@@ -158,8 +161,8 @@ def on_recordings(quick: bool, names: tuple[str, ...]) -> tuple[list[Record], li
         share = {"background_share": 0.1} if name == "ored-background" else {}
 
         def both(part: BagDataset, name: str = name, share: Record = share) -> tuple[Any, Any]:
-            plain, calibrated = (learner(name, quick, calibrate=how, **share) for how in (None, "bag"))
-            return plain.fit(part.bags, part.Y), calibrated.fit(part.bags, part.Y)
+            model = calibrated(learner(name, quick, **share)).fit(part.bags, part.Y)
+            return uncalibrated(model), model
 
         for noise_counts in (False, True):
             if name == "ored-forest" and noise_counts:
@@ -201,15 +204,15 @@ def half_of_the_classes(data: BagDataset, seed: int) -> tuple[BagDataset, BagDat
 
 def strangers_row(name: str, training: BagDataset, held: BagDataset, strange: np.ndarray) -> Record:
     """False alarms on bags of the same kind, strangers that are found, and those that are named without a word."""
-    likeness = Likeness.learn(training.bags)
-    model = make_model("ored-background", background_share=0.1, calibrate="bag").fit(training.bags, training.Y)
+    novelty = Novelty.learn(training.bags)
+    model = calibrated(make_model("ored-background", background_share=0.1)).fit(training.bags, training.Y)
     bags = Bags(strange, np.arange(len(strange) + 1))
     sure = model.find(bags).probability >= 0.9
-    unlike = likeness.is_unlike(strange)
+    novel = novelty.is_novel(strange)
     return {
         "trained on": name, "training instances": training.bags.n_instances, "strangers": len(strange),
-        "false alarms": float(likeness.is_unlike(held.bags.instances).mean()), "found": float(unlike.mean()),
-        "at .9 and more": float(sure.mean()), "of these found": float(unlike[sure].mean()) if sure.any() else None,
+        "false alarms": float(novelty.is_novel(held.bags.instances).mean()), "found": float(novel.mean()),
+        "at .9 and more": float(sure.mean()), "of these found": float(novel[sure].mean()) if sure.any() else None,
     }  # fmt: skip
 
 

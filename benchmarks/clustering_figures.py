@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.bags import Bags
 from bagwise.clustering import BAMIC, CPM3C, M3IC, MajorityKMeans, choose_setting, sweep
 from bagwise.clustering.scaling import scale_bags
+from bagwise.core.bags import Bags
 from bagwise.io.files import atomic_write
 from bagwise.metrics import clustering_accuracy
 from benchmarks.clustering_tables import BALANCE_GRID, C_GRID, build, scaling_of

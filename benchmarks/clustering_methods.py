@@ -19,9 +19,9 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.bags import Bags
-from bagwise.clustering.methods import METHODS, make_clusterer
+from bagwise.clustering.find import METHODS, make_clusterer
 from bagwise.clustering.scaling import scale_bags
+from bagwise.core.bags import Bags
 from bagwise.metrics import clustering_accuracy
 from benchmarks.clustering_tables import CLASSES, build
 from benchmarks.common import Record, data_folder, load_real, show

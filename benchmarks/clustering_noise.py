@@ -17,10 +17,10 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.bags import Bags
 from bagwise.clustering import M3IC, BagMixture, try_stability
 from bagwise.clustering.scaling import scale_bags
 from bagwise.clustering.sweep import mean_silhouette
+from bagwise.core.bags import Bags
 from benchmarks.clustering_methods import GROUPS, OTHERS
 from benchmarks.clustering_tables import build
 from benchmarks.common import Record, show

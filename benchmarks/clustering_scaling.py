@@ -21,8 +21,8 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import minmax_scale, normalize, quantile_transform, scale
 
-from bagwise.bags import Bags
 from bagwise.clustering import M3IC, WithinBagWhitener
+from bagwise.core.bags import Bags
 from bagwise.metrics import clustering_accuracy
 from bagwise.preprocessing import mean_squared_distance
 from benchmarks.clustering_tables import build, published_figure

@@ -24,9 +24,9 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from bagwise.bags import Bags
 from bagwise.clustering import BAMIC, M3IC
 from bagwise.clustering.scaling import scale_bags
+from bagwise.core.bags import Bags
 from benchmarks.clustering_tables import build, scaling_of
 from benchmarks.common import SECONDS, Record, show, with_ratio
 

@@ -32,10 +32,10 @@ import kmedoids
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.bags import Bags
 from bagwise.clustering import CPM3C, M3IC, MajorityKMeans, choose_setting, sweep
 from bagwise.clustering.scaling import scale_bags
-from bagwise.exceptions import InputError
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InputError
 from bagwise.kernels.hausdorff import hausdorff_distances
 from bagwise.metrics import clustering_accuracy, normalized_mutual_information
 from benchmarks.common import Record, load_real, show

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bagwise import BagDataset
+from bagwise.app.report.tables import format_table
 from bagwise.datasets import load_npz
-from bagwise.report.tables import format_table
 
 Record = dict[str, Any]
 

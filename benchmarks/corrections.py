@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bagwise import Run, read_dataset
+from bagwise.app.media.matching import match_events
 from bagwise.datasets import make_soundscape
-from bagwise.featurize.matching import match_events
 from benchmarks.common import Record, data_folder, show
 
 N_CORRECTIONS = 40

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from bagwise import ORedLogisticRegression
-from bagwise.annotation._ored_objective import DeviceObjective, ORedObjective
-from bagwise.bags import Bags
-from bagwise.kernels.union import UnionProblem
+from bagwise.annotation.objective import ORedObjective
+from bagwise.core.bags import Bags
+from bagwise.union import UnionProblem
 from benchmarks.common import FASTER, Record, fastest, show, with_ratio
 
 N_FEATURES, N_CLASSES = 40, 20
@@ -43,6 +43,8 @@ def made(n_instances: int, seed: int = 0) -> tuple[Bags, np.ndarray]:
 
 def evaluations(device: str, sizes: tuple[int, ...]) -> list[Record]:
     """Seconds of one evaluation of value and gradient, and the device's memory."""
+    from bagwise.nn.device import DeviceObjective
+
     records = []
     for size in sizes:
         bags, Y = made(size)
@@ -102,8 +104,8 @@ def hostile(device: str) -> list[Record]:
     """Bags that cancel: priors of 1e-12, up to 14 labels, 1,000 instances; against forward-backward here."""
     import torch
 
-    from bagwise.kernels import union_posterior
     from bagwise.nn import union, union_log_likelihood
+    from bagwise.union import union_posterior
 
     union.COMPILED_BELOW = 0  # so few instances would be left to the compiled code, against which this is held
     records = []

@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 
 from bagwise.annotation import ORedForest
-from bagwise.bags import Bags
-from bagwise.dataset import BagDataset
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset
 from benchmarks.common import Record, data_folder, show
 from benchmarks.wrong_labels import spoil, true_rates
 

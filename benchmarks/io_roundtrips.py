@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import BagDataset
-from bagwise.exceptions import InputError
+from bagwise.core.exceptions import InputError
 from bagwise.io.data.formats import BAG_NAMES, FORMATS, INSTANCE_LABELS, SAME_NAMES, read_dataset, write_dataset
 from benchmarks.common import Record, data_folder, show
 

@@ -20,7 +20,7 @@ import bagwise
 from bagwise import BagDataset, Bags
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io.data.parquet_write import write_pieces
+from bagwise.io.data._parquet_write import write_parquet
 from benchmarks.common import Record, show, with_ratio
 
 N_FEATURES, N_CLASSES, PIECE = 64, 10, 100_000
@@ -35,8 +35,8 @@ import bagwise
 model, source, target = bagwise.load(sys.argv[2]), sys.argv[3], sys.argv[4]
 if sys.argv[1] == "file":
     from bagwise.io.data.pieces import iter_dataset
-    from bagwise.workflow.find import predict_piece
-    from bagwise.io.results import write_results
+    from bagwise.app.runs.find import predict_piece
+    from bagwise.app.formats.results import write_results
     warm = next(iter_dataset(source, with_labels=False)[0])
     model.predict(warm.bags[:10])
     started, busy = time.perf_counter(), time.process_time()
@@ -79,7 +79,7 @@ def main(quick: bool = False) -> list[Record]:
         bagwise.save(model, folder / "m.bagwise")
         started = time.perf_counter()
         pieces = make_pieces(n_instances, np.random.default_rng(0))
-        write_pieces(pieces, folder / "x.parquet", nested=False, numbered=False)
+        write_parquet(pieces, folder / "x.parquet", nested=False, numbered=False)
         size = (folder / "x.parquet").stat().st_size
         print(f"  made {n_instances} instances, {size / MEGABYTE:.0f} MB, in {time.perf_counter() - started:.0f} s")
         figures: dict[str, dict[str, float]] = {}

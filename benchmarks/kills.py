@@ -22,10 +22,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bagwise
 from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
-from bagwise.dataset import BagDataset
+from bagwise.app.runs.fit import fit_dataset
+from bagwise.core.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
-from bagwise.workflow.fit import fit_dataset
 from benchmarks.common import Record, show
 
 KILLS = 50

@@ -20,12 +20,13 @@ import numpy as np
 from scipy.spatial.distance import directed_hausdorff
 from sklearn.svm import SVC
 
-from bagwise.bags import Bags
-from bagwise.classification import MIMLBoost, mimlboost
+from bagwise.classification import MIMLBoost
 from bagwise.classification import _m3miml_dual as dual
-from bagwise.dataset import BagDataset
+from bagwise.classification import _mimlboost as mimlboost
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset
 from bagwise.kernels.hausdorff import hausdorff_distances
-from bagwise.solvers.frank_wolfe import maximize_svm_dual
+from bagwise.solvers import maximize_svm_dual
 from benchmarks.common import load_real, show, with_ratio
 
 N_BAGS = 400
@@ -130,7 +131,7 @@ def boosting_ratio(scene: BagDataset, label_coding: str, quick: bool) -> dict[st
     model = MIMLBoost(n_rounds=3 if quick else 10, label_coding=label_coding)
     MIMLBoost(n_rounds=1, label_coding=label_coding).fit(bags[:20], Y[:20])  # compile
     fast, _ = shortest(lambda: model.fit(bags, Y), 2)
-    with mock.patch.object(mimlboost, "train_weak_learner", partial(libsvm_learner, bags.instances)):
+    with mock.patch.object(mimlboost, "_train_weak_learner", partial(libsvm_learner, bags.instances)):
         slow, _ = shortest(lambda: model.fit(bags, Y), 1)
     what = f"MIMLBoost, labels {label_coding}, {n_bags} Scene bags"
     line = record(f"{what}, v. libsvm", fast, slow, "", f"{model.n_rounds} rounds")
@@ -144,8 +145,8 @@ def libsvm_learner(
     targets: np.ndarray,
     bounds: np.ndarray,
     relative: np.ndarray,
-) -> mimlboost.WeakLearner:
-    """`mimlboost.train_weak_learner` by libsvm: on the kernel matrix, or on pairs with the label's number."""
+) -> mimlboost._WeakLearner:
+    """`mimlboost._train_weak_learner` by libsvm: on the kernel matrix, or on pairs with the label's number."""
     sides, weights = targets.ravel(), np.maximum(bounds.ravel(), 1e-12)
     if len(targets) == 1:
         machine = SVC(kernel="precomputed").fit(kernel, sides, sample_weight=weights)
@@ -157,7 +158,7 @@ def libsvm_learner(
     duals[machine.support_] = machine.dual_coef_[0]
     coefficients, bias = between @ duals.reshape(targets.shape), float(machine.intercept_[0])
     biases = np.full(len(targets), bias)
-    return mimlboost.WeakLearner(coefficients, biases, coefficients @ kernel + bias, np.zeros(targets.shape))
+    return mimlboost._WeakLearner(coefficients, biases, coefficients @ kernel + bias, np.zeros(targets.shape))
 
 
 def scaled(bags: Bags) -> Bags:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import Bags, ORedLogisticRegression
-from bagwise.annotation._feasibility import LabelledBags
+from bagwise.union import LabelledBags
 from benchmarks.common import MEMORY, Record, show, with_ratio
 
 N_FEATURES, N_LABELS, LIMIT = 40, 3, 4_000_000_000

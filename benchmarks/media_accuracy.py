@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from bagwise.bags import Bags
+from bagwise.app.media import ImageSettings, featurize_audio, featurize_images
+from bagwise.app.media._image_regions import large_enough, mask_regions
+from bagwise.app.media.image_file import read_mask
+from bagwise.app.media.matching import covered_share, union_length
 from bagwise.catalog import make_model
-from bagwise.dataset import BagDataset, rows_of
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset, rows_of
+from bagwise.core.exceptions import InfeasibleBagWarning
 from bagwise.datasets import load_npz
-from bagwise.exceptions import InfeasibleBagWarning
-from bagwise.featurize import ImageSettings, featurize_audio, featurize_images
-from bagwise.featurize.image_file import read_mask
-from bagwise.featurize.image_regions import large_enough, mask_regions
-from bagwise.featurize.matching import covered_share, union_length
 from bagwise.model_selection import evaluate, summarize
 from bagwise.pipeline import fit_parameters
 from benchmarks.common import Record, data_folder, show
 from benchmarks.soundscapes import cosmos_events, with_events
 
 MODELS = ("most-frequent", "ored-background", "ored", "sim-softmax", "clpl", "lr-supervised")
-TOLD = "lr-supervised"  # learns from the truth about every instance: what a linear model can reach at all
+SUPERVISION = "lr-supervised"  # learns from the truth about every instance: what a linear model can reach at all
 BIRDS = "cosmos_birds_audio"
 ASKED_CORRELATION = 0.9
 
@@ -34,7 +34,7 @@ def main(quick: bool = False) -> list[Record]:
     if folder is None:
         print("  no real data (set BAGWISE_DATA to its folder): left out")
         return []
-    models = (*MODELS[:2], TOLD) if quick else MODELS
+    models = (*MODELS[:2], SUPERVISION) if quick else MODELS
     records: list[Record] = []
     for name, measure in ((BIRDS, _birds), ("msrc_v2_images", _pictures)):
         if (folder / name).is_dir():
@@ -116,7 +116,7 @@ def _transductive(dataset: BagDataset, models: tuple[str, ...]) -> list[Record]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleBagWarning)
             model = make_model(name)
-            truth = fit_parameters(model, instance_labels=dataset.instance_labels) if name == TOLD else {}
+            truth = fit_parameters(model, instance_labels=dataset.instance_labels) if name == SUPERVISION else {}
             guess = model.fit(dataset.bags, dataset.Y, **truth).annotate(dataset.bags, dataset.Y)
         share = float(np.mean(guess[known] == _labels(dataset)[known]))
         rows.append({"model": name, "all": 100 * share, "labels": guess})

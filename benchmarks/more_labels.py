@@ -12,12 +12,12 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import BagDataset, Bags, ORedLogisticRegression
-from bagwise.bags import offsets_of
 from bagwise.catalog import make_model
-from bagwise.kernels._union_exact import inclusion_exclusion
+from bagwise.core.bags import offsets_of
 from bagwise.kernels.softmax import softmax_in_place
-from bagwise.kernels.union import UnionProblem, union_posterior
 from bagwise.solvers import minimize_lbfgs
+from bagwise.union import UnionProblem, union_posterior
+from bagwise.union._exact import inclusion_exclusion
 from benchmarks.common import Record, load_real, show
 
 N_LABELS, N_INSTANCES = (12, 16, 20, 24), (20, 100, 1000)

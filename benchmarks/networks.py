@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 
 from bagwise import metrics
 from bagwise.catalog import make_model
-from bagwise.dataset import BagDataset
+from bagwise.core.dataset import BagDataset
 from bagwise.pipeline import final_step, fit_parameters, transform_for_final
 from benchmarks.common import Record, load_real, show
 

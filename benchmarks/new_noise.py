@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import Bags
-from bagwise.featurize.text import TextSettings
-from bagwise.workflow.learner import DEFAULT_MODEL, make_learner
+from bagwise.app.media.text import TextSettings
+from bagwise.app.runs.learner import make_learner
+from bagwise.app.runs.options import DEFAULT_MODEL
+from bagwise.core.bags import Bags
 from benchmarks.common import Record, data_folder, show
 from benchmarks.pictures import FOLDER, GIVEN, MAX_NOISE, OWN, SHARE, read_photographs
 from benchmarks.text_corpora import CORPORA, make_documents

@@ -10,8 +10,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import BagDataset, Bags, ORedLogisticRegression
-from bagwise.bags import offsets_of
 from bagwise.catalog import make_model
+from bagwise.core.bags import offsets_of
 from benchmarks.common import Record, load_real, show
 from benchmarks.soundscapes import cosmos_dataset, soundscape_dataset
 

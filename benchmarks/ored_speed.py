@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.datasets import make_gaussian_bags
-from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.union import LabelNoise, UnionProblem
 from benchmarks.common import SECONDS, Record, fastest, load_real, peak_memory, show, with_ratio
 
 
@@ -126,7 +126,7 @@ def e_step_with_rates(quick: bool) -> list[Record]:
         if data is None:
             continue
         bags = standardized(data)
-        problem, rates = UnionProblem.build(bags.offsets, data.Y), Rates.of(0.1, 0.01, data.n_classes)
+        problem, rates = UnionProblem.build(bags.offsets, data.Y), LabelNoise.of(0.1, 0.01, data.n_classes)
         scores = ORedLogisticRegression().fit(bags, data.Y).instance_decision_function(bags)
         work = np.empty_like(scores)
 

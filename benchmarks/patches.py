@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bagwise.app.media import AudioSettings
 from bagwise.catalog import make_model
-from bagwise.dataset import BagDataset
-from bagwise.featurize import AudioSettings
+from bagwise.core.dataset import BagDataset
 from bagwise.model_selection import evaluate
 from benchmarks.common import Record, show
 from benchmarks.soundscapes import cosmos_dataset, soundscape_dataset

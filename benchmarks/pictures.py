@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import Bags, offsets_of
-from bagwise.featurize import ImageSettings
-from bagwise.featurize.image import find_regions, region_features
-from bagwise.featurize.image_file import read_image, read_mask, read_pixels
-from bagwise.featurize.media import MEDIA
-from bagwise.workflow.learner import DEFAULT_MODEL, make_learner
+from bagwise.app.media import ImageSettings
+from bagwise.app.media.image import find_regions, region_features
+from bagwise.app.media.image_file import read_image, read_mask, read_pixels
+from bagwise.app.media.media_types import MEDIA
+from bagwise.app.runs.learner import make_learner
+from bagwise.app.runs.options import DEFAULT_MODEL
+from bagwise.core.bags import Bags, offsets_of
 from benchmarks.common import Record, data_folder, peak_memory, show
 
 FOLDER = "msrc_v2_images"

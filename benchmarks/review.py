@@ -16,15 +16,15 @@ from unittest import mock
 import numpy as np
 
 from bagwise import BagDataset, Run
+from bagwise.app.media.matching import match_events
+from bagwise.app.runs.find import Found, ask_order, find_labels
+from bagwise.app.runs.fit import fit_supervised
+from bagwise.app.runs.learner import make_learner
+from bagwise.app.runs.options import DEFAULT_MODEL
+from bagwise.app.runs.supervision import Supervision, put_together
+from bagwise.core.exceptions import InfeasibleBagWarning
 from bagwise.datasets import make_soundscape
-from bagwise.exceptions import InfeasibleBagWarning
-from bagwise.featurize.matching import match_events
 from bagwise.pipeline import final_step
-from bagwise.workflow.ask import ask_order
-from bagwise.workflow.find import Found, find_labels
-from bagwise.workflow.fit import fit_told
-from bagwise.workflow.learner import DEFAULT_MODEL, make_learner
-from bagwise.workflow.told import Told, put_together
 from benchmarks.common import Record, data_folder, load_real, show
 
 BATCH = 10  # answers between two refits
@@ -64,20 +64,20 @@ class Reviewer:
         self.refit()
         final_step(self.model).set_params(warm_start=True)
 
-    def told(self) -> Told:
+    def told(self) -> Supervision:
         bag, position = self.dataset.bags.bag_index, self.dataset.positions
         answers = [(self.dataset.bag_names[bag[i]], int(position[i]), self.names[self.truth[i]]) for i in self.asked]
         return put_together(self.dataset, self.sets, answers)
 
     def refit(self) -> None:
-        told = self.told()
-        fit_told(self.model, told)
+        told = self.supervision()
+        fit_supervised(self.model, told)
         self.found: Found = find_labels(self.model, told)
 
     def answer(self, order: str, n: int) -> None:
         """Say what the first `n` by this order are."""
         if order == USEFUL:
-            rows = ask_order(self.model, self.told(), n)
+            rows = ask_order(self.model, self.supervision(), n)
         else:
             assert self.found.probability is not None
             rank = self.found.probability if order == LEAST_SURE else self.rng.random(len(self.truth))
@@ -124,7 +124,7 @@ def soundscapes() -> Material:
     with tempfile.TemporaryDirectory() as name:
         sounds, labels, _ = scene.write(Path(name) / "soundscape")
         with Run.create(sounds, Path(name) / "run", labels=labels, page=False, formats=["csv"]) as run:
-            data, rows = run.told().dataset, run.annotations()
+            data, rows = run.supervision().dataset, run.annotations()
     matched = match_events(rows, scene.events)
     column = {label: c for c, label in enumerate(data.class_names)}
     truth = np.array([column.get(scene.events[j]["label"], -1) if j >= 0 else -1 for j in matched])
@@ -180,8 +180,8 @@ def rows_of(material: Material, found: dict[str, np.ndarray]) -> list[Record]:
 
 @contextmanager
 def timed(seconds: dict[str, float], **names: str) -> Iterator[None]:
-    """Add up the seconds that functions of `bagwise.workflow.run` take, by what they do."""
-    import bagwise.workflow.run as place
+    """Add up the seconds that functions of `bagwise.app.runs.run` take, by what they do."""
+    import bagwise.app.runs.run as place
 
     def watched(function: Callable[..., Any], what: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -224,7 +224,12 @@ def refit_seconds() -> list[Record]:
             seconds: dict[str, float] = {}
             started = time.perf_counter()
             with timed(
-                seconds, fit_told="fit", find_labels="find", save="save", write_formats="formats", write_page="page"
+                seconds,
+                fit_supervised="fit",
+                find_labels="find",
+                save="save",
+                write_formats="formats",
+                write_page="page",
             ):
                 run.refit()
             total = time.perf_counter() - started

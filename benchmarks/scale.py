@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.annotation._feasibility import LabelledBags
-from bagwise.bags import Bags
 from bagwise.catalog import make_model
-from bagwise.dataset import BagDataset
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset
+from bagwise.io.data._parquet_write import write_parquet
 from bagwise.io.data.formats import read_dataset
-from bagwise.io.data.parquet_write import write_pieces
 from bagwise.pipeline import final_step
 from bagwise.scale import BagSource, fit_source
 from bagwise.scale.cluster import TASKS, OnCluster, open_cluster
@@ -34,6 +33,7 @@ from bagwise.scale.engine import Here, Training
 from bagwise.scale.files import SHARE_OF_MEMORY
 from bagwise.scale.learner import SummedLikelihood
 from bagwise.scale.source import SCORE_BYTES
+from bagwise.union import LabelledBags
 from benchmarks.common import FASTER, SECONDS, Record, fastest, show, with_ratio
 
 N_FEATURES, N_CLASSES = 40, 20
@@ -67,7 +67,7 @@ def made(n_instances: int, seed: int = 0) -> Iterator[BagDataset]:
 
 def write_made(folder: Path, n_instances: int) -> Path:
     path = folder / f"{n_instances}.parquet"
-    write_pieces(made(n_instances), path, nested=False, numbered=False)
+    write_parquet(made(n_instances), path, nested=False, numbered=False)
     return path
 
 
@@ -85,7 +85,7 @@ def likelihood_of(source: BagSource, client: Any = None, model: Any = None, task
     assert source.Y is not None
     told = LabelledBags.of(training.offsets, source.Y)
     engine = (Here(training) if client is None else OnCluster.of(training, client, tasks)).then(model[0])
-    return SummedLikelihood(engine, training, told, background=False, options=final._objective_options())
+    return SummedLikelihood(engine, training, told, background=False, options=final.objective_options())
 
 
 def beside_memory(folder: Path, n_instances: int) -> list[Record]:

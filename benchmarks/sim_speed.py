@@ -24,10 +24,10 @@ from numba import njit
 from threadpoolctl import threadpool_limits
 
 from bagwise import Bags, SupportInstanceMachine
-from bagwise.aggregation import AGGREGATIONS
-from bagwise.losses import LOSSES
 from bagwise.preprocessing import CLPLScaler, PerInstance
-from bagwise.solvers.subgradient import BagProblem, descend, heuristic
+from bagwise.solvers.aggregation import AGGREGATIONS
+from bagwise.solvers.losses import LOSSES
+from bagwise.solvers.subgradient import BagProblem, heuristic
 from benchmarks.common import SECONDS, Record, load_real, show, with_ratio
 
 ALPHA = 1e-7
@@ -196,10 +196,10 @@ def measure_speed(name: str, bags: Bags, Y: np.ndarray, quick: bool) -> list[Rec
             shares = np.split(support.weights, bags.offsets[1:-1])
             explicit = np.stack([own.T @ rows for own, rows in zip(shares, bags, strict=True)])
         arguments = (problem.instances, bags.offsets, Y, explicit, start, ALPHA, n_steps)
-        ours = descend(problem, support, start, n_steps=n_steps, upper_bound=bound).values
+        ours = problem.descend(support, start, n_steps=n_steps, upper_bound=bound).values
         np.testing.assert_allclose(ours[:3], printed_phase(True, bound, *arguments)[:3], rtol=1e-8)
         own = least_time(
-            lambda s=support, b=bound: descend(problem, s, start, n_steps=n_steps, upper_bound=b), 10 if quick else 40
+            lambda s=support, b=bound: problem.descend(s, start, n_steps=n_steps, upper_bound=b), 10 if quick else 40
         )
         for looped in (False, True):
             printed = least_time(lambda lo=looped, b=bound, a=arguments: printed_phase(lo, b, *a), 1 if quick else 3)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import Bags
-from bagwise.dataset import BagDataset, rows_of
+from bagwise.app.media import AudioSettings, featurize_audio
+from bagwise.app.media.matching import match_events
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.datasets import make_soundscape
-from bagwise.featurize import AudioSettings, featurize_audio
-from bagwise.featurize.matching import match_events
 from benchmarks.common import data_folder
 
 

@@ -23,13 +23,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from bagwise.bags import Bags, offsets_of
-from bagwise.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning
-from bagwise.featurize.files import FileBags
-from bagwise.featurize.text import TextSettings, choose_terms, count_matrix, passages
+from bagwise.app.media.files import FileBags
+from bagwise.app.media.text import TextSettings, choose_terms, count_matrix, passages
+from bagwise.app.runs.learner import make_learner
+from bagwise.app.runs.options import DEFAULT_MODEL, NOISE_SHARE
+from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning
 from bagwise.pipeline import final_step
-from bagwise.workflow.create import NOISE_SHARE
-from bagwise.workflow.learner import DEFAULT_MODEL, make_learner
 from benchmarks.common import MEMORY, SECONDS, Record, show, with_ratio
 from benchmarks.text_corpora import CORPORA, Document, made_words, make_documents, write_corpus
 
@@ -195,8 +195,8 @@ def earlier() -> Iterator[Path | None]:
 def _annotate(tree: Path, out: Path, table: Path) -> Record:
     """Seconds of the command, those of processors, which other work hardly touches, and the most memory it held."""
     command = [
-        sys.executable, "-m", "bagwise.cli", "annotate", str(table.with_suffix("")), "--labels", str(table), "--out",
-        str(out), "--quiet",
+        sys.executable, "-m", "bagwise.app.cli", "annotate", str(table.with_suffix("")), "--labels", str(table),
+        "--out", str(out), "--quiet",
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
     started, used = time.perf_counter(), os.times()

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bagwise import BagDataset
+from bagwise.app.runs.choose import choose_learner
+from bagwise.app.runs.learner import make_learner
 from bagwise.catalog import USUAL
-from bagwise.exceptions import BackgroundShareWarning, InfeasibleBagWarning
-from bagwise.workflow.choose import choose_learner
-from bagwise.workflow.learner import make_learner
+from bagwise.core.exceptions import BackgroundShareWarning, InfeasibleBagWarning
 from benchmarks.common import Record, load_real, show
 from benchmarks.soundscapes import cosmos_dataset, soundscape_dataset
 

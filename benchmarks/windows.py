@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.dataset import rows_of
+from bagwise.app.demo.soundscape import N_RECORDINGS
+from bagwise.app.media import AudioSettings, featurize_audio
+from bagwise.core.dataset import rows_of
 from bagwise.datasets import make_soundscape
-from bagwise.demo.soundscape import N_RECORDINGS
-from bagwise.featurize import AudioSettings, featurize_audio
 from benchmarks.common import Record, data_folder, show
 from benchmarks.media_accuracy import BIRDS, covered
 from benchmarks.soundscapes import cosmos_events

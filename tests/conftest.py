@@ -13,19 +13,52 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from threadpoolctl import threadpool_limits
 
-from bagwise.bags import offsets_of
+from bagwise.core.bags import offsets_of
 
 threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")  # plugins of pytest may have loaded numpy already
 
+# No property has a deadline: how long an example takes says how busy the machine is.
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 NIGHTLY, TIMES = "nightly", 20
-settings.register_profile(NIGHTLY, deadline=None, max_examples=100 * TIMES)  # --hypothesis-profile=nightly
+settings.register_profile(NIGHTLY, settings(), max_examples=100 * TIMES)  # --hypothesis-profile=nightly
 
 
+# Files that are left out of `make check`: they start processes, fit large models, draw pages or fill disks. All others
+# together take a minute of two cores.
+SLOW = {
+    "test_app_cli_annotate", "test_app_cli_cluster", "test_app_cli_correct", "test_app_cli_faults",
+    "test_app_cli_featurize", "test_app_cli_large", "test_app_labels_selections", "test_app_labels_sites",
+    "test_app_labels_tables", "test_app_media_embedding", "test_app_media_types", "test_app_networks",
+    "test_app_report_browser", "test_app_report_clusters", "test_app_report_field", "test_app_report_page",
+    "test_app_review_browser", "test_app_review_deadlines", "test_app_review_guard", "test_app_review_load",
+    "test_app_review_page", "test_app_review_server", "test_app_runs_annotate", "test_app_runs_ask",
+    "test_app_runs_calibration", "test_app_runs_choose", "test_app_runs_compare", "test_app_runs_corrections",
+    "test_app_runs_embed", "test_app_runs_failing_disk", "test_app_runs_hostile", "test_app_runs_interrupt",
+    "test_app_runs_run", "test_app_runs_stateful", "test_app_runs_store", "test_benchmarks_fuzz_finds",
+    "test_benchmarks_mutants", "test_benchmarks_papers", "test_benchmarks_peers", "test_benchmarks_scale",
+    "test_benchmarks_wrong_labels", "test_classification_m3miml", "test_classification_stacking",
+    "test_clustering_stability", "test_datasets_letters", "test_determinism", "test_docs", "test_estimator_checks",
+    "test_io_checkpoint", "test_io_data_bad_input", "test_io_model", "test_io_model_whole",
+    "test_model_selection_searches", "test_release", "test_sample_weight", "test_scale_cluster", "test_scale_fit",
+    "test_scale_source", "test_site",
+}  # fmt: skip
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Where slow tests are left out, their files are not even imported."""
+    return True if config.option.markexpr == "not slow" and collection_path.stem in SLOW else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Tests in another order with BAGWISE_TEST_ORDER, a seed; more examples of all properties in the nightly run."""
+    """Slow files are marked; another order with BAGWISE_TEST_ORDER, a seed; more examples of all properties nightly."""
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker("slow")
     seed = os.environ.get("BAGWISE_TEST_ORDER")
     if seed:
         rng = random.Random(seed)
@@ -39,6 +72,10 @@ def pytest_collection_modifyitems(config, items):
             if is_hypothesis_test(test) and hasattr(test, "_hypothesis_internal_use_settings"):
                 own = test._hypothesis_internal_use_settings
                 test._hypothesis_internal_use_settings = settings(own, max_examples=TIMES * own.max_examples)
+            machine = getattr(test, "_hypothesis_state_machine_class", None)
+            if machine is not None:  # each has its settings on the class of its test case
+                own = machine.TestCase.settings
+                machine.TestCase.settings = settings(own, max_examples=TIMES * own.max_examples)
 
 
 @pytest.fixture

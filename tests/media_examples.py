@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.featurize.media import MEDIA
-from bagwise.io.annotations import Annotations
+from bagwise.app.formats import Annotations
+from bagwise.app.media.media_types import MEDIA
 
 ABOUT = {"model": "ored-background", "version": "1.2.3", "medium": "", "settings": {"window": 10.0}}
 

@@ -198,8 +198,8 @@ HOSTILE = {
 }
 
 
-def without_end(path):
-    """Counts to 2^60 before it gives a vector."""
+def without_end(path, silence_too=True):
+    """Counts to 2^60 before it gives a vector, or does so for what is not silent."""
     from onnx import TensorProto, helper
 
     body = helper.make_graph(
@@ -215,6 +215,63 @@ def without_end(path):
             helper.make_tensor_value_info("then", TensorProto.FLOAT, ["n", 8]),
         ],
     )
-    nodes = _nodes(("Loop", ["most", "", "sound"], ["embedding"], {"body": body}))
-    _plain(nodes, path, {"most": np.array(2**60)})
-    return path
+    nodes = _nodes(
+        ("Abs", ["sound"], ["loud"], {}), ("ReduceMax", ["loud"], ["loudest"], {"keepdims": 0}),
+        ("GreaterOrEqual" if silence_too else "Greater", ["loudest", "nothing"], ["heard"], {}),
+        ("Cast", ["heard"], ["one"], {"to": TensorProto.INT64}), ("Mul", ["one", "many"], ["most"], {}),
+        ("Loop", ["most", "", "sound"], ["embedding"], {"body": body}),
+    )  # fmt: skip
+    return _plain(nodes, path, {"many": np.array(2**60), "nothing": np.array(0, dtype=np.float32)})
+
+
+def at_run_time(path, how, numbers):
+    """An array of so many numbers, whose size no one can know before the network runs."""
+    from onnx import TensorProto
+
+    arrays = {
+        "nothing": np.array(0, dtype=np.float32), "numbers": np.array(numbers, dtype=np.float32),
+        "one": np.array([1]), "number": np.array([], dtype=np.int64), "first": np.array(0), "step": np.array(1),
+    }  # fmt: skip
+    ways = {
+        "ConstantOfShape": [("ConstantOfShape", ["size"], ["huge"], {})],
+        "Expand": [("Expand", ["nothing", "size"], ["huge"], {})],
+        "Tile": [("Reshape", ["nothing", "one"], ["line"], {}), ("Tile", ["line", "size"], ["huge"], {})],
+        "Range": [
+            ("Reshape", ["size", "number"], ["end"], {}), ("Range", ["first", "end", "step"], ["whole"], {}),
+            ("Cast", ["whole"], ["huge"], {"to": TensorProto.FLOAT}),
+        ],
+    }  # fmt: skip
+    nodes = _nodes(
+        ("ReduceSum", ["sound"], ["sum"], {"keepdims": 0}), ("Mul", ["sum", "nothing"], ["zero"], {}),
+        ("Add", ["zero", "numbers"], ["many"], {}), ("Cast", ["many"], ["count"], {"to": TensorProto.INT64}),
+        ("Reshape", ["count", "one"], ["size"], {}), *ways[how], ("ReduceMax", ["huge"], ["most"], {"keepdims": 0}),
+        ("Add", ["sound", "most"], ["embedding"], {}),
+    )  # fmt: skip
+    return _plain(nodes, path, arrays)
+
+
+def slow_to_load(path, n_products=5000, side=1500):
+    """A few hundred kilobytes of products of a matrix that is made on the way: worked out when it is loaded."""
+    nodes = _nodes(
+        ("ConstantOfShape", ["size"], ["p0"], {}),
+        *[("MatMul", [f"p{i}", "p0"], [f"p{i + 1}"], {}) for i in range(n_products)],
+        ("ReduceMax", [f"p{n_products}"], ["most"], {"keepdims": 0}), ("Add", ["sound", "most"], ["embedding"], {}),
+    )  # fmt: skip
+    return _plain(nodes, path, {"size": np.array([side, side])})
+
+
+def of_wide_output(path, numbers):
+    """A vector of so many numbers for each instance."""
+    nodes = _nodes(("Tile", ["sound", "times"], ["embedding"], {}))
+    return _plain(nodes, path, {"times": np.array([1, numbers // 8])})
+
+
+def two_sizes_of_vectors(path):
+    """Vectors whose length follows from what is in the sound: eight numbers of silence, sixteen of the rest."""
+    nodes = _nodes(
+        ("Abs", ["sound"], ["loud"], {}), ("ReduceMax", ["loud"], ["most"], {"keepdims": 0}),
+        ("Greater", ["most", "nothing"], ["heard"], {}), ("Cast", ["heard"], ["count"], {"to": 7}),
+        ("Add", ["count", "one"], ["times"], {}), ("Reshape", ["times", "one"], ["wide"], {}),
+        ("Concat", ["one", "wide"], ["all"], {"axis": 0}), ("Tile", ["sound", "all"], ["embedding"], {}),
+    )  # fmt: skip
+    return _plain(nodes, path, {"nothing": np.array(0, dtype=np.float32), "one": np.array([1])})

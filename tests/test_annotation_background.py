@@ -13,11 +13,11 @@ from sklearn.tree import ExtraTreeClassifier
 import bagwise
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
-from bagwise.annotation._background import counted_instances, shift_to_share, union_problem
-from bagwise.bags import KNOWN_BACKGROUND, offsets_of
+from bagwise.annotation.background import shift_to_share
+from bagwise.core.bags import KNOWN_BACKGROUND, offsets_of
+from bagwise.core.exceptions import BackgroundShareWarning
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import BackgroundShareWarning
-from bagwise.kernels import union_posterior
+from bagwise.union import UnionModel, union_posterior
 from oracles import union_posterior as enumerate_posterior
 from oracles import union_with_rates
 
@@ -63,8 +63,9 @@ def test_what_counts_is_unknown_and_in_a_bag_with_labels(data):
         for _ in range(size):
             expected.append(bool(row.any()) and known[i] == -1)
             i += 1
-    assert counted_instances(union_problem(offsets_of(sizes), Y, True, known)).tolist() == expected
-    listed = counted_instances(union_problem(offsets_of(sizes), Y, True))
+    model = UnionModel(3, background=True)
+    assert model.problem(offsets_of(sizes), Y, known).counted_instances.tolist() == expected
+    listed = model.problem(offsets_of(sizes), Y).counted_instances
     assert_array_equal(listed, np.repeat(Y.any(axis=1), sizes))
 
 
@@ -108,7 +109,7 @@ def test_a_share_that_cannot_be_had_is_told(name):
     data = make_gaussian_bags(n_bags=40, n_features=3, n_classes=3, random_state=0)
     alone = Bags(data.bags.instances, np.arange(data.bags.n_instances + 1))
     Y = np.eye(3, dtype=int)[data.instance_labels.instances]  # one instance and one label a bag: none to spare
-    with pytest.warns(BackgroundShareWarning, match="0.1, cannot be had: .* between 0 and 0 can be background"):
+    with pytest.warns(BackgroundShareWarning, match="0.1, is infeasible: .* between 0 and 0 can be background"):
         model = learner(name, background=True, background_share=0.1).fit(alone, Y)
     assert model.background_shift_ == 0.0
     with warnings.catch_warnings():

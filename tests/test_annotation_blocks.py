@@ -9,12 +9,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Bags, ORedLogisticRegression
-from bagwise.annotation import _ored_blocks
-from bagwise.annotation._background import union_problem
-from bagwise.annotation._ored_blocks import Block, OwnLabels, cut_blocks
-from bagwise.annotation._ored_objective import ORedObjective
-from bagwise.exceptions import InputError, MemoryLimitError
-from bagwise.kernels import union_posterior
+from bagwise.annotation import _blocks
+from bagwise.annotation._blocks import Block, OwnLabels, cut_blocks
+from bagwise.annotation.objective import ORedObjective
+from bagwise.core.exceptions import InputError, MemoryLimitError
+from bagwise.union import UnionModel, union_posterior
 from oracles import union_posterior as enumerate_posterior
 
 OPTIONS = {"l2": 0.3, "method": "auto", "max_exact_labels": 16}
@@ -32,7 +31,7 @@ def drawn(seed, n_bags=30, n_classes=9, n_features=4, background=False, known=0.
     Y[np.repeat(np.arange(n_bags), sizes), labels] = 1
     told = np.where(rng.random(len(labels)) < known, labels, -1) if known else None
     X = rng.normal(size=(len(labels), n_features)) + np.eye(n_classes, n_features)[labels]
-    problem = union_problem(offsets, Y, background, told)
+    problem = UnionModel(Y.shape[1], background).problem(offsets, Y, told)
     weights = rng.normal(size=(n_classes + background, n_features + 1))
     return X, problem, Y, weights
 
@@ -58,15 +57,15 @@ def expected(X, problem, Y, weights):
 @pytest.fixture
 def own(monkeypatch):
     """Bags look at their own labels whatever the number of classes; blocks hold a few of them."""
-    monkeypatch.setattr(_ored_blocks, "OWN_FROM", 0)
-    monkeypatch.setattr(_ored_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(_blocks, "OWN_FROM", 0)
+    monkeypatch.setattr(_blocks, "BLOCK_ENTRIES", 100)
 
 
 @pytest.fixture
 def few(monkeypatch):
     """All classes, in blocks of a few bags."""
-    monkeypatch.setattr(_ored_blocks, "OWN_FROM", 10**9)
-    monkeypatch.setattr(_ored_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(_blocks, "OWN_FROM", 10**9)
+    monkeypatch.setattr(_blocks, "BLOCK_ENTRIES", 100)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "float32"])
@@ -107,7 +106,7 @@ def test_bag_that_nothing_explains_pulls_at_nothing(how, request):
     request.getfixturevalue(how)
     X = np.random.default_rng(0).normal(size=(4, 2))
     Y = np.array([[1, 1, 0, 0], [0, 0, 1, 0]], dtype=np.uint8)
-    problem = union_problem(np.array([0, 1, 4]), Y, False)  # two labels, one instance
+    problem = UnionModel(Y.shape[1]).problem(np.array([0, 1, 4]), Y)  # two labels, one instance
     weights = np.random.default_rng(1).normal(size=(4, 3))
     _, gradient = ORedObjective(X, problem, **OPTIONS).log_likelihood(weights)
     alone = ORedObjective(X[1:], problem.part(1, 2), **OPTIONS).log_likelihood(weights)[1]

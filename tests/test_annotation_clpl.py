@@ -13,8 +13,8 @@ import oracles_sim as oracles
 from bagwise import Bags
 from bagwise.annotation import CLPL
 from bagwise.annotation.clpl import ambiguous_loss
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InfeasibleBagWarning, InputError
 
 
 @pytest.fixture(scope="module")

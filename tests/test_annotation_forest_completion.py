@@ -9,14 +9,14 @@ from scipy.optimize import approx_fprime
 from scipy.special import expit
 from sklearn.metrics import average_precision_score
 
-from bagwise import Bags
+from bagwise import Bags, load, save
 from bagwise.annotation import ORedForest, _forest_completion
 from bagwise.annotation import forest as forest_module
 from bagwise.annotation._forest_completion import Completion, Listing, instances_a_label, listing_likelihood
-from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG, label_presence
-from bagwise.exceptions import InputError
-from bagwise.io import load, save
-from bagwise.kernels import union_posterior
+from bagwise.annotation.rates import PRIOR_RIGHT, PRIOR_WRONG
+from bagwise.calibration import CalibratedAnnotator
+from bagwise.core.exceptions import InputError
+from bagwise.union import union_posterior
 
 # -- how labels come to be listed -------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ def test_the_rate_at_which_labels_go_missing_is_found(seed, missed):
     found = Listing.fit(scores[None], listed, np.ones(len(scores)), np.zeros(6))
     assert found.missed == pytest.approx(missed, abs=0.07)
     assert found.slopes == pytest.approx(2.0, rel=0.3)
-    forgotten = found.forgotten(scores[None])[listed == 0]
+    forgotten = found.missing_probability(scores[None])[listed == 0]
     assert forgotten.sum() == pytest.approx((there & (listed == 0)).sum(), abs=0.07 * there.sum())
 
 
@@ -106,7 +106,7 @@ def test_forgotten_is_what_bayes_says(missed, slope, offset, score):
     there = expit(slope * score + offset)
     joint = {(1, 1): there * (1 - missed), (1, 0): there * missed, (0, 0): 1 - there}  # there, listed
     expected = joint[1, 0] / (joint[1, 0] + joint[0, 0])
-    assert Listing(missed, np.array([slope]), offset).forgotten(np.array([[score]]))[0] == pytest.approx(
+    assert Listing(missed, np.array([slope]), offset).missing_probability(np.array([[score]]))[0] == pytest.approx(
         expected, rel=1e-9, abs=1e-12
     )
 
@@ -233,7 +233,7 @@ def test_forests_complete_label_sets_where_labels_have_many_instances(seed, monk
     settings = {"n_estimators": 40, "n_rounds": 5, "n_round_trees": 40, "random_state": 0}
     plain = ORedForest(**settings).fit(bags[used], listed[used])
     starts, rounds = [], ORedForest._rounds
-    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
+    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[4]) or rounds(self, *args))
     completed = ORedForest(missed=0.6, **settings).fit(bags, listed)
     assert starts[0].completion is not None
     new, _, _, truth = chorus(seed + 100)
@@ -246,7 +246,7 @@ def test_forests_complete_label_sets_where_labels_have_many_instances(seed, monk
 def test_few_instances_a_label_are_judged_one_by_one(spoiled, monkeypatch):
     bags, _, listed, _ = spoiled
     starts, rounds = [], ORedForest._rounds
-    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
+    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[4]) or rounds(self, *args))
     monkeypatch.setattr(forest_module, "MANY", 50.0)
     ORedForest(5, n_rounds=1, n_round_trees=10, missed=0.5, random_state=0).fit(bags, listed)
     assert starts[0].completion is None
@@ -298,11 +298,11 @@ def test_bags_that_were_learned_from_are_judged_as_a_whole(spoiled, monkeypatch,
     assert model.label_posterior(bags, fewer)[b, c] == label_presence_of(model, bags, fewer)[b, c]
     save(model, tmp_path / "model.bagwise")
     assert_array_equal(load(tmp_path / "model.bagwise").label_posterior(bags, listed), presence)
-    del model.forgotten_bags_
+    del model.missing_bags_
     with pytest.raises(InputError, match="not of which bags"):
         model._check_fitted()
     used = listed.any(axis=1)
-    assert not hasattr(model.set_params(missed=0.0).fit(bags[used], listed[used]), "forgotten_")
+    assert not hasattr(model.set_params(missed=0.0).fit(bags[used], listed[used]), "missing_labels_")
 
 
 def test_where_sets_are_not_completed_unseen_instances_speak(spoiled, monkeypatch):
@@ -321,12 +321,12 @@ def test_where_sets_are_not_completed_unseen_instances_speak(spoiled, monkeypatc
     assert average_precision_score(forgotten, presence[unlisted]) > by_heart
     used = listed.any(axis=1)
     plain = ORedForest(5, n_rounds=1, spurious=0.1, random_state=0).fit(bags[used], listed[used])
-    assert not hasattr(plain, "forgotten_")
+    assert not hasattr(plain, "missing_labels_")
 
 
 def label_presence_of(model, bags, listed):
-    problem = model._union_problem(bags, listed, None)
-    return label_presence(problem, model._told_probabilities(bags), model._rates(), listed.shape[1])
+    union = model.union_model()
+    return union.presence(union.problem(bags.offsets, listed), model._prior(bags))
 
 
 def test_whole_bags_rank_forgotten_labels_better_than_their_instances():
@@ -342,6 +342,7 @@ def test_whole_bags_rank_forgotten_labels_better_than_their_instances():
 
 def test_calibrated_probabilities_are_of_labels_that_are_there(spoiled):
     bags, Y, listed, _ = spoiled
-    model = ORedForest(20, n_rounds=3, n_round_trees=30, missed=0.6, calibrate="bag", random_state=0).fit(bags, listed)
+    forest = ORedForest(20, n_rounds=3, n_round_trees=30, missed=0.6, random_state=0)
+    model = CalibratedAnnotator(forest).fit(bags, listed)
     assert listed.mean() < Y.mean() - 0.08
     assert model.predict_proba(bags).mean() == pytest.approx(Y.mean(), abs=0.05)

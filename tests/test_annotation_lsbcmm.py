@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.annotation import MostFrequentAnnotator
 from bagwise.annotation import _lsbcmm_em as em
 from bagwise.annotation.lsbcmm import LSBCMM
-from bagwise.bags import Bags
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InfeasibleBagWarning, InputError, MemoryLimitError
 
 
 def logistic(a):

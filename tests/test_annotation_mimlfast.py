@@ -9,9 +9,9 @@ from sklearn.base import clone
 from bagwise.annotation import MostFrequentAnnotator
 from bagwise.annotation import mimlfast as module
 from bagwise.annotation.mimlfast import MIMLFast, draw_held_out, dummy_ranking_loss, initial_weights
-from bagwise.bags import Bags
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError, MemoryLimitError
 from bagwise.kernels.mimlfast import run_epoch
 from bagwise.metrics import ranking_loss
 

@@ -11,10 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags, ORedLogisticRegression, make_pipeline
 from bagwise.annotation import CLPL, ORedForest, SupportInstanceMachine, query, query_order
 from bagwise.annotation.query import class_entropy, information_in_bags
-from bagwise.bags import KNOWN_BACKGROUND
 from bagwise.classification import MIMLSVM
+from bagwise.core.bags import KNOWN_BACKGROUND
+from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError
 from bagwise.preprocessing import PerInstance
 
 
@@ -165,15 +165,15 @@ def test_the_first_fifty_differ_and_are_spread(data, model):
 
 def test_look_alikes_make_an_answer_more_useful():
     """Two instances of the same entropy, one of them in a crowd."""
-    entropy, likeness = np.full(7, 0.5), np.eye(7)
-    likeness[1:6, 1:6] = 0.6
-    likeness[0, 6] = likeness[6, 0] = 0.1
-    np.fill_diagonal(likeness, 1.0)
-    order = query._choose(entropy, np.zeros(7), likeness, np.ones((7, 7)), np.arange(7), 7)
+    entropy, novelty = np.full(7, 0.5), np.eye(7)
+    novelty[1:6, 1:6] = 0.6
+    novelty[0, 6] = novelty[6, 0] = 0.1
+    np.fill_diagonal(novelty, 1.0)
+    order = query._choose(entropy, np.zeros(7), novelty, np.ones((7, 7)), np.arange(7), 7)
     assert order[0] in range(1, 6)
     assert set(order[1:3].tolist()) & {0, 6} or order[1] in range(1, 6)
     assert_array_equal(np.sort(order), np.arange(7))
-    no_overlap = query._choose(entropy, np.arange(7) * 1e-6, likeness, np.eye(7), np.arange(7), 7)
+    no_overlap = query._choose(entropy, np.arange(7) * 1e-6, novelty, np.eye(7), np.arange(7), 7)
     assert no_overlap[0] == 6  # alike, but of other classes: only what is settled in the bag counts
 
 

@@ -23,15 +23,15 @@ from bagwise.annotation._forest_anchor import (
     missed_labels,
     ranking_of_sets,
 )
-from bagwise.annotation._rate_check import missed_pays
-from bagwise.annotation._rates import RateParameters, learn_rates
+from bagwise.annotation._rate_check import missed_is_useful
+from bagwise.annotation.rates import RateParameters, learn_rates
 from bagwise.datasets import make_gaussian_bags
-from bagwise.kernels.union import UnionProblem
+from bagwise.union import LabelledBags, UnionProblem
 
 
 def unjudged(**parameters):
     model = ORedLogisticRegression(**parameters)
-    model._judges_missed = False
+    model._is_judge = True
     return model
 
 
@@ -83,7 +83,9 @@ def test_a_rate_that_all_held_out_bags_speak_against_is_not_kept(seed):
 
 
 def test_such_rates_are_kept_and_not_kept():
-    kept = [missed_pays(ORedLogisticRegression(missed="learn"), *two_clusters_a_class(seed), None) for seed in range(6)]
+    kept = [
+        missed_is_useful(ORedLogisticRegression(missed="learn"), *two_clusters_a_class(seed), None) for seed in range(6)
+    ]
     assert 0 < np.mean(kept) < 1
 
 
@@ -155,11 +157,11 @@ def test_a_forest_finds_the_rate_at_which_labels_went_missing(seed):
 def test_the_opinion_on_a_bag_knows_nothing_of_its_labels(background):
     data, Y = half_dropped(1)
     forest = small_forest(missed=0.3, background=background)
-    before = KernelJudge(forest, data.bags, Y, None).opinion(0.3).proba
+    before = KernelJudge(forest, data.bags, LabelledBags.of(data.bags.offsets, Y)).opinion(0.3).proba
     assert before.shape == (data.bags.n_instances, 5 + background)
     changed = Y.copy()
     changed[7] = 1 - changed[7]
-    after = KernelJudge(forest, data.bags, changed, None).opinion(0.3).proba
+    after = KernelJudge(forest, data.bags, LabelledBags.of(data.bags.offsets, changed)).opinion(0.3).proba
     own = data.bags.bag_index == 7
     assert_array_equal(after[own], before[own])
     assert not np.array_equal(after, before)
@@ -203,7 +205,7 @@ def test_held_out_bags_choose_a_share_of_the_learned_rate(precisions, without, c
 
     monkeypatch.setattr("bagwise.annotation._rate_check.held_out_precisions", lambda *args: without)
     data, Y = half_dropped(0)
-    judge = Scripted(small_forest(), data.bags, Y, None)
+    judge = Scripted(small_forest(), data.bags, LabelledBags.of(data.bags.offsets, Y))
     rate, proba = judged_missed(0.4, judge)
     assert rate == pytest.approx(chosen)
     assert proba == (rate if chosen else None)  # what was said at the rate that is taken
@@ -221,7 +223,7 @@ def test_where_labels_have_many_instances_held_out_bags_correct_the_likelihood(m
         bags = Bags.from_list(bags)
         counts = np.unique(bags.bag_index * 8 + labels, return_counts=True)[1]
         true.append(brentq(lambda rate, counts=counts: np.mean(rate**counts) - 0.2, 0.0, 1.0))
-        found, _ = find_missed(small_forest(), parameters, bags, Y, None, None)
+        found, _ = find_missed(small_forest(), parameters, bags, LabelledBags.of(bags.offsets, Y))
         chosen.append(found.chosen["missed"])
     assert np.all(np.array(learned) > np.array(true) + 0.1)
     assert abs(np.mean(chosen) - np.mean(true)) < 0.1
@@ -261,7 +263,7 @@ def test_trees_are_taught_by_rates_of_labels(monkeypatch):
     monkeypatch.setattr(forest_module, "MANY", np.inf)  # instances go unnoticed one by one
     bags, Y, labels = overlapping_bags(0)
     starts, rounds = [], ORedForest._rounds
-    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[3]) or rounds(self, *args))
+    monkeypatch.setattr(ORedForest, "_rounds", lambda self, *args: starts.append(args[4]) or rounds(self, *args))
     assert small_forest(missed=0.55).fit(bags, Y).missed_ == 0.55
     bag_of_rows = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
     counts = np.unique(bag_of_rows * 8 + labels, return_counts=True)[1]
@@ -302,12 +304,11 @@ def test_trees_are_held_in_the_share_that_ranks_label_sets_best():
 
 def test_a_forest_with_rates_is_calibrated_by_what_its_trees_say(monkeypatch):
     bags, Y, _ = overlapping_bags(0)
-    said, used = [], []
+    said = []
     out_of_bag = ORedForest._out_of_bag
     monkeypatch.setattr(ORedForest, "_out_of_bag", lambda *args: said.append(out_of_bag(*args)) or said[-1])
-    monkeypatch.setattr(ORedForest, "_calibrate", lambda self, training: used.append(training))
-    ORedForest(10, n_rounds=2, n_round_trees=20, missed=0.5, calibrate="bag", random_state=0).fit(bags, Y)
-    assert_array_equal(used[0].scores, np.log(said[-1]))  # to no power, and nothing mixed into it
+    held = ORedForest(10, n_rounds=2, n_round_trees=20, missed=0.5, random_state=0).fit_held_out(bags, Y)
+    assert_array_equal(held.log_proba, np.log(said[-1]))  # to no power, and nothing mixed into it
 
 
 @pytest.mark.parametrize(("name", "many"), [("hold", np.inf), ("halve", 2.0)])

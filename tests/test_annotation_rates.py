@@ -11,15 +11,15 @@ import bagwise
 import oracles
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
-from bagwise.annotation._ored_objective import ORedObjective
-from bagwise.annotation._rates import RateParameters
-from bagwise.bags import KNOWN_BACKGROUND
+from bagwise.annotation.objective import ORedObjective
+from bagwise.annotation.rates import RateParameters
+from bagwise.calibration import CalibratedAnnotator
 from bagwise.catalog import make_model
+from bagwise.core.bags import KNOWN_BACKGROUND
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.io.checkpoint import Checkpoint
-from bagwise.kernels import union_posterior
-from bagwise.kernels.union import UnionProblem
+from bagwise.union import UnionProblem, union_posterior
 
 BOTH = {"missed": "learn", "spurious": "learn"}
 
@@ -258,13 +258,6 @@ def test_rates_are_in_the_model_file(learner, rates, data, unnoticed, tmp_path):
     assert_array_equal(again.label_posterior(data.bags, unnoticed), model.label_posterior(data.bags, unnoticed))
 
 
-def test_files_of_earlier_versions_take_labels_for_right():
-    for learner in (ORedLogisticRegression, ORedForest):
-        state = {"classes_": None}
-        learner._upgrade({}, state)
-        assert state["missed_"] == state["spurious_"] == 0.0
-
-
 @pytest.mark.parametrize("learner", [ORedLogisticRegression, ORedForest])
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -362,7 +355,7 @@ def test_calibrated_probabilities_are_of_labels_that_are_there(name, data, monke
     rng = np.random.default_rng(3)
     seen, listed = rng.random(data.bags.n_instances) >= 0.5, np.zeros_like(data.Y)
     listed[data.bags.bag_index[seen], data.instance_labels.instances[seen]] = 1
-    model = small(name, missed=0.5, calibrate="bag").fit(data.bags, listed)
+    model = CalibratedAnnotator(small(name, missed=0.5)).fit(data.bags, listed)
     there, said = data.Y.mean(), model.predict_proba(data.bags).mean()
     assert listed.mean() < there - 0.1
     assert abs(said - there) < 0.06
@@ -372,8 +365,8 @@ def test_rates_travel_through_the_command_line(data, unnoticed, tmp_path):
     from click.testing import CliRunner
 
     from bagwise import BagDataset, Run, write_dataset
-    from bagwise.cli.main import main
-    from bagwise.workflow.learner import apply_settings
+    from bagwise.app.cli.main import main
+    from bagwise.app.runs.learner import apply_settings
 
     table = tmp_path / "made.csv"
     write_dataset(BagDataset(data.bags, unnoticed, list("abcde")), table)
@@ -386,23 +379,23 @@ def test_rates_travel_through_the_command_line(data, unnoticed, tmp_path):
     facts = json.loads(done.output)
     assert facts["kind"] == "run"
     assert abs(facts["missed"] - 0.3) < 0.1
-    rows = facts["doubtful_labels"]
-    assert {row["kind"] for row in rows} == {"forgotten", "doubtful"}
+    rows = facts["label_issues"]
+    assert {row["kind"] for row in rows} == {"missing", "spurious"}
     best = ORedLogisticRegression(missed=facts["missed"], spurious=facts["spurious"])
     assert best.fit(data.bags, unnoticed).label_posterior(data.bags, unnoticed)[unnoticed == 0].max() - 0.02 < max(
         row["probability"] for row in rows
     )  # also where nothing is listed
     with Run.open(out) as run:
-        dataset = run.told().dataset
+        dataset = run.supervision().dataset
         number = {name: i for i, name in enumerate(dataset.bag_names)}
         for row in rows:
             listed = dataset.label_sets[number[row["bag"]]]
-            assert (row["label"] in listed) == (row["kind"] == "doubtful")
+            assert (row["label"] in listed) == (row["kind"] == "spurious")
             assert 0 <= row["instance"] < dataset.bags.sizes[number[row["bag"]]]
     text = CliRunner().invoke(main, ["info", str(out)]).output
-    assert "forgotten" in text
+    assert "missing" in text
     assert "it is that" in text
-    assert "Labels that may be wrong" in (out / "report.html").read_text(encoding="utf-8")
+    assert "Label issues" in (out / "report.html").read_text(encoding="utf-8")
     model = json.loads(CliRunner().invoke(main, ["info", str(out / "model.bagwise"), "--json"]).output)
     assert model["missed_"] == facts["missed"]
     with pytest.raises(InputError, match="must be a number in \\[0, 1\\), or 'learn'"):

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags, SupportInstanceMachine, make_pipeline
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InfeasibleBagWarning, InputError
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures
 from oracles_sim import OBJECTIVES, support_instances
 

@@ -1,5 +1,6 @@
 """What the short names stand for, down to every setting that is not a default."""
 
+import contextlib
 import inspect
 import re
 from pathlib import Path
@@ -12,7 +13,8 @@ from sklearn.pipeline import Pipeline
 
 from bagwise import Bags
 from bagwise.catalog import CATALOG, USUAL, for_sparse, make_model
-from bagwise.exceptions import InputError
+from bagwise.core.exceptions import InputError
+from bagwise.pipeline import bag_tags, fit_parameters
 
 STANDARD, UNIT, CLPL = "PerInstance(StandardScaler())", "PerInstance(MinMaxScaler())", "PerInstance(CLPLScaler())"
 FOURIER = f"{CLPL} > PerInstance(RandomFourierFeatures(gamma='scale', random_state=0)) > {CLPL}"
@@ -151,3 +153,42 @@ def test_sparse_features_are_learned_from(name):
     small = {"n_estimators": 20, "n_rounds": 2} if "forest" in name else {}
     model = for_sparse(make_model(name, **small)).fit(bags, sets)
     assert np.mean(model.annotate(bags, sets) == truth) > 0.8
+
+
+# -- features of any size ----------------------------------------------------------------------------------------------
+
+SMALL = {
+    "ored-rbf": {"size": 5}, "ored-em": {"max_iter": 3}, "mimlfast": {"max_epochs": 2, "n_components": 4},
+    "ored-forest": {"n_estimators": 3, "n_rounds": 1, "n_round_trees": 8}, "lsb-cmm": {"max_iter": 3},
+    "ored-forest-background": {"n_estimators": 3, "n_rounds": 1, "n_round_trees": 8}, "mimlboost": {"n_rounds": 2},
+    "bag-stack": {"n_estimators": 3, "cv": 2},
+}  # fmt: skip
+BY_TREES = ("ored-forest", "ored-forest-background", "bag-stack")
+SCALED_BY_RANGE = ("sim", "clpl", "m3miml", "mimlsvm", "mimlnn", "mimlboost", "most-frequent")  # who need no squares
+WITHOUT_TORCH = [name for name in CATALOG if not re.search("network|mix|patch", name)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of convergence, and of bags with all labels or none
+@pytest.mark.parametrize("name", WITHOUT_TORCH)
+def test_features_of_any_size_work_or_are_refused_with_a_cure(name):
+    """What no number can tell any more is no error of a library, nor a warning of numpy, nor a score of NaN."""
+    rng = np.random.default_rng(0)
+    labels, offsets = rng.integers(0, 3, 60), np.arange(0, 61, 3)
+    base = rng.normal(size=(60, 3)) + 3 * np.eye(3)[labels]
+    Y = np.zeros((20, 3), dtype=int)
+    Y[np.arange(60) // 3, labels] = 1
+    for size in (1e-320, 1e-300, 1e-160, 1e100, 1e154, 1e200, 1e300):
+        bags = Bags(base * [size, 1.0, 1.0], offsets)
+        model = make_model(name, **SMALL.get(name, {}))
+        if name == "bag-stack":
+            model[-1].set_params(members=[make_model("ored")])
+        known = {"instance_labels": Bags(labels, offsets)} if bag_tags(model).needs_instance_labels else {}
+        refusal = contextlib.nullcontext()
+        if size > (1e38 if name in BY_TREES else 1e150) and not name.startswith(SCALED_BY_RANGE):
+            refusal = pytest.raises(
+                InputError, match=r"(cannot scale feature 0: .* D|single precision.*; d)ivide the f"
+            )
+        with refusal:
+            model.fit(bags, Y, **fit_parameters(model, **known))
+            assert np.isfinite(model.decision_function(bags)).all(), size
+            assert model.predict(bags).shape == Y.shape

@@ -17,9 +17,9 @@ from bagwise import Bags
 from bagwise.classification import M3MIML
 from bagwise.classification import _m3miml_dual as dual
 from bagwise.classification._shared import NEVER, t_criterion
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError, MemoryLimitError
-from bagwise.solvers.frank_wolfe import best_vertex, maximize_svm_dual
+from bagwise.solvers._frank_wolfe import _best_vertex, maximize_svm_dual
 from expected_failures import weights_differ
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_best_vertex_is_the_linear_programs():
         n = int(rng.integers(2, 9))
         signs = np.where(rng.random(n) < 0.5, 1.0, -1.0)
         gradient = rng.normal(size=n)
-        vertex = best_vertex(gradient, signs, 0.7)
+        vertex = _best_vertex(gradient, signs, 0.7)
         assert abs(signs @ vertex) < 1e-12
         expected = linprog(-gradient, A_eq=signs[None], b_eq=[0.0], bounds=(0, 0.7))
         assert_allclose(gradient @ vertex, -expected.fun, atol=1e-9)

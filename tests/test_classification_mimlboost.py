@@ -11,11 +11,12 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from bagwise import Bags
-from bagwise.classification import MIMLBoost, mimlboost
+from bagwise.classification import MIMLBoost
+from bagwise.classification import _mimlboost as mimlboost
+from bagwise.classification._mimlboost import LARGEST_VOTE, _best_vote, _reweight
 from bagwise.classification._shared import NEVER
-from bagwise.classification.mimlboost import LARGEST_VOTE, best_vote, reweight
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError, MemoryLimitError
 
 TOL = 1e-8
 
@@ -90,15 +91,15 @@ def test_vote_and_weights_by_hand():
     # two pairs, one right throughout (e = 0), one wrong throughout (e = 1): AdaBoost's vote, 1/2 log((1 - w) / w)
     weights = np.array([[0.8, 0.2]])
     errors = np.array([[0.0, 1.0]])
-    vote = best_vote(weights, errors)
+    vote = _best_vote(weights, errors)
     assert_allclose(vote, 0.5 * np.log(4.0), rtol=1e-9)
     assert_allclose(
-        reweight(weights, errors, vote), [[0.5, 0.5]], rtol=1e-9
+        _reweight(weights, errors, vote), [[0.5, 0.5]], rtol=1e-9
     )  # AdaBoost's: the learner is now at chance
     # e = 1/4 and 3/4: 2 e - 1 = -+1/2, so the vote doubles
-    assert_allclose(best_vote(weights, np.array([[0.25, 0.75]])), np.log(4.0), rtol=1e-9)
-    assert best_vote(weights, np.array([[1.0, 0.0]])) == 0.0  # worse than chance
-    assert best_vote(weights, np.array([[0.0, 0.0]])) == LARGEST_VOTE
+    assert_allclose(_best_vote(weights, np.array([[0.25, 0.75]])), np.log(4.0), rtol=1e-9)
+    assert _best_vote(weights, np.array([[1.0, 0.0]])) == 0.0  # worse than chance
+    assert _best_vote(weights, np.array([[0.0, 0.0]])) == LARGEST_VOTE
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -107,7 +108,7 @@ def test_vote_minimises_the_exponential_loss(seed):
     weights = rng.random((6, 3))
     weights /= weights.sum()
     errors = rng.integers(0, 5, (6, 3)) / 4 * 0.8
-    vote = best_vote(weights, errors)
+    vote = _best_vote(weights, errors)
     grid = np.linspace(0, LARGEST_VOTE, 5001)
     losses = [(weights * np.exp((2 * errors - 1) * v)).sum() for v in grid]
     assert (weights * np.exp((2 * errors - 1) * vote)).sum() <= min(losses) + 1e-12

@@ -14,9 +14,9 @@ from sklearn.utils.estimator_checks import check_estimator
 from bagwise import Bags
 from bagwise.classification import MIMLSVM
 from bagwise.classification._shared import NEVER, t_criterion
-from bagwise.classification.bag_distance import choose_medoids, medoid_count
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError, MemoryLimitError
+from bagwise.solvers.medoids import find_medoids
 from expected_failures import weights_differ
 
 
@@ -53,22 +53,20 @@ def test_medoids_are_a_local_optimum_and_often_the_best(seed):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(12, 2))
     D = cdist(points, points)
-    found = choose_medoids(D, 3, 0)
+    found = find_medoids(D, 3, random_state=0)[0]
     cost = D[:, found].min(axis=1).sum()
     swaps = [(set(found) - {a}) | {b} for a in found for b in range(12) if b not in found]
     assert all(cost <= D[:, sorted(swap)].min(axis=1).sum() + 1e-12 for swap in swaps)
     best = min(D[:, list(choice)].min(axis=1).sum() for choice in itertools.combinations(range(12), 3))
     assert cost <= 1.2 * best
-    assert_array_equal(found, choose_medoids(D, 3, 0))
-    assert np.all(np.diff(found) > 0)
+    assert_array_equal(found, find_medoids(D, 3, random_state=0)[0])
 
 
-def test_medoid_count():
-    assert medoid_count(0.2, 50, "X") == 10
-    assert medoid_count(0.01, 50, "X") == 1
-    assert medoid_count(1.0, 50, "X") == 50
-    assert medoid_count(1, 50, "X") == 1
-    assert_array_equal(choose_medoids(np.zeros((4, 4)), 4, 0), np.arange(4))
+@pytest.mark.parametrize(("n_medoids", "count"), [(0.2, 10), (0.01, 1), (1.0, 50), (1, 1), (50, 50)])
+def test_medoids_are_a_share_or_a_number_of_the_bags(data, n_medoids, count):
+    chosen = MIMLSVM(n_medoids=n_medoids, random_state=0).fit(data.bags, data.Y).medoid_indices_
+    assert len(chosen) == count
+    assert np.all(np.diff(chosen) > 0)
 
 
 @pytest.mark.parametrize("n_medoids", [0.0, 1.5, -1, "all", True, np.nan])

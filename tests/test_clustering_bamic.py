@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 import bagwise
 from bagwise import Bags
-from bagwise.bags import offsets_of
 from bagwise.clustering import BAMIC
-from bagwise.exceptions import InputError, MemoryLimitError
+from bagwise.core.bags import offsets_of
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.metrics import clustering_accuracy
 
 KINDS = ["average", "maximal", "minimal"]

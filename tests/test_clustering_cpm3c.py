@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 import bagwise
 from bagwise import Bags
-from bagwise.bags import offsets_of
 from bagwise.clustering import CPM3C
-from bagwise.clustering.cpm3c import _InstanceProblem, _ranked, _solve_cccp
-from bagwise.exceptions import InputError
+from bagwise.clustering._cpm3c import _InstanceProblem, _ranked, _solve_cccp
+from bagwise.core.bags import offsets_of
+from bagwise.core.exceptions import InputError
 from bagwise.metrics import clustering_accuracy
 
 

@@ -12,12 +12,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import bagwise
 from bagwise import M3IC, Bags
-from bagwise.bags import offsets_of
-from bagwise.clustering._procedure import decide, instance_margins
+from bagwise.clustering._m3ic import decide, instance_margins
 from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace
-from bagwise.exceptions import InputError, MemoryLimitError
+from bagwise.core.bags import offsets_of
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.metrics import clustering_accuracy
-from bagwise.solvers import qp
+from bagwise.solvers import _qp as qp
 from oracles_clustering import decide_by_loops, largest_imbalance, m3ic_objective, sum_of_means
 
 
@@ -228,7 +228,7 @@ def test_saved_and_loaded(tmp_path, kernel):
 def test_kernel_blocks_do_not_change_predictions(monkeypatch):
     bags, _, _ = planted_bags(6)
     model = quiet_fit(M3IC(3, kernel="rbf", gamma=0.1, random_state=0), bags)
-    monkeypatch.setattr("bagwise.clustering.m3ic.BLOCK_BYTES", 1)
+    monkeypatch.setattr("bagwise.clustering._m3ic.BLOCK_BYTES", 1)
     assert model.predict(bags).tolist() == model.labels_.tolist()
 
 
@@ -371,7 +371,7 @@ def broken(problem):
 
 def test_a_broken_first_solver_is_replaced(monkeypatch):
     bags, truth, _ = planted_bags(8)
-    monkeypatch.setattr(qp, "SOLVERS", {"broken": broken, "clarabel": qp.SOLVERS["clarabel"]})
+    monkeypatch.setattr(qp, "_SOLVERS", {"broken": broken, "clarabel": qp._SOLVERS["clarabel"]})
     assert clustering_accuracy(truth, M3IC(3, random_state=0).fit(bags).labels_) == 1.0
 
 
@@ -381,7 +381,7 @@ def wrong(problem):
 
 def test_unsolved_programs_are_told_and_the_point_is_feasible(monkeypatch):
     bags, _, _ = planted_bags(8)
-    monkeypatch.setattr(qp, "SOLVERS", {"wrong": wrong})
+    monkeypatch.setattr(qp, "_SOLVERS", {"wrong": wrong})
     with pytest.warns(ConvergenceWarning, match=r"[1-9]\d* of \d+ convex problems did not meet tol_inner"):
         model = M3IC(3, C=0.01, balance=0.05, random_state=0).fit(bags)
     assert largest_imbalance(bags, model.coef_) <= 0.05 + 1e-9
@@ -390,7 +390,7 @@ def test_unsolved_programs_are_told_and_the_point_is_feasible(monkeypatch):
 
 def test_unsolved_programs_are_told_with_their_figures(monkeypatch):
     bags, _, _ = planted_bags(8)
-    monkeypatch.setattr(qp, "SOLVERS", {"broken": broken})
+    monkeypatch.setattr(qp, "_SOLVERS", {"broken": broken})
     with pytest.warns(ConvergenceWarning) as caught:
         model = M3IC(3, balance=0.5, random_state=0).fit(bags)
     assert any("largest KKT residual of their quadratic programs was inf" in str(w.message) for w in caught)

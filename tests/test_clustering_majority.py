@@ -9,9 +9,9 @@ from sklearn.cluster import KMeans
 
 import bagwise
 from bagwise import Bags
-from bagwise.bags import offsets_of
 from bagwise.clustering import MajorityKMeans
-from bagwise.exceptions import InputError
+from bagwise.core.bags import offsets_of
+from bagwise.core.exceptions import InputError
 from bagwise.metrics import clustering_accuracy
 
 

@@ -10,12 +10,11 @@ from scipy.special import logsumexp
 
 import bagwise
 from bagwise import Bags
-from bagwise.bags import offsets_of
 from bagwise.clustering import BagMixture, MeanKMeans
-from bagwise.clustering.codebook import Codebook, count_words, learn_codebook
-from bagwise.clustering.mixture import _maximise, _run_em, fit_multinomials
+from bagwise.clustering._mixture import _Codebook, _count_words, _learn_codebook, _maximise, _run_em, fit_multinomials
 from bagwise.clustering.scaling import are_words, choose_scaling, scale_bags
-from bagwise.exceptions import InputError
+from bagwise.core.bags import offsets_of
+from bagwise.core.exceptions import InputError
 from bagwise.metrics import clustering_accuracy
 
 
@@ -78,19 +77,19 @@ def test_memberships_are_those_of_gaussians(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 6, size=9)
     bags = Bags(rng.normal(size=(sizes.sum(), 3)), offsets_of(sizes))
-    codebook = Codebook(rng.normal(size=(4, 3)), 0.7)
+    codebook = _Codebook(rng.normal(size=(4, 3)), 0.7)
     densities = np.exp([[-0.5 * ((x - c) ** 2).sum() / 0.7 for c in codebook.centres] for x in bags.instances])
     expected = densities / densities.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(codebook.memberships(bags.instances), expected, rtol=1e-9)
     counted = [expected[first:last].sum(axis=0) for first, last in itertools.pairwise(bags.offsets)]
     np.testing.assert_allclose(codebook.counts(bags), counted, rtol=1e-9)
-    monkeypatch.setattr("bagwise.clustering.codebook.BLOCK", 8)  # two instances at once
+    monkeypatch.setattr("bagwise.clustering._mixture.BLOCK", 8)  # two instances at once
     np.testing.assert_allclose(codebook.counts(bags), counted, rtol=1e-9)
 
 
 def test_codebooks_have_no_more_kinds_than_there_are_instances():
     bags = Bags(np.repeat(np.eye(3), 4, axis=0), np.arange(13))
-    codebook = learn_codebook(bags, np.random.RandomState(0))
+    codebook = _learn_codebook(bags, np.random.RandomState(0))
     assert len(codebook.centres) == 3
     assert codebook.width == pytest.approx(0.0, abs=1e-12)
     assert sorted(map(tuple, codebook.counts(bags)[::4].round(6))) == sorted(map(tuple, np.eye(3)))
@@ -100,9 +99,9 @@ def test_words_do_not_depend_on_the_length_of_an_instance():
     X = np.array([[2.0, 0.0, 1.0, 0.0], [0.0, 0.0, 5.0, 0.0], [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 2.0]])
     bags = Bags(X, [0, 2, 4])
     expected = [[2 * 2 / 3, 0.0, 2 / 3 + 1.0, 0.0], [3 / 4, 3 / 4, 0.0, 3 * 2 / 4]]
-    np.testing.assert_allclose(count_words(bags).toarray(), expected)
+    np.testing.assert_allclose(_count_words(bags).toarray(), expected)
     scaled = Bags(X * np.array([[3.0], [0.1], [1.0], [7.0]]), bags.offsets)
-    np.testing.assert_allclose(count_words(scaled).toarray(), expected)
+    np.testing.assert_allclose(_count_words(scaled).toarray(), expected)
 
 
 def test_what_words_are():

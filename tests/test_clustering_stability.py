@@ -6,11 +6,10 @@ import scipy.sparse as sp
 
 from bagwise import Bags
 from bagwise.clustering import M3IC, BagMixture, MeanKMeans, Trial, try_stability
-from bagwise.clustering.noise import critical_width, noise_maker
+from bagwise.clustering._stability import _critical_width, _noise_maker, _test
 from bagwise.clustering.scaling import scale_bags
-from bagwise.clustering.stability import _judge
-from bagwise.clustering.whitening import bag_means
-from bagwise.exceptions import InputError
+from bagwise.core.exceptions import InputError
+from bagwise.solvers.aggregation import bag_means
 
 N, SIZE, D = 60, 4, 5
 OFFSETS = np.arange(N + 1) * SIZE
@@ -56,12 +55,12 @@ def test_clusters_are_called_clusters(model):
 
 def test_p_is_the_rank_among_all_sets():
     values = np.array([[0.5, 0.2], *([0.1, 0.1 + 0.01 * i] for i in range(19))])
-    assert _judge(values, [2, 3], [2, 3]).p_value == 1 / 20
+    assert _test(values, [2, 3], [2, 3]).p_value == 1 / 20
     for seed in range(20):  # if the bags are noise, every rank is as probable
         drawn = np.random.default_rng(seed).random((20, 3))
         z = (drawn - drawn.mean(axis=0)) / drawn.std(axis=0)
         rank = (z.max(axis=1) >= z[0].max()).mean()
-        assert _judge(drawn, [2, 3, 4], [2, 3, 4]).p_value == pytest.approx(rank)
+        assert _test(drawn, [2, 3, 4], [2, 3, 4]).p_value == pytest.approx(rank)
 
 
 def test_seeds_settings_and_few_bags():
@@ -93,7 +92,7 @@ def test_progress_counts_the_sets():
 
 def test_noise_keeps_means_spread_and_sizes_and_loses_modes():
     bags = clusters(5, k=2, distance=10.0)
-    make = noise_maker(bags)
+    make = _noise_maker(bags)
     before = bag_means(bags)
     covariances, within = [], []
     for seed in range(30):
@@ -102,7 +101,8 @@ def test_noise_keeps_means_spread_and_sizes_and_loses_modes():
         after = bag_means(noise)
         covariances.append(np.cov(after.T))
         within.append((noise.instances - np.repeat(after, SIZE, axis=0)).std(axis=0))
-        assert critical_width(after @ [1.0, -1.0, 0.0, 0.0, 0.0]) < critical_width(before @ [1.0, -1.0, 0.0, 0.0, 0.0])
+        one_mode, two_modes = (_critical_width(means @ [1.0, -1.0, 0.0, 0.0, 0.0]) for means in (after, before))
+        assert one_mode < two_modes
     np.testing.assert_allclose(np.mean(covariances, axis=0), np.cov(before.T), atol=0.15 * np.cov(before.T).max())
     own = (bags.instances - np.repeat(before, SIZE, axis=0)).std(axis=0)
     np.testing.assert_allclose(np.mean(within, axis=0), own, rtol=0.05)
@@ -111,7 +111,7 @@ def test_noise_keeps_means_spread_and_sizes_and_loses_modes():
 @pytest.mark.parametrize("seed", range(5))
 def test_critical_width_is_where_one_mode_is_left(seed):
     values = np.random.default_rng(seed).normal(size=60) + 6.0 * (np.arange(60) % 2)
-    width = critical_width(values)
+    width = _critical_width(values)
 
     def n_modes(h):
         grid = np.linspace(values.min() - 3, values.max() + 3, 2000)
@@ -120,9 +120,9 @@ def test_critical_width_is_where_one_mode_is_left(seed):
 
     assert n_modes(1.03 * width) == 1
     assert n_modes(0.95 * width) > 1
-    assert critical_width(np.zeros(5)) == 0.0
+    assert _critical_width(np.zeros(5)) == 0.0
     outlier = np.append(np.random.default_rng(seed).normal(size=60), 40.0)
-    assert critical_width(outlier) < 2.0  # a far bag is a tail, and stays one
+    assert _critical_width(outlier) < 2.0  # a far bag is a tail, and stays one
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -131,7 +131,7 @@ def test_words_keep_their_numbers_and_lose_their_company(sparse):
     pairs = np.repeat(rng.random((40, 6)) < 0.25, 2, axis=1)  # every word comes with its neighbour
     X = (pairs * rng.integers(1, 4, size=pairs.shape)).astype(float)
     bags = Bags(sp.csr_matrix(X) if sparse else X, np.arange(21) * 2)
-    noise = noise_maker(bags)(np.random.default_rng(1))
+    noise = _noise_maker(bags)(np.random.default_rng(1))
     assert sp.issparse(noise.instances) is sparse
     after = noise.instances.toarray() if sparse else noise.instances
     np.testing.assert_allclose(after.sum(axis=0), X.sum(axis=0))

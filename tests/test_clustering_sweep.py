@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_samples
 from bagwise import M3IC, Bags
 from bagwise.clustering import choose_setting, sweep
 from bagwise.clustering.scaling import SCALINGS, scale_bags
-from bagwise.exceptions import InputError
+from bagwise.core.exceptions import InputError
 from bagwise.kernels.hausdorff import hausdorff_distances
 
 pytestmark = pytest.mark.filterwarnings("ignore:Only . of . clusters hold a bag")  # what the sizes tell

@@ -7,9 +7,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import bagwise
 from bagwise import M3IC, Bags
-from bagwise.bags import offsets_of
 from bagwise.clustering import WithinBagWhitener
-from bagwise.exceptions import InputError, MemoryLimitError
+from bagwise.core.bags import offsets_of
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.metrics import clustering_accuracy
 
 

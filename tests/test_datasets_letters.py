@@ -15,11 +15,10 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.dataset import rows_of
+from bagwise.core.dataset import rows_of
+from bagwise.core.exceptions import InputError
 from bagwise.datasets import draw_letters, letter_features, make_letter_bags
-from bagwise.datasets.letter_drawing import FONTS, draw_with_fonts
-from bagwise.datasets.letter_features import FEATURE_NAMES, FEATURE_RANGES, measure_letters
-from bagwise.exceptions import InputError
+from bagwise.datasets._letters import FEATURE_NAMES, FEATURE_RANGES, FONTS, _draw_with_fonts, _measure_letters
 
 ALPHABET = string.ascii_lowercase
 SHORT_NAMES = [
@@ -83,19 +82,19 @@ def test_feature_names():
 )
 def test_measures_equal_the_definitions(images):
     expected = [measure_slowly(image.tolist()) for image in images]
-    np.testing.assert_allclose(measure_letters(images), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(_measure_letters(images), expected, rtol=1e-12, atol=1e-14)
 
 
 def test_measures_of_drawn_letters_equal_the_definitions():
     images = draw_letters(ALPHABET, random_state=4)
     expected = [measure_slowly(image.tolist()) for image in images]
-    np.testing.assert_allclose(measure_letters(images), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(_measure_letters(images), expected, rtol=1e-12, atol=1e-14)
 
 
 def test_filled_rectangle():
     image = np.zeros((1, 40, 50), dtype=np.uint8)
     image[0, 10:18, 20:40] = 1  # 8 high, 20 wide, its middle at 30 of 50 from the left and 26 of 40 from below
-    measured = dict(zip(FEATURE_NAMES, measure_letters(image)[0].tolist(), strict=True))
+    measured = dict(zip(FEATURE_NAMES, _measure_letters(image)[0].tolist(), strict=True))
     expected = dict.fromkeys(FEATURE_NAMES, 0.0) | {
         "x-box": 30 / 50,
         "y-box": 26 / 40,
@@ -112,7 +111,7 @@ def test_filled_rectangle():
 
 def test_edges_at_the_rim_of_the_image_count():
     stripes = np.array([[[1, 0, 1, 0, 1]] * 2], dtype=bool)
-    measured = dict(zip(FEATURE_NAMES, measure_letters(stripes)[0].tolist(), strict=True))
+    measured = dict(zip(FEATURE_NAMES, _measure_letters(stripes)[0].tolist(), strict=True))
     assert measured["x-ege"] == 3
     assert measured["y-ege"] == 3 / 5
 
@@ -127,14 +126,14 @@ def test_moving_a_letter_changes_its_place_only(images, down, right):
     canvas, moved = np.zeros((2, 2, 11, 10), dtype=bool)
     canvas[:, :7, :6] = images
     moved[:, down : down + 7, right : right + 6] = images
-    np.testing.assert_array_equal(measure_letters(moved)[:, 2:], measure_letters(canvas)[:, 2:])
-    shift = measure_letters(moved)[:, :2] - measure_letters(canvas)[:, :2]
+    np.testing.assert_array_equal(_measure_letters(moved)[:, 2:], _measure_letters(canvas)[:, 2:])
+    shift = _measure_letters(moved)[:, :2] - _measure_letters(canvas)[:, :2]
     np.testing.assert_allclose(shift, [[right / 10, -down / 11]] * 2, atol=1e-12)
 
 
 def test_mirroring_turns_the_signs():
     images = draw_letters(ALPHABET, random_state=1)
-    here, there = measure_letters(images), measure_letters(images[:, :, ::-1])
+    here, there = _measure_letters(images), _measure_letters(images[:, :, ::-1])
     sign = np.array([-1 if name in ("x-bar", "xybar", "xy2br", "yegvx") else 1 for name in FEATURE_NAMES])
     np.testing.assert_allclose(there[:, 2:12], (sign * here)[:, 2:12], atol=1e-15)
     # As many runs from the right as from the left, and the lower edges are mirrored too.
@@ -143,7 +142,7 @@ def test_mirroring_turns_the_signs():
 
 def test_features_are_the_measures_on_sixteen_levels():
     images = draw_letters(ALPHABET * 8, random_state=2)
-    features, measured = letter_features(images), measure_letters(images)
+    features, measured = letter_features(images), _measure_letters(images)
     assert features.shape == (208, 16)
     assert features.dtype == np.float64
     for column, name in enumerate(SHORT_NAMES):
@@ -194,7 +193,7 @@ def test_drawings_are_reproducible_and_do_not_depend_on_what_follows():
 
 
 def test_the_same_letter_is_drawn_differently_each_time():
-    images, fonts = draw_with_fonts("e" * 200, random_state=0)
+    images, fonts = _draw_with_fonts("e" * 200, random_state=0)
     assert len(np.unique(images.reshape(200, -1), axis=0)) == 200
     assert len(FONTS) >= 12
     assert set(fonts) == set(FONTS)
@@ -206,13 +205,13 @@ def test_letters_lie_within_the_image_and_have_a_size(distortion):
     rim = images.copy()
     rim[:, 1:-1, 1:-1] = False
     assert not rim.any()
-    _, _, _, high, onpix, *_ = measure_letters(images).T
+    _, _, _, high, onpix, *_ = _measure_letters(images).T
     assert high.min() * 45 >= 8
     assert onpix.min() * 45**2 >= 15
 
 
 def test_letters_are_placed_off_centre():
-    x_box, y_box, *_ = measure_letters(draw_letters("o" * 300, random_state=0)).T
+    x_box, y_box, *_ = _measure_letters(draw_letters("o" * 300, random_state=0)).T
     for place in (x_box, y_box):
         assert place.mean() == pytest.approx(0.5, abs=0.02)
         assert place.std() > 0.05

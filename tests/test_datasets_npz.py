@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bagwise.core.exceptions import FormatError, MemoryLimitError
 from bagwise.datasets import load_npz
-from bagwise.exceptions import FormatError, MemoryLimitError
 
 # Bags, instances, labelled instances (None: no key y), features, classes, labels per bag: data/README.md.
 REAL_SETS = {

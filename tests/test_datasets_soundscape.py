@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from bagwise.dataset import rows_of
+from bagwise.app.media import featurize_audio
+from bagwise.app.media.matching import covered_share
+from bagwise.app.media.spectrogram import spectrogram
+from bagwise.core.dataset import rows_of
+from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_soundscape
-from bagwise.exceptions import InputError
-from bagwise.featurize import featurize_audio
-from bagwise.featurize.matching import covered_share
-from bagwise.featurize.spectrogram import spectrogram
 
 
 def test_shape_and_truth():

@@ -12,16 +12,16 @@ from click.testing import CliRunner
 from threadpoolctl import threadpool_limits
 
 import bagwise
-from bagwise.annotation import ORedForest, ORedLogisticRegression, _ored_objective
+from bagwise import save
+from bagwise.annotation import ORedForest, ORedLogisticRegression
+from bagwise.app.cli import main
 from bagwise.catalog import make_model
-from bagwise.classification import M3MIML, MIMLNN, MIMLBoost
-from bagwise.cli import main
-from bagwise.dataset import BagDataset
+from bagwise.classification import M3MIML, MIMLNN, BagStack, MIMLBoost
+from bagwise.core.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io import save
 from bagwise.io.data.formats import write_dataset
 from bagwise.kernels import hausdorff
-from bagwise.stacking import BagStack
+from bagwise.union import problem as union_problem
 
 TOLERANCE = 1e-6
 """Of scores, relative to the largest: what many steps make of the last bits of a sum; see docs/reliability.md."""
@@ -49,7 +49,7 @@ def fitted(estimator, data):
 )
 def test_jobs_change_no_bit(make, monkeypatch, tmp_path):
     """Threads of our own: the model files are the same bytes but for the parameter."""
-    monkeypatch.setattr(_ored_objective, "THREADING_FROM", 1)
+    monkeypatch.setattr(union_problem, "THREADING_FROM", 1)
     monkeypatch.setattr(hausdorff, "THREADING_FROM", 1)
     written = []
     for n_jobs in (1, 3):
@@ -98,7 +98,7 @@ def test_processes_write_the_same_bytes(tmp_path, monkeypatch):
     arguments = ["fit", "data.csv", "--quiet", "--out"]
     assert CliRunner().invoke(main, [*arguments, "here.bagwise"]).exit_code == 0
     subprocess.run(
-        [sys.executable, "-m", "bagwise.cli", *arguments, "there.bagwise"], check=True, timeout=240,
+        [sys.executable, "-m", "bagwise.app.cli", *arguments, "there.bagwise"], check=True, timeout=240,
         env=os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(bagwise.__file__).parents[1])},
         stdout=subprocess.DEVNULL,
     )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import bagwise
-from bagwise.cli import main
+from bagwise.app.cli import main
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.vectors import read_vector_file
 

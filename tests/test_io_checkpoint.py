@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 import bagwise
 from bagwise.annotation import CLPL, ORedLogisticRegression, SupportInstanceMachine
-from bagwise.cli import main
+from bagwise.app.cli import main
+from bagwise.app.runs.fit import fit_dataset
+from bagwise.core.exceptions import FormatError, InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import FormatError, InputError
 from bagwise.io.checkpoint import Checkpoint, fingerprint
 from bagwise.io.data.formats import write_dataset
-from bagwise.workflow.fit import fit_dataset
 
 LEARNERS = {
     "ored": lambda: ORedLogisticRegression(l2=0.1),
@@ -133,7 +133,7 @@ def test_killed_fit_goes_on_from_the_command_line(tmp_path):
     data = make_gaussian_bags(n_bags=300, n_features=20, n_classes=6, random_state=0)
     write_dataset(data, tmp_path / "data.npz")
     command = [
-        sys.executable, "-m", "bagwise.cli", "fit", str(tmp_path / "data.npz"), "--model", "ored-em", "--quiet",
+        sys.executable, "-m", "bagwise.app.cli", "fit", str(tmp_path / "data.npz"), "--model", "ored-em", "--quiet",
         "--set", "max_iter=1000", "--set", "tol=0.0", "--set", "l2=1.0",
     ]  # fmt: skip
     keep = ["--checkpoint", str(tmp_path / "keep")]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bagwise.exceptions import FormatError, InputError
+from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io import files
 from bagwise.io.files import atomic_write, parse_array, read_archive, write_archive
 

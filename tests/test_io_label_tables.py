@@ -9,7 +9,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from bagwise.exceptions import FormatError, InputError, MemoryLimitError
+from bagwise.core.exceptions import FormatError, InputError, MemoryLimitError
 from bagwise.io.labels import read_labels
 
 FILES = [f"{letter}.wav" for letter in "abcdefgh"]
@@ -73,14 +73,14 @@ READ = {
 
 REFUSED = {
     "an extra column": ("file,observer,label\na.wav,Ada,wren\n",
-                        r"row 1: beside file and label .*'observer'.*--columns FILE LABEL"),
+                        r"row 1: besides file and label .*'observer'.*--columns FILE LABEL"),
     "words and numbers": ("file,wren,when\na.wav,x,3\n", "row 2: the columns 'wren', 'when' are not known"),
     "a column of text": ("file,wren,site\na.wav,1,north\n", r"'site' is no label with 0 and 1, since it holds 'north'"),
     "no heading over columns": ("a.wav,0,1\nb.wav,1,0\n", "row 1: the first row holds 0 and 1"),
     "a short row": ("file,wren,owl\na.wav,1\n", "row 2: there are 2 cells but row 1 has 3"),
     "one column": ("file\na.wav\n", "row 1: there is one column"),
     "a name twice": ("file,labels\na.wav,wren;owl\na.wav,robin\n",
-                     r"row 3: the name 'a.wav' stands on row 2 already, but row 2 lists .*one row a name"),
+                     r"row 3: the name 'a.wav' stands on row 2 already, but row 2 lists .*one row per name"),
     "a column twice": ("file,wren,wren\na.wav,1,0\n", "row 1: two columns are named 'wren'; remove one of them"),
     "a column without a name": ("file,wren,\na.wav,1,0\n", "row 1: column 3 has no name; write the name of its label"),
     "a heading alone": ("file,label\n", "there is a heading but no row below it; add a row for each bag"),
@@ -219,7 +219,7 @@ def test_a_stray_cell_at_the_end_of_the_sheet_costs_nothing(tmp_path):
     page["XFD1048576"] = "x"
     page.unmerge_cells("A2:A3")
     book.save(path)
-    with pytest.raises(FormatError, match="row 1: beside file and label there are the columns"):
+    with pytest.raises(FormatError, match="row 1: besides file and label there are the columns"):
         read_labels(path)
 
 
@@ -304,3 +304,15 @@ def test_other_spreadsheets_and_damaged_ones_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
     with pytest.raises(MemoryLimitError, match="read as a spreadsheet .*as CSV"):
         read_labels(tmp_path / "labels.xlsx")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252"])
+def test_tables_in_other_encodings(tmp_path, encoding):
+    """Excel writes UTF-16 as "Unicode text", older programs Windows-1252; what was assumed stands in the form."""
+    path = tmp_path / "labels.csv"
+    label = "Käuzchen \u2013 jung" if encoding == "cp1252" else "Käuzchen"
+    path.write_bytes(f"file,label\na.wav,{label}\nb.wav,wren\n".encode(encoding))
+    table = read_labels(path)
+    assert table.label_sets == [[label], ["wren"]]
+    shown = {"latin-1": "Latin-1", "cp1252": "Windows-1252"}.get(encoding, encoding[:6].upper())
+    assert table.form == f"rows of bag and label, separated by commas, read as {shown}"

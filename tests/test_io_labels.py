@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.exceptions import FormatError, InputError
+from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.labels import read_labels
 from bagwise.io.text import defuse, guess_separator, undefuse
 
@@ -89,8 +89,8 @@ def test_named_columns_of_a_wider_table(tmp_path):
 BAD = {
     "empty": (b"", "is empty"),
     "blank": (b"\n \n", "is empty"),
-    "latin-1": ("file,label\na,x\nb,gr\xfcn\n".encode("latin-1"), r"row 3: the byte 0xfc is not UTF-8"),
-    "utf-16": ("file,label\na,x\n".encode("utf-16"), "row 1: the text is UTF-16"),
+    "half utf-8": ("file,label\na,grün\nb,".encode() + b"\xff\n", r"row 3: the byte 0xff is not UTF-8"),
+    "half utf-16": ("file,label\na,x\n".encode("utf-16") + b"x", r"is not UTF-16 text"),
     "null": (b"file,label\na,\0\n", "row 2: there is a null character"),
     "one column": (b"file\na\nb\n", "row 1: there is one column, 'file'"),
     "ragged": (b"file,label\na,x\nb\n", "row 3: there are 1 cells but row 1 has 2"),
@@ -99,7 +99,7 @@ BAD = {
     "mixed forms": (b"file,label\na,x\na,y\nb,x;y\n", "row 3: .* row 4 lists several labels in one cell"),
     "unknown columns": (
         b"file,from,label\na,0.5,x\nb,1.5,y\n",
-        r"row 1: beside file and label there are the columns 'file', 'from', 'label'. .*--columns FILE LABEL",
+        r"row 1: besides file and label there are the columns 'file', 'from', 'label'. .*--columns FILE LABEL",
     ),
     "no known columns": (b"u,v,w\na,0.5,x\n", "row 1: the columns 'u', 'v', 'w' are not known"),
     "no heading over columns": (b"a,0,1\nb,1,1\n", "row 1: the first row holds 0 and 1"),

@@ -32,15 +32,19 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC, LinearSVC
 
 import bagwise
-from bagwise.annotation import LSBCMM, MIMLFast, ORedForest, ORedLogisticRegression, SupportInstanceMachine
-from bagwise.bags import Bags
+from bagwise import load, save
+from bagwise.annotation import (
+    MostFrequentAnnotator,
+    ORedLogisticRegression,
+)
 from bagwise.catalog import CATALOG, make_model
-from bagwise.classification import M3MIML, MIMLSVM
-from bagwise.exceptions import FormatError, InputError
-from bagwise.fitted import Anything
-from bagwise.io import files, load, model, save
-from bagwise.io.values import MAX_DEPTH
-from bagwise.pipeline import bag_tags, fit_parameters
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.fitted import Anything
+from bagwise.datasets import make_gaussian_bags
+from bagwise.io import files, model
+from bagwise.io._values import MAX_DEPTH
+from bagwise.pipeline import BagPipeline, bag_tags, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 
 
@@ -67,7 +71,7 @@ class Stranger(Toy):
 
 @pytest.fixture(autouse=True)
 def _toy(monkeypatch):
-    monkeypatch.setitem(model.REGISTRY, "Toy", f"{__name__}:Toy")
+    monkeypatch.setitem(model.CLASSES, "Toy", Toy)
 
 
 @pytest.fixture
@@ -534,52 +538,14 @@ class TestBagwise:
         estimator = RBFDictionary(size=10, random_state=0).fit(sparse)
         assert_array_equal(round_trip(estimator, path).transform(sparse), estimator.transform(sparse))
 
-    def test_every_name_of_the_registry_leads_to_a_class(self):
-        for name, target in model.REGISTRY.items():
-            cls = model._resolve(name)
-            assert isinstance(cls, type)
-            assert cls.__name__ == target.partition(":")[2]
+    def test_every_class_of_scikit_learn_is_found_by_its_name(self):
+        for name in model.SKLEARN:
+            assert model._class_of(f"sklearn.{name}").__name__ == name
 
     def test_through_the_package_root(self, path):
         estimator = bagwise.ORedLogisticRegression().fit(BAGS, Y)
         bagwise.save(estimator, str(path))
         assert_array_equal(bagwise.load(str(path)).predict(BAGS), estimator.predict(BAGS))
-
-    @pytest.mark.parametrize(
-        ("estimator", "renamed", "added"),
-        [
-            (ORedLogisticRegression(), "log_likelihood_history_", {}),
-            (ORedForest(5, n_rounds=2, n_round_trees=5, random_state=0), "log_likelihood_history_", {"callback": None}),
-            (LSBCMM(random_state=0), "elbo_history_", {}),
-            (MIMLFast(max_epochs=12, random_state=0), "validation_loss_history_", {}),
-            (M3MIML(gamma=0.3), None, {}),
-            (MIMLSVM(gamma=0.3, distance="average", random_state=0), None, {}),
-            (SupportInstanceMachine(alpha=1e-2, aggregation="max"), None, {}),
-        ],
-        ids=lambda value: type(value).__name__,
-    )
-    def test_files_of_earlier_versions(self, estimator, renamed, added, path):
-        """They knew no kept parameters, and other names of the history; they predict what they did."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            estimator.fit(BAGS, Y)
-        save(estimator, path)
-
-        def make_older(document):
-            state, params = document["estimator"]["state"], document["estimator"]["params"]
-            for name in type(estimator)._kept_parameters:
-                del state[f"{name}_"]
-            if renamed is not None:
-                state[renamed] = state.pop("objective_history_")
-            params.update(added)
-
-        rewrite(path, make_older)
-        back = load(path)
-        assert vars(back).keys() == vars(estimator).keys()
-        assert all(same(vars(back)[name], value) for name, value in vars(estimator).items())
-        assert_predicts_alike(back, estimator, BAGS, Y)
-        if renamed is not None:
-            assert same(getattr(back, renamed), estimator.objective_history_)
 
     def test_an_attribute_cannot_hide_behind_a_property(self, path):
         save(ORedLogisticRegression().fit(BAGS, Y), path)
@@ -652,7 +618,7 @@ class TestNothingRuns:
         refuses(toy_file, "it names the class '.*', which bagwise .* does not read")
 
     def test_no_module_is_imported_for_an_unknown_name(self, toy_file, monkeypatch):
-        monkeypatch.setattr(model.importlib, "import_module", lambda name: pytest.fail(f"imported {name}"))
+        monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"imported {name}"))
         rewrite(toy_file, lambda document: document["estimator"].update({"class": "antigravity:fly"}))
         refuses(toy_file, "it names the class")
 
@@ -874,11 +840,6 @@ class TestDamage:
         with pytest.raises(InputError, match="has a background but no weights for it; fit it again"):
             save(estimator.set_params(background=True), path)
 
-    def test_a_class_that_is_not_installed(self, toy_file, monkeypatch):
-        monkeypatch.setitem(model.REGISTRY, "Gone", "bagwise.no_such_module:Gone")
-        rewrite(toy_file, lambda document: document["estimator"].update({"class": "Gone"}))
-        refuses(toy_file, "the class 'Gone' cannot be imported")
-
     def test_a_missing_file_is_told_as_such(self, path):
         with pytest.raises(FileNotFoundError, match=path.name):
             load(path)
@@ -1059,3 +1020,49 @@ class CountedFile(io.BytesIO):
         chunk = super().read(*arguments)
         self.n_read += len(chunk)
         return chunk
+
+
+@pytest.mark.parametrize(
+    ("transformer", "change", "where"),
+    [
+        (MinMaxScaler(), {"feature_range": {"kind": "tuple", "items": [1, 0]}}, "MinMaxScaler"),
+        (PCA(2), {"n_components": 50}, "PCA"),
+        (StandardScaler(), {"transformer": 7}, "PerInstance"),
+    ],
+)
+def test_parameters_that_are_impossible_together_are_told_of_by_fit(tmp_path, transformer, change, where):
+    """What a file holds of an estimator to be fitted may be right by itself and of no use: such a model predicts."""
+    data = make_gaussian_bags(n_bags=12, n_features=4, random_state=0)
+    model = BagPipeline([("scale", PerInstance(transformer)), ("learn", MostFrequentAnnotator())]).fit(
+        data.bags, data.Y
+    )
+    bagwise.save(model, tmp_path / "m.bagwise")
+    with zipfile.ZipFile(tmp_path / "m.bagwise") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(parts["model.json"])
+    step = document["estimator"]["params"]["steps"][0]["items"][1]
+    params = step["params"] if where == "PerInstance" else step["params"]["transformer"]["params"]
+    assert set(change) <= set(params)
+    params.update(change)
+    with zipfile.ZipFile(tmp_path / "m.bagwise", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, json.dumps(document) if name == "model.json" else content)
+    loaded = bagwise.load(tmp_path / "m.bagwise")
+    assert_array_equal(loaded.predict(data.bags), model.predict(data.bags))
+    with pytest.raises(InputError, match=f"{where}.*(cannot learn from the instances|must be a transformer)"):
+        loaded.fit(data.bags, data.Y)
+
+
+@pytest.mark.parametrize("change", [{"transform_input": []}, {"transform_input": True}, {"verbose": None}])
+def test_parameters_of_a_pipeline_are_checked_when_it_is_loaded(tmp_path, change):
+    data = make_gaussian_bags(n_bags=12, random_state=0)
+    bagwise.save(BagPipeline([("learn", MostFrequentAnnotator())]).fit(data.bags, data.Y), tmp_path / "m.bagwise")
+    with zipfile.ZipFile(tmp_path / "m.bagwise") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(parts["model.json"])
+    document["estimator"]["params"].update(change)
+    with zipfile.ZipFile(tmp_path / "m.bagwise", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, json.dumps(document) if name == "model.json" else content)
+    with pytest.raises(FormatError, match=next(iter(change))):
+        bagwise.load(tmp_path / "m.bagwise")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist, directed_hausdorff
 
-from bagwise.exceptions import InputError, MemoryLimitError
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.kernels.hausdorff import BLOCK, KINDS, hausdorff_distances
 
 

@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose
 from sklearn.calibration import calibration_curve
 
 from bagwise import metrics
-from bagwise.bags import Bags
-from bagwise.exceptions import InputError
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InputError
 
 DATA = Path(os.environ.get("BAGWISE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SCORE_MEASURES = [

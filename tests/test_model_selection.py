@@ -11,14 +11,14 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import BagDataset, Bags, ORedLogisticRegression, make_pipeline, metrics
 from bagwise.annotation import MostFrequentAnnotator, SupervisedAnnotator
+from bagwise.app.report.tables import format_summary, format_table
+from bagwise.app.runs.find import annotate_piece
 from bagwise.catalog import CATALOG, make_model
+from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError
 from bagwise.io.tables import json_lines, write_csv, write_json_lines
 from bagwise.model_selection import evaluate, rank_loss_scorer, search_by_rank_loss, selection_curve, summarize
 from bagwise.preprocessing import PerInstance
-from bagwise.report.tables import format_summary, format_table
-from bagwise.workflow.find import annotate_piece
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,13 @@ torch = pytest.importorskip("torch", reason="torch is not there; make test-torch
 
 import bagwise  # noqa: E402
 from bagwise import ORedLogisticRegression  # noqa: E402
-from bagwise.annotation._ored_objective import DeviceObjective, ORedObjective  # noqa: E402
-from bagwise.bags import Bags  # noqa: E402
+from bagwise.annotation.objective import ORedObjective  # noqa: E402
+from bagwise.core.bags import Bags  # noqa: E402
+from bagwise.core.exceptions import InputError  # noqa: E402
 from bagwise.datasets import make_gaussian_bags  # noqa: E402
-from bagwise.exceptions import InputError  # noqa: E402
-from bagwise.kernels.union import Rates, UnionProblem  # noqa: E402
 from bagwise.nn import device as device_room  # noqa: E402
+from bagwise.nn.device import DeviceObjective  # noqa: E402
+from bagwise.union import LabelNoise, UnionProblem  # noqa: E402
 
 
 def random_problem(seed):
@@ -34,7 +35,7 @@ def random_problem(seed):
         missed, spurious = (np.full(n_columns, rng.random() * 0.4 * rng.integers(0, 2)) for _ in range(2))
         if background:
             missed[-1] = spurious[-1] = 0.0
-        rates = Rates(missed, spurious) if missed.any() or spurious.any() else None
+        rates = LabelNoise(missed, spurious) if missed.any() or spurious.any() else None
     problem = UnionProblem.build(offsets, Y, int(n_classes) if background else None, known, relaxed)
     return X, problem, weights, rates
 
@@ -138,7 +139,7 @@ def test_bad_input_is_named():
 
 def test_out_of_memory_says_how_much_was_needed():
     with (
-        pytest.raises(bagwise.exceptions.MemoryLimitError, match="3.0 GiB"),
+        pytest.raises(bagwise.core.exceptions.MemoryLimitError, match="3.0 GiB"),
         device_room.memory_of(torch.device("cpu"), 3 * 2**30),
     ):
         raise torch.cuda.OutOfMemoryError

@@ -15,13 +15,13 @@ from sklearn.utils.estimator_checks import check_estimator
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
 import bagwise  # noqa: E402
-from bagwise.bags import Bags  # noqa: E402
 from bagwise.catalog import make_model  # noqa: E402
+from bagwise.core.bags import Bags  # noqa: E402
+from bagwise.core.exceptions import InputError  # noqa: E402  # noqa: E402
 from bagwise.datasets import make_gaussian_bags  # noqa: E402
-from bagwise.exceptions import InputError  # noqa: E402
-from bagwise.kernels import union_posterior  # noqa: E402
 from bagwise.nn import BagLoader, ORedNetwork, UnionLikelihoodLoss, _members, _training, network  # noqa: E402
 from bagwise.nn.batches import balanced_batches  # noqa: E402
+from bagwise.union import union_posterior  # noqa: E402
 from expected_failures import weights_differ  # noqa: E402
 
 SMALL = {"hidden": (16,), "n_members": 3, "epochs": 15, "learning_rate": 0.02, "random_state": 0}
@@ -97,7 +97,7 @@ def test_a_member_learns_nothing_from_the_bags_that_it_holds_out(data, monkeypat
     out = np.zeros((2, 60), dtype=bool)
     out[0, :20] = True
     monkeypatch.setattr(network, "held_out_bags", lambda *_: out)
-    monkeypatch.setattr(_training.HeldOut, "log_likelihoods", lambda _: np.ones(2))
+    monkeypatch.setattr(_training.HeldOutBags, "log_likelihoods", lambda _: np.ones(2))
     changed = data.Y.copy()
     changed[:20] = changed[:20, ::-1]
     settings = {"hidden": (8,), "n_members": 2, "epochs": 6, "dropout": 0.0, "on_infeasible": "relax", "n_rounds": 0}
@@ -130,10 +130,10 @@ def test_the_weights_of_the_best_epoch_are_kept(data, monkeypatch):
     seen = []
 
     def judged(held_out):
-        seen.append([w.detach().clone() for w in held_out.room.ensemble.weights])
+        seen.append([w.detach().clone() for w in held_out.trainer.ensemble.weights])
         return np.array(next(told))
 
-    monkeypatch.setattr(_training.HeldOut, "log_likelihoods", judged)
+    monkeypatch.setattr(_training.HeldOutBags, "log_likelihoods", judged)
     fitted = ORedNetwork(hidden=(8,), n_members=2, epochs=5, n_rounds=0, random_state=0).fit(data.bags, data.Y)
     assert fitted.epochs_.tolist() == [2, 1]
     assert np.array_equal(fitted.layers_[0][0][0], seen[1][0][0].numpy())
@@ -219,7 +219,7 @@ def test_the_catalogue_has_it(data):
         ({"dropout": 1.0}, "dropout"), ({"held_out": 0.9}, "held_out"), ({"learning_rate": 0.0}, "learning_rate"),
         ({"device": "tpu"}, "device"), ({"missed": 1.5}, "missed"), ({"n_rounds": -1}, "n_rounds"),
         ({"module": "cnn"}, "module"), ({"spurious": "learn", "held_out": 0.0}, "held_out=0.0"),
-        ({"n_estimators": 1.5}, "n_estimators"), ({"calibrate": "instance"}, "calibrate"),
+        ({"n_estimators": 1.5}, "n_estimators"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_named(data, change, words):

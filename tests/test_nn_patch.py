@@ -9,11 +9,11 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
 import bagwise  # noqa: E402
+from bagwise.app.cli.main import main as cli  # noqa: E402
+from bagwise.app.media.matching import match_events  # noqa: E402
 from bagwise.catalog import make_model  # noqa: E402
-from bagwise.cli.main import main as cli  # noqa: E402
+from bagwise.core.exceptions import InputError  # noqa: E402
 from bagwise.datasets import make_soundscape  # noqa: E402
-from bagwise.exceptions import InputError  # noqa: E402
-from bagwise.featurize.matching import match_events  # noqa: E402
 from bagwise.nn import patch  # noqa: E402
 from bagwise.nn.patch_shape import COLUMNS, LAYERS, N_FEATURES, ROWS  # noqa: E402
 
@@ -61,7 +61,7 @@ def test_what_is_judged_is_judged_as_it_is():
 
 def test_features_of_another_kind_are_refused():
     data = bagwise.datasets.make_gaussian_bags(n_bags=20, random_state=0)
-    with pytest.raises(InputError, match=r"1536 features, and there are 8; .*\(--medium-set features=patch\)"):
+    with pytest.raises(InputError, match=r"1536 features, and there are 8; .*\(--media-set features=patch\)"):
         make_model("ored-patch").fit(data.bags, data.Y)
 
 
@@ -73,7 +73,7 @@ def test_from_a_folder_of_sound_to_annotations(tmp_path):
     run = tmp_path / "run"
     arguments = ["annotate", str(sounds), "--labels", str(labels), "--out", str(run), "--model", "ored-patch"]
     arguments += [
-        "--medium-set",
+        "--media-set",
         "features=patch",
         *(part for s in settings for part in ("--set", s)),
         "--jobs",

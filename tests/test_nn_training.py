@@ -7,16 +7,17 @@ from scipy.special import softmax
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
 import bagwise  # noqa: E402
-from bagwise.annotation.forest import ORedForest  # noqa: E402
-from bagwise.bags import Bags  # noqa: E402
+from bagwise.annotation.forest import grow_tree  # noqa: E402
+from bagwise.calibration import CalibratedAnnotator  # noqa: E402
 from bagwise.catalog import make_model  # noqa: E402
+from bagwise.core.bags import Bags  # noqa: E402  # noqa: E402
+from bagwise.core.exceptions import InputError  # noqa: E402
 from bagwise.datasets import make_gaussian_bags  # noqa: E402
-from bagwise.exceptions import InputError  # noqa: E402
 from bagwise.io.checkpoint import Checkpoint  # noqa: E402
-from bagwise.kernels import union_posterior  # noqa: E402
 from bagwise.kernels.forest import Forest  # noqa: E402
 from bagwise.nn import ORedNetwork, _training  # noqa: E402
 from bagwise.pipeline import bag_tags  # noqa: E402
+from bagwise.union import UnionModel, union_posterior  # noqa: E402
 
 SMALL = {"hidden": (8,), "n_members": 2, "epochs": 6, "learning_rate": 0.02, "random_state": 0}
 
@@ -36,9 +37,9 @@ def same_weights(one, other):
     return all(np.array_equal(a, b) for a, b in zip(weights_of(one), weights_of(other), strict=True))
 
 
-def _classroom(data, weights=None):
-    return _training.Classroom(
-        lambda _: _training_members(), _training.Lesson(data.bags.instances, _problem(data), 4, weights=weights),
+def _trainer(data, weights=None):
+    return _training.Trainer(
+        lambda _: _training_members(), _training.TrainingData(data.bags.instances, _problem(data), 4, weights=weights),
         _training.Plan(1, 0.1, 0.0, 10_000, 16), torch.device("cpu"), np.random.RandomState(0), None,
     )  # fmt: skip
 
@@ -56,13 +57,13 @@ def small_module():
 def test_later_rounds_learn_the_posterior_that_the_members_give_together(data, monkeypatch):
     """The target is the exact posterior of the mean probabilities of what a fit without rounds ends with."""
     targets = []
-    made = _training.Keeper.__init__
+    made = _training.TrainingState.__init__
 
     def watched(self, *arguments, **options):
         made(self, *arguments, **options)
         targets.append(self.target)
 
-    monkeypatch.setattr(_training.Keeper, "__init__", watched)
+    monkeypatch.setattr(_training.TrainingState, "__init__", watched)
     ORedNetwork(**SMALL, n_rounds=1).fit(data.bags, data.Y)
     alone = ORedNetwork(**SMALL, n_rounds=0).fit(data.bags, data.Y)
     _, posterior = union_posterior(alone.predict_instances_proba(data.bags), data.bags.offsets, data.Y)
@@ -72,11 +73,11 @@ def test_later_rounds_learn_the_posterior_that_the_members_give_together(data, m
 
 def test_members_are_judged_by_their_own_held_out_bags_at_the_best_temperature(data):
     """Bags that one, both or none of them hold out, beside union inference member by member."""
-    room = _classroom(data)
+    trainer = _trainer(data)
     out = np.random.default_rng(3).random((2, len(data))) < 0.4
-    found = _training.HeldOut(room, out).log_likelihoods()
+    found = _training.HeldOutBags(trainer, out).log_likelihoods()
     with torch.no_grad():
-        scores = room.ensemble.eval()(room.X).double().numpy()
+        scores = trainer.ensemble.eval()(trainer.X).double().numpy()
     for e in range(2):
         by_temperature = []
         for temperature in _training.TEMPERATURES:
@@ -89,8 +90,8 @@ def test_members_are_judged_by_their_own_held_out_bags_at_the_best_temperature(d
 def test_the_likelihood_under_a_posterior_is_summed_by_bag(data):
     rng = np.random.default_rng(0)
     posterior = rng.dirichlet(np.ones(4), data.bags.n_instances)
-    room = _classroom(data)
-    (batch,) = room.batches(None, torch.as_tensor(posterior, dtype=torch.float32))
+    trainer = _trainer(data)
+    (batch,) = trainer.batches(None, torch.as_tensor(posterior, dtype=torch.float32))
     scores = torch.randn(2, data.bags.n_instances, 4, generator=torch.Generator().manual_seed(0))
     found = batch.log_likelihood(scores, None).numpy()
     logs = torch.log_softmax(scores.double(), dim=2).numpy()
@@ -109,9 +110,7 @@ def _training_members():
 
 
 def _problem(data):
-    from bagwise.annotation._background import union_problem
-
-    return union_problem(data.bags.offsets, data.Y, False)
+    return UnionModel(data.Y.shape[1]).problem(data.bags.offsets, data.Y)
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------
@@ -295,14 +294,15 @@ def test_rates_are_learned_from_held_out_bags():
 def test_calibrated_probabilities_are_those_of_a_temperature_found_by_copies(data):
     settings = {**SMALL, "n_rounds": 0}
     plain = ORedNetwork(**settings).fit(data.bags, data.Y)
-    fitted = ORedNetwork(**settings, calibrate="bag").fit(data.bags, data.Y)
-    assert same_weights(plain, fitted)
-    scores = np.log(plain.predict_instances_proba(data.bags)) / fitted.temperature_ + np.log(fitted.class_scale_)
+    fitted = CalibratedAnnotator(ORedNetwork(**settings)).fit(data.bags, data.Y)
+    assert same_weights(plain, fitted.estimator_)
+    temperature, uniform, shifts = fitted.new_
+    scores = np.log(plain.predict_instances_proba(data.bags)) / temperature + shifts
     proba = np.exp(scores - scores.max(axis=1, keepdims=True))
-    proba = (1 - fitted.doubt_) * proba / proba.sum(axis=1, keepdims=True) + fitted.doubt_ / 4
+    proba = (1 - uniform) * proba / proba.sum(axis=1, keepdims=True) + uniform / 4
     assert np.allclose(fitted.predict_instances_proba(data.bags), proba, atol=1e-9)
     assert np.array_equal(fitted.predict_instances(data.bags), plain.predict_instances(data.bags))
-    assert fitted.bag_reliability_["bags"] == len(data.bags)
+    assert fitted.reliability()["bags"] == len(data.bags)
 
 
 # -- trees ------------------------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_the_mix_is_the_mean_of_the_networks_and_of_trees_on_their_posterior(dat
     instances = np.ascontiguousarray(data.bags.instances, dtype=np.float32)
     seeds = np.random.RandomState(1).randint(2**31 - 1, size=200)
     beside = Forest.of(
-        [ORedForest()._grow(instances, posterior, np.ones(len(instances)), int(seed)) for seed in seeds], 4
+        [grow_tree(instances, posterior, np.ones(len(instances)), int(seed), "sqrt", 1) for seed in seeds], 4
     )
     assert np.abs(beside.mean_shares(instances) - trees).mean() < 0.05  # other trees on the same posterior
     bagwise.save(mixed, tmp_path / "mix.bagwise")
@@ -380,9 +380,9 @@ def test_weights_count_where_early_stopping_looks(data):
     """Held-out bags of weight two count twice, beside union inference."""
     weights = np.random.default_rng(2).integers(1, 4, size=len(data)).astype(float)
     out = np.random.default_rng(3).random((2, len(data))) < 0.4
-    alone = _training.HeldOut(_classroom(data, weights), out).log_likelihoods()
+    alone = _training.HeldOutBags(_trainer(data, weights), out).log_likelihoods()
     repeated = np.repeat(np.arange(len(data)), weights.astype(int))
-    again = _training.HeldOut(_classroom(data[repeated]), out[:, repeated]).log_likelihoods()
+    again = _training.HeldOutBags(_trainer(data[repeated]), out[:, repeated]).log_likelihoods()
     assert alone == pytest.approx(again, rel=1e-5)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
-from bagwise.exceptions import InputError  # noqa: E402
-from bagwise.kernels import union_posterior  # noqa: E402
+from bagwise.core.exceptions import InputError  # noqa: E402
 from bagwise.nn import UnionLikelihoodLoss, _inference, union, union_log_likelihood  # noqa: E402
+from bagwise.union import union_posterior  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_small_portions_give_the_same(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.filterwarnings("ignore::bagwise.exceptions.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore::bagwise.core.exceptions.ApproximationWarning")
 def test_bags_of_too_many_labels_are_inferred_as_by_the_compiled_code(seed):
     *bags, options = random_bags(seed)
     check_against_compiled(*bags, options, max_exact_labels=2)

@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags, ORedLogisticRegression, make_pipeline
 from bagwise.annotation import MostFrequentAnnotator, SupervisedAnnotator
+from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError
 from bagwise.pipeline import final_step, fit_parameters, transform_for_final
 from bagwise.preprocessing import PerInstance, RBFDictionary
 

@@ -7,13 +7,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from bagwise import Bags
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError, MemoryLimitError
 from bagwise.preprocessing import (
-    TERM_SIZE,
     CLPLScaler,
     PerInstance,
     RandomFourierFeatures,
@@ -22,6 +21,7 @@ from bagwise.preprocessing import (
     TermScaler,
     mean_squared_distance,
 )
+from bagwise.preprocessing._scalers import TERM_SIZE
 
 
 @pytest.fixture
@@ -194,3 +194,46 @@ def test_sparse_instances_are_filled_for_who_takes_dense_ones(monkeypatch):
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
     with pytest.raises(MemoryLimitError, match="StandardScaler, which takes no sparse features, needs an array"):
         PerInstance(StandardScaler()).fit(sparse)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e154, 1e200, 1e300])
+def test_features_without_a_variance_are_refused(size):
+    """scikit-learn would divide them by 1, or by NaN, without a word."""
+    data = make_gaussian_bags(n_bags=20, random_state=0)
+    large = Bags(data.bags.instances * np.where(np.arange(8) == 3, size, 1.0), data.bags.offsets)
+    with pytest.raises(InputError, match=r"cannot scale feature 3: .* variance is (inf|nan); .* Divide the feature"):
+        PerInstance(StandardScaler()).fit(large)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("whiten", [True, False])
+@pytest.mark.parametrize("size", [1e-200, 1e-155, 1e154, 1e300])
+def test_distances_that_are_no_numbers_are_refused(X, size, whiten):
+    for transformer in (RBFDictionary(whiten=whiten), RandomFourierFeatures(gamma="scale", random_state=0)):
+        if size == 1e-200:  # the squares are 0, and all instances alike
+            assert np.isfinite(transformer.fit(X * size).transform(X * size)).all()
+            continue
+        with pytest.raises(InputError, match="how far apart the instances are: their mean squared distance is"):
+            transformer.fit(X * size)
+
+
+@pytest.mark.filterwarnings("error")
+def test_instances_without_a_distance_are_refused_and_far_ones_unlike_all(X):
+    dictionary = RBFDictionary(whiten=True).fit(X)
+    assert_array_equal(dictionary.transform(np.full((1, 3), 1e200)), 0.0)
+    with pytest.raises(InputError, match=r"the largest feature is 2\d, .* over .*e-3\d\d are no numbers"):
+        RBFDictionary(width=1e-312, whiten=True).fit(X)
+
+
+def test_a_transformer_that_cannot_learn_is_named():
+    bags = make_gaussian_bags(n_bags=6, random_state=0).bags
+    with pytest.raises(
+        InputError, match=r"MinMaxScaler\(feature_range=\(1, 0\)\) cannot learn .* smaller than maximum"
+    ):
+        PerInstance(MinMaxScaler(feature_range=(1, 0))).fit(bags)
+    with pytest.raises(InputError, match=r"PCA\(n_components=50\) cannot learn from the instances"):
+        PerInstance(PCA(50)).fit(bags)
+    for what in (7, "max", [], StandardScaler, None):
+        with pytest.raises(InputError, match="'transformer' parameter of PerInstance must be a transformer"):
+            PerInstance(what).fit(bags)

@@ -9,26 +9,27 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from bagwise import Bags, ORedLogisticRegression, SupportInstanceMachine
-from bagwise._stacking_logistic import SharedLogistic, pool_weights
 from bagwise.annotation import CLPL, LSBCMM, MIMLFast, MostFrequentAnnotator, ORedForest, SupervisedAnnotator
 from bagwise.annotation import _lsbcmm_em as em
-from bagwise.annotation._calibration_fit import HeldOut, fit_log_odds, fit_power, untold_shares
-from bagwise.annotation._ored_objective import ORedObjective
-from bagwise.annotation._rates import RateParameters, learn_rates
+from bagwise.annotation.forest import grow_tree
 from bagwise.annotation.mimlfast import draw_bags
+from bagwise.annotation.objective import ORedObjective
+from bagwise.annotation.rates import RateParameters, learn_rates
+from bagwise.calibration import CalibratedAnnotator
+from bagwise.calibration._recalibration import HeldOut, fit_log_odds, fit_power, undetermined_shares
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.classification._m3miml_dual import best_bias
+from bagwise.classification._stacking import BagStack, _pool_weights, _SharedLogistic
+from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import InputError
-from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.pipeline import bag_tags
 from bagwise.scale import BagSource, fit_source
-from bagwise.solvers.frank_wolfe import best_vertex
-from bagwise.stacking import BagStack
+from bagwise.solvers._frank_wolfe import _best_vertex
+from bagwise.union import LabelNoise, UnionModel, UnionProblem
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore::bagwise.exceptions.InfeasibleBagWarning"),
+    pytest.mark.filterwarnings("ignore::bagwise.core.exceptions.InfeasibleBagWarning"),
 ]
 
 DATA = make_gaussian_bags(n_bags=26, n_features=3, n_classes=3, separation=2.0, random_state=0)
@@ -69,7 +70,7 @@ RANDOM = [  # weight zero only: two copies of a bag draw other numbers than one;
     ),
     MIMLFast(max_epochs=3, n_components=10, random_state=0),
     LSBCMM(random_state=0, max_iter=10),
-    ORedLogisticRegression(calibrate="bag"),
+    CalibratedAnnotator(ORedLogisticRegression()),
     ORedLogisticRegression(missed="learn"),
     ORedLogisticRegression(solver="em", batch_fraction=0.5, max_iter=5, random_state=0),
     ORedLogisticRegression(prune=0.2),
@@ -147,7 +148,7 @@ def test_a_bag_of_weight_zero_may_be_impossible():
 def test_objective_is_a_weighted_sum_with_its_gradient():
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.1, 3.0, len(DATA))
-    rates = Rates(np.full(3, 0.2), np.full(3, 0.1))
+    rates = LabelNoise(np.full(3, 0.2), np.full(3, 0.1))
     options = {"l2": 0.0, "method": "auto", "max_exact_labels": 16, "rates": rates}
     W = rng.normal(size=(3, 4))
     problem = UnionProblem.build(DATA.bags.offsets, DATA.Y)
@@ -200,9 +201,8 @@ def test_a_tree_takes_weights_for_repetition():
     posterior = rng.dirichlet(np.ones(3), size=DATA.bags.n_instances)
     X = DATA.bags.instances.astype(np.float32)
     rows = np.repeat(np.arange(len(X)), WEIGHTS.astype(int)[DATA.bags.bag_index])
-    forest = ORedForest()
-    weighted = forest._grow(X, posterior, WEIGHTS[DATA.bags.bag_index], 3)
-    repeated = forest._grow(X[rows], posterior[rows], np.ones(len(rows)), 3)
+    weighted = grow_tree(X, posterior, WEIGHTS[DATA.bags.bag_index], 3, "sqrt", 1)
+    repeated = grow_tree(X[rows], posterior[rows], np.ones(len(rows)), 3, "sqrt", 1)
     new = OTHER.bags.instances.astype(np.float32)
     assert_allclose(weighted.predict_proba(new), repeated.predict_proba(new), atol=1e-9)
 
@@ -225,13 +225,13 @@ def test_rates_of_a_forest_are_learned_from_weighted_bags():
 def test_the_logistic_regressions_of_a_stack_take_weights_for_repetition():
     rng = np.random.default_rng(0)
     features, targets = rng.normal(size=(len(DATA), 3, 2)), DATA.Y.astype(float)
-    weighted = SharedLogistic.fit(features, targets, 0.3, WEIGHTS)
-    repeated = SharedLogistic.fit(features[REPEATED], targets[REPEATED], 0.3)
+    weighted = _SharedLogistic.fit(features, targets, 0.3, WEIGHTS)
+    repeated = _SharedLogistic.fit(features[REPEATED], targets[REPEATED], 0.3, np.ones(len(REPEATED)))
     assert_allclose(weighted.coef, repeated.coef, atol=1e-4)
     assert_allclose(weighted.intercept, repeated.intercept, atol=1e-4)
     logits = rng.normal(size=(len(DATA), 3, 2)) + 2.0 * targets[:, :, None]
-    pooled, likelihood = pool_weights(logits, targets, WEIGHTS)
-    again, copies = pool_weights(logits[REPEATED], targets[REPEATED])
+    pooled, likelihood = _pool_weights(logits, targets, WEIGHTS)
+    again, copies = _pool_weights(logits[REPEATED], targets[REPEATED], np.ones(len(REPEATED)))
     assert_allclose(pooled, again, rtol=1e-4)
     assert_allclose(likelihood, copies, rtol=1e-8)
     network = BagStack([MIMLNN()])
@@ -304,23 +304,23 @@ def test_calibration_weighs_bags():
     rows, offsets = DATA.bags.select(REPEATED)
     scores = rng.normal(size=(DATA.bags.n_instances, 3))
     shares = {0: 0.3}
-    weighted = HeldOut(problem, scores, None, {}, shares, WEIGHTS)
-    repeated = HeldOut(UnionProblem.build(offsets, DATA.Y[REPEATED]), scores[rows], None, {}, shares)
+    weighted = HeldOut(problem, scores, UnionModel(3), shares, WEIGHTS)
+    repeated = HeldOut(UnionProblem.build(offsets, DATA.Y[REPEATED]), scores[rows], UnionModel(3), shares)
     point = np.array([0.3, -2.0, 0.0])
     for one, other in zip(
         weighted.negative_log_likelihood(point), repeated.negative_log_likelihood(point), strict=True
     ):
         assert_allclose(one, other, rtol=1e-9)
     one, other = weighted.most_likely(), repeated.most_likely()
-    assert_allclose([one.temperature, one.doubt], [other.temperature, other.doubt], rtol=1e-6)
+    assert_allclose([one.temperature, one.uniform], [other.temperature, other.uniform], rtol=1e-6)
     assert_allclose(one.shifts, other.shifts, atol=1e-6)
     log_odds, Y = rng.normal(size=DATA.Y.shape), DATA.Y
     assert_allclose(fit_log_odds(log_odds, Y, WEIGHTS), fit_log_odds(log_odds[REPEATED], Y[REPEATED]), rtol=1e-4)
     single = np.eye(3)[rng.integers(3, size=len(Y))]
     assert_allclose(fit_power(log_odds, single, WEIGHTS), fit_power(log_odds[REPEATED], single[REPEATED]), rtol=1e-6)
     common = np.column_stack([np.ones(len(Y)), Y[:, 1:]])
-    assert untold_shares(common, DATA.bags.sizes, WEIGHTS) == pytest.approx(
-        untold_shares(common[REPEATED], DATA.bags.sizes[REPEATED])
+    assert undetermined_shares(common, DATA.bags.sizes, WEIGHTS) == pytest.approx(
+        undetermined_shares(common[REPEATED], DATA.bags.sizes[REPEATED])
     )
 
 
@@ -333,7 +333,7 @@ def test_best_vertex_solves_its_linear_program(seed):
     n = int(rng.integers(2, 9))
     signs = np.append(rng.choice([-1.0, 1.0], size=n), [1.0, -1.0])
     gradient, bounds = rng.normal(size=n + 2), rng.uniform(0.1, 2.0, n + 2)
-    vertex = best_vertex(gradient, signs, bounds)
+    vertex = _best_vertex(gradient, signs, bounds)
     theirs = linprog(-gradient, A_eq=signs[None], b_eq=[0.0], bounds=np.column_stack([np.zeros(n + 2), bounds]))
     assert_allclose(gradient @ vertex, -theirs.fun, atol=1e-9)
     assert_allclose(vertex @ signs, 0.0, atol=1e-12)

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from bagwise import ORedLogisticRegression, SupportInstanceMachine, make_pipeline
 from bagwise.annotation import CLPL
+from bagwise.app.media.media_types import check_media_type
+from bagwise.app.runs import Run
+from bagwise.app.runs.featurize import featurize_folder
 from bagwise.catalog import make_model
+from bagwise.core.exceptions import FormatError, InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import FormatError, InputError
-from bagwise.featurize.media import check_medium
 from bagwise.io.data.formats import write_dataset
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.scale import BagSource, fit_source
 from bagwise.scale.ahead import tree_sum
 from bagwise.scale.cluster import ClusterError, check_sees, check_workers, cluster_errors, group_size, open_cluster
-from bagwise.workflow import Run
-from bagwise.workflow.featurize import featurize_folder
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of clocks and ports
@@ -236,15 +236,15 @@ def texts(tmp_path):
 
 
 def test_media_read_by_workers_are_those_read_here(client, cluster, texts, tmp_path):
-    medium = check_medium("text")
-    settings = medium.make_settings({})
+    media_type = check_media_type("text")
+    settings = media_type.make_settings({})
     names = sorted(path.name for path in texts.iterdir())
     seen = []
     for run in ("here", "there"):
         (tmp_path / run / ".features").mkdir(parents=True)
-    here = featurize_folder(texts, names, medium, settings, tmp_path / "here", 1, lambda *_: None)
+    here = featurize_folder(texts, names, media_type, settings, tmp_path / "here", 1, lambda *_: None)
     there = featurize_folder(
-        texts, names, medium, settings, tmp_path / "there", 1, lambda *step: seen.append(step),
+        texts, names, media_type, settings, tmp_path / "there", 1, lambda *step: seen.append(step),
         cluster=cluster.scheduler_address,
     )  # fmt: skip
     assert list(there.bags) == list(here.bags)
@@ -255,7 +255,7 @@ def test_media_read_by_workers_are_those_read_here(client, cluster, texts, tmp_p
         assert (other.bag_names, other.sizes, other.info) == (bags.bag_names, bags.sizes, bags.info)
         assert (other.features != bags.features).nnz == 0
     assert seen[-1][1:] == (len(names), len(names))
-    again = featurize_folder(texts, names, medium, settings, tmp_path / "there", 1, lambda *_: None)
+    again = featurize_folder(texts, names, media_type, settings, tmp_path / "there", 1, lambda *_: None)
     assert again.n_reused == len(here.bags)  # what workers read is kept
 
 

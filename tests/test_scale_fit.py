@@ -13,9 +13,11 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bagwise import Bags, ORedLogisticRegression, SupportInstanceMachine, load, make_pipeline, save
 from bagwise.annotation import CLPL, MIMLFast, ORedForest
+from bagwise.app.runs.fit import fit_dataset
+from bagwise.calibration import CalibratedAnnotator
 from bagwise.catalog import make_model
+from bagwise.core.exceptions import FormatError, InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import FormatError, InfeasibleBagWarning, InputError
 from bagwise.io.checkpoint import Checkpoint
 from bagwise.io.data.formats import write_dataset
 from bagwise.model_selection import evaluate
@@ -25,7 +27,6 @@ from bagwise.scale import BagSource, evaluate_source, fit_source
 from bagwise.scale.engine import Here, Training
 from bagwise.scale.fit import source_identity
 from bagwise.scale.scaling import Passes, fit_step
-from bagwise.workflow.fit import fit_dataset
 
 PIECES = (1, 7, 1000)
 FITTED = ("coef_", "intercept_", "background_coef_", "background_intercept_", "missed_", "spurious_")
@@ -263,8 +264,8 @@ def test_what_cannot_go_by_pieces_is_told(tmp_path):
         fit_source(CLPL(), source, use_known=True)
     with pytest.raises(InputError, match="has no instance labels"):
         fit_source(tight(), BagSource.from_dataset(replace(data, instance_labels=None)), use_known=True)
-    with pytest.raises(InputError, match="calibrate='bag' fits again on folds in memory"):
-        fit_source(tight(calibrate="bag"), source)
+    with pytest.raises(InputError, match="CalibratedAnnotator fits again on folds in memory"):
+        fit_source(CalibratedAnnotator(tight()), source)
     X = data.bags.instances.copy()
     X[data.bags.offsets[12] + 1, 3] = np.nan
     broken = BagSource.from_dataset(replace(data, bags=Bags(X, data.bags.offsets)), piece_bags=9)

@@ -13,11 +13,11 @@ import pyarrow.parquet
 import pytest
 
 from bagwise import BagDataset, Bags
+from bagwise.core.exceptions import FormatError, InputError, MemoryLimitError
+from bagwise.core.memory import parse_memory
 from bagwise.datasets import make_gaussian_bags
-from bagwise.exceptions import FormatError, InputError, MemoryLimitError
+from bagwise.io.data._parquet_write import write_parquet
 from bagwise.io.data.formats import read_dataset, write_dataset
-from bagwise.io.data.parquet_write import write_pieces
-from bagwise.memory import parse_memory
 from bagwise.scale import BagSource
 from bagwise.scale.ahead import read_ahead, tree_sum
 from bagwise.scale.files import SHARE_OF_MEMORY
@@ -282,9 +282,7 @@ def test_a_bag_that_no_piece_could_hold_is_refused(tmp_path, monkeypatch):
     write_dataset(BagDataset(Bags(np.zeros((5000, 1)), [0, 2, 5000]), np.ones((2, 1))), tmp_path / "a.parquet")
     assert BagSource.from_parquet(tmp_path / "a.parquet", memory="1kB").n_pieces == 2
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "100kB")
-    with pytest.raises(
-        MemoryLimitError, match=r"a.parquet: its largest bag, of 4998 instances, needs .* split this bag"
-    ):
+    with pytest.raises(MemoryLimitError, match=r"a.parquet: the bag .*, of 4998 instances, needs .* split this bag"):
         BagSource.from_parquet(tmp_path / "a.parquet", memory="1kB")
 
 
@@ -342,7 +340,7 @@ def test_files_that_came_in_pieces_of_their_own(tmp_path):
     """A file that another program wrote piece by piece, in float32, with whole numbers as names."""
     data = make_gaussian_bags(n_bags=50, random_state=1)
     data = replace(data, bags=Bags(data.bags.instances.astype(np.float32), data.bags.offsets), instance_labels=None)
-    write_pieces((data[i : i + 9] for i in range(0, 50, 9)), tmp_path / "a.parquet", nested=False, numbered=True)
+    write_parquet((data[i : i + 9] for i in range(0, 50, 9)), tmp_path / "a.parquet", nested=False, numbered=True)
     source = BagSource.from_parquet(tmp_path / "a.parquet")
     assert source.dtype == np.float32
     assert isinstance(source.piece(0), BagDataset)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bagwise.solvers import cutting_plane
-from bagwise.solvers.cutting_plane import ENOUGH, HingeProblem, solve_cutting_plane, solve_under_cuts
+from bagwise.solvers.cutting_plane import ENOUGH, MarginProblem, solve_cutting_plane, solve_under_cuts
 from oracles_clustering import constraint_vectors, solve_n_slack
 
 
@@ -20,7 +20,7 @@ def make_problem(seed, k, balance, C=1.0, scale=1.0):
     vectors = constraint_vectors(witnesses, clusters, k)
     unit, length = direction / np.linalg.norm(direction), np.linalg.norm(direction)
     gram = vectors @ vectors.T
-    problem = HingeProblem(lambda c: gram @ c, clusters, witnesses @ unit, k, C, balance / length)
+    problem = MarginProblem(lambda c: gram @ c, clusters, witnesses @ unit, k, C, balance / length)
     return problem, vectors, direction, witnesses
 
 
@@ -134,7 +134,7 @@ def test_balance_in_2k_variables_is_that_of_all_pairs(seed):
 
 def test_numbers_that_overflow_are_told():
     problem, *_ = make_problem(0, 3, 0.5)
-    broken = HingeProblem(
+    broken = MarginProblem(
         lambda c: np.full(len(c), np.nan), problem.clusters, problem.along, 3, problem.C, problem.slack
     )
     result = solve_cutting_plane(broken, tol=1e-3)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.solvers import qp
-from bagwise.solvers.qp import KKT_TOLERANCE, QuadraticProgram, kkt_residual, solve_qp
+from bagwise.solvers import _qp as qp
+from bagwise.solvers._qp import KKT_TOLERANCE, QuadraticProgram, kkt_residual, solve_qp
 from oracles_clustering import solve_qp_by_enumeration
 
 
@@ -22,11 +22,11 @@ def value(problem, x):
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("name", list(qp.SOLVERS))
+@pytest.mark.parametrize("name", list(qp._SOLVERS))
 def test_each_solver_finds_the_enumerated_optimum(monkeypatch, name, seed):
     rng = np.random.default_rng(seed)
     problem = make_problem(rng, int(rng.integers(1, 6)), 10.0 ** rng.uniform(-3, 3), 10.0 ** rng.uniform(-2, 2))
-    monkeypatch.setattr(qp, "SOLVERS", {name: qp.SOLVERS[name]})
+    monkeypatch.setattr(qp, "_SOLVERS", {name: qp._SOLVERS[name]})
     solution = solve_qp(problem)
     optimum, _ = solve_qp_by_enumeration(problem.P, problem.q, problem.h[0])
     assert solution.solver == name
@@ -58,7 +58,7 @@ def test_equalities_and_flat_directions():
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("name", list(qp.SOLVERS))
+@pytest.mark.parametrize("name", list(qp._SOLVERS))
 def test_any_units_of_variables_and_constraints(monkeypatch, name, seed):
     """The optimality conditions of a convex program, looked at in the units in which it was given, prove an optimum."""
     rng = np.random.default_rng(seed)
@@ -71,7 +71,7 @@ def test_any_units_of_variables_and_constraints(monkeypatch, name, seed):
         B @ B.T / np.outer(units, units), rng.normal(size=n) / units, rows[:n_equal] / units, limits[:n_equal],
         rows[n_equal:] / units, limits[n_equal:],
     )  # fmt: skip
-    monkeypatch.setattr(qp, "SOLVERS", {name: qp.SOLVERS[name]})
+    monkeypatch.setattr(qp, "_SOLVERS", {name: qp._SOLVERS[name]})
     solution = solve_qp(problem)
     assert solution.solved
     in_units = QuadraticProgram(
@@ -105,7 +105,7 @@ def broken(problem):
 
 @pytest.mark.parametrize("first", [wrong, broken])
 def test_second_solver_takes_over(monkeypatch, first):
-    monkeypatch.setattr(qp, "SOLVERS", {"first": first, "clarabel": qp.SOLVERS["clarabel"]})
+    monkeypatch.setattr(qp, "_SOLVERS", {"first": first, "clarabel": qp._SOLVERS["clarabel"]})
     problem = make_problem(np.random.default_rng(1), 4)
     solution = solve_qp(problem)
     assert (solution.solver, solution.solved) == ("clarabel", True)
@@ -113,11 +113,11 @@ def test_second_solver_takes_over(monkeypatch, first):
 
 
 def test_the_better_of_two_failures_is_kept(monkeypatch):
-    monkeypatch.setattr(qp, "SOLVERS", {"broken": broken, "wrong": wrong})
+    monkeypatch.setattr(qp, "_SOLVERS", {"broken": broken, "wrong": wrong})
     solution = solve_qp(make_problem(np.random.default_rng(2), 4))
     assert solution.solver == "wrong"
     assert KKT_TOLERANCE < solution.residual < np.inf
-    monkeypatch.setattr(qp, "SOLVERS", {"broken": broken})
+    monkeypatch.setattr(qp, "_SOLVERS", {"broken": broken})
     nothing = solve_qp(make_problem(np.random.default_rng(2), 4))
     assert (nothing.solver, nothing.residual) == ("none", np.inf)
     assert not nothing.x.any()

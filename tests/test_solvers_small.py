@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
+from bagwise.solvers._frank_wolfe import _best_vertex, maximize_svm_dual
+from bagwise.solvers._lbfgs import minimize_lbfgs
+from bagwise.solvers._qp import QuadraticProgram, solve_qp
 from bagwise.solvers.em import SUFFICIENT_INCREASE, generalized_em
-from bagwise.solvers.frank_wolfe import best_vertex, maximize_svm_dual
-from bagwise.solvers.lbfgs import minimize_lbfgs
-from bagwise.solvers.qp import QuadraticProgram, solve_qp
 from bagwise.solvers.result import has_settled
 
 SEEDS = range(5)
@@ -184,7 +184,7 @@ def test_the_best_vertex_is_that_of_a_linear_program(seed):
     n = int(rng.integers(2, 9))
     gradient, signs = rng.normal(size=n) + rng.choice([-1, 0, 1]), rng.choice([-1.0, 1.0], n)
     bounds = rng.uniform(0.1, 2.0, n) if seed % 2 else 1.5
-    vertex = best_vertex(gradient, signs, bounds)
+    vertex = _best_vertex(gradient, signs, bounds)
     limits = np.broadcast_to(bounds, n)
     assert np.all((vertex >= 0) & (vertex <= limits + 1e-12))
     assert abs(signs @ vertex) < 1e-9

@@ -12,11 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles_sim as oracles
 from bagwise import Bags
-from bagwise.aggregation import AGGREGATIONS, Support
 from bagwise.kernels import pegasos
-from bagwise.losses import LOSSES
-from bagwise.solvers.cccp import cccp
-from bagwise.solvers.subgradient import BagProblem, descend, heuristic
+from bagwise.solvers.aggregation import AGGREGATIONS, Support
+from bagwise.solvers.losses import LOSSES
+from bagwise.solvers.subgradient import BagProblem, cccp, heuristic
 
 LOSS_NAMES = tuple(LOSSES)
 
@@ -27,7 +26,7 @@ def problem_of(X, offsets, Y, loss="rank", alpha=0.1):
 
 def value_and_subgradient(problem, support, W, upper_bound=False):
     """What one short step shows: it ends at W - V / (1000 alpha), within the ball."""
-    descent = descend(problem, support, W, n_steps=1, first_step=1000, upper_bound=upper_bound)
+    descent = problem.descend(support, W, n_steps=1, first_step=1000, upper_bound=upper_bound)
     assert np.vdot(descent.last, descent.last) < 2.0 / problem.alpha * (1 - 1e-9)
     return descent.values[0], 1000 * problem.alpha * (W - descent.last)
 
@@ -92,7 +91,7 @@ def test_subgradient_equals_finite_differences(loss, aggregation):
     for index in np.ndindex(W.shape):
         step = np.zeros_like(W)
         step[index] = 1e-7
-        ahead, behind = (descend(problem, support, W + s * step, n_steps=1).values[0] for s in (1, -1))
+        ahead, behind = (problem.descend(support, W + s * step, n_steps=1).values[0] for s in (1, -1))
         numeric[index] = (ahead - behind) / 2e-7
     assert_allclose(V, numeric, atol=1e-7)
 
@@ -205,13 +204,13 @@ def test_ball_and_subgradient_bound_hold_at_every_step(seed, log_alpha, scale, u
     alpha, radius = 10.0**log_alpha, np.linalg.norm(X, axis=1).max()
     problem = problem_of(X, offsets, Y, alpha=alpha)
     support = Support(weights=np.ones(Y.shape))
-    current, phase_problem = problem.start, problem.means()
+    current, phase_problem = problem.start, problem._means()
     for step in range(1, 13):
         if step == 4:
             aggregation = "max" if upper_bound else aggregation
             phase_problem, (_, support) = problem, problem.aggregate(AGGREGATIONS[aggregation], current)
         bound = upper_bound and step >= 4
-        descent = descend(phase_problem, support, current, n_steps=1, first_step=step, upper_bound=bound)
+        descent = phase_problem.descend(support, current, n_steps=1, first_step=step, upper_bound=bound)
         explicit = oracles.support_instances(X, offsets, current, "mean")
         if step >= 4:
             explicit = explicit_support(support, X, offsets)
@@ -251,9 +250,9 @@ def test_values_along_a_descent_are_those_of_the_weights_it_passes():
     for upper_bound in (False, True):
         problem = problem_of(X, offsets, Y, alpha=1e-3)
         _, support = problem.aggregate(AGGREGATIONS["max"], W)
-        whole = descend(problem, support, W, n_steps=1000, upper_bound=upper_bound)
-        again = descend(problem, support, whole.last, n_steps=1, upper_bound=upper_bound)
-        best = descend(problem, support, whole.best, n_steps=1, upper_bound=upper_bound)
+        whole = problem.descend(support, W, n_steps=1000, upper_bound=upper_bound)
+        again = problem.descend(support, whole.last, n_steps=1, upper_bound=upper_bound)
+        best = problem.descend(support, whole.best, n_steps=1, upper_bound=upper_bound)
         assert_allclose(whole.values[-1], again.values[0], rtol=1e-12)
         assert_allclose(whole.best_value, best.values[0], rtol=1e-12)
 
@@ -304,7 +303,7 @@ def test_neither_start_nor_instances_are_changed():
     X, offsets, Y, W = oracles.random_problem(8)
     kept_X, kept_W = X.copy(), W.copy()
     problem = problem_of(X, offsets, Y)
-    descend(problem, problem.aggregate(AGGREGATIONS["max"], W)[1], W, n_steps=5)
+    problem.descend(problem.aggregate(AGGREGATIONS["max"], W)[1], W, n_steps=5)
     cccp(problem, AGGREGATIONS["max"], n_phases=2, n_steps=5, max_steps=5)
     assert_array_equal(X, kept_X)
     assert_array_equal(W, kept_W)

@@ -1,4 +1,4 @@
-"""A user's script with the public names of bagwise, which `mypy --strict` has to pass (tests/test_typing.py)."""
+"""A user's script with the public names of bagwise, which `mypy --strict` has to pass (tests/test_core_typing.py)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import bagwise
 from bagwise import BagDataset, Bags, ORedLogisticRegression, SupportInstanceMachine, make_pipeline, metrics
 from bagwise.annotation import CLPL, ORedForest
 from bagwise.classification import M3MIML
+from bagwise.core.typing import BagsLike, Callback, LabelsLike, Learner
 from bagwise.datasets import make_gaussian_bags
-from bagwise.model_selection import Choice, choose_model, evaluate, summarize
+from bagwise.model_selection import ModelChoice, choose_model, evaluate, summarize
 from bagwise.preprocessing import CLPLScaler, PerInstance
-from bagwise.typing import BagsLike, Callback, LabelsLike, Learner
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,7 +36,7 @@ def share_right(model: ORedLogisticRegression, data: BagDataset) -> float:
 
 
 def best_of(models: dict[str, Learner], data: BagDataset) -> str:
-    choice: Choice = choose_model(models, data, cv=2)
+    choice: ModelChoice = choose_model(models, data, cv=2)
     return choice.name
 
 

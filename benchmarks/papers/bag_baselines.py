@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bagwise.bag_statistics import STATISTICS, BagStatistics
 from bagwise.metrics import average_precision
+from bagwise.preprocessing._bag_statistics import STATISTICS, BagStatistics
 
 
 class PerLabel(ClassifierMixin, BaseEstimator):

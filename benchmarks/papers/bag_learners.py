@@ -11,7 +11,7 @@ from typing import Any
 from bagwise.catalog import CATALOG, make_model
 from benchmarks.papers.bag_baselines import BASELINES
 
-TOLD_INSTANCES = ("lr-supervised", "svm-supervised")  # they are told the label of every instance, the others are not
+TOLD_INSTANCES = ("lr-supervised", "svm-supervised")  # they get the label of every instance, the others are not
 NETWORKS = ("ored-network", "ored-mix", "bag-stack-network")  # with torch; on BAGWISE_DEVICE, or on a processor
 OF_SOUND = ("ored-patch",)  # they take features of another kind
 

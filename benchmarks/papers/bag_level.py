@@ -150,7 +150,7 @@ NOTE = (
     "First: better than each of the others that have been run, by a two-tailed paired t-test at 95 %; behind: one of "
     "the others is better by it; tied: neither. The folds of two draws overlap, which makes the test call too many "
     "differences real. `NAME-means` and `NAME-statistics` are scikit-learn's learners on the mean of a bag, and on "
-    "mean, maximum, minimum and deviation. `lr-supervised` and `svm-supervised` are not here: they are told the label "
+    "mean, maximum, minimum and deviation. `lr-supervised` and `svm-supervised` are not here: they get the label "
     "of every instance. What needs torch was fitted with "
     "`BAGWISE_DEVICE=cuda`. Calibration error: expected, of all pairs of bag and label, ten equal bins; of "
     "`predict_proba`, which not all have."

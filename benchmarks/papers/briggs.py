@@ -131,7 +131,7 @@ def draws(store: Store, quick: bool, folder: Path) -> Report:
             cell = Cell(row, data, published=figure(entry["rows"][row], entry["columns"].index(data)), reason=DRAWN)
             cells.append(replace(cell, **mean_of(best), published_deviation=float(best.std())))
     notes = [f"Mean and deviation over {3 if quick else 20} draws; marked beyond one deviation over the draws."]
-    return Report([Table("Transductive accuracy, letters drawn anew", cells)], notes=notes)
+    return Report([Table("Transductive accuracy, letters drawn again", cells)], notes=notes)
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "briggs2013-counts": Experiment(
         "Briggs et al. (2013), section 5.2", lambda quick: [r for t in TABLE_3.values() for r in t.runs(quick)], counts
     ),
-    "briggs2013-draws": Experiment("Briggs et al. (2013), Table III (a), letters drawn anew", draw_runs, draws),
+    "briggs2013-draws": Experiment("Briggs et al. (2013), Table III (a), letters drawn again", draw_runs, draws),
     "briggs2013-table-4": table_experiment(
         "Briggs et al. (2013), Table IV",
         TABLE_4,

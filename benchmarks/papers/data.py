@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.bags import Bags, offsets_of
-from bagwise.dataset import BagDataset
+from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.dataset import BagDataset
 from bagwise.datasets import load_npz
 from benchmarks.common import data_folder
 

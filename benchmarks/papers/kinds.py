@@ -11,15 +11,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from bagwise.aggregation import Support
-from bagwise.bags import Bags
 from bagwise.clustering.scaling import scale_bags
-from bagwise.losses import LOSSES
+from bagwise.core.bags import Bags
 from bagwise.metrics import calibration_error, hamming_loss, instance_accuracy
-from bagwise.model_selection import BAG_MEASURES, MEASURES, evaluate, selection_curve
+from bagwise.model_selection import MEASURES, evaluate, measure_bags, selection_curve
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance
-from bagwise.solvers.subgradient import BagProblem, descend
+from bagwise.solvers.aggregation import Support
+from bagwise.solvers.losses import LOSSES
+from bagwise.solvers.subgradient import BagProblem
 from benchmarks import clustering_figures, clustering_tables
 from benchmarks.clustering_tables import KEYS
 from benchmarks.papers.bag_learners import BAG_LEARNERS
@@ -130,8 +130,8 @@ def steps(run: Run) -> list[Record]:
     data = load(run.data)
     assert data.Y is not None
     bags = PerInstance(CLPLScaler()).fit_transform(data.bags)
-    problem = BagProblem.build(bags, data.Y, LOSSES["rank"], dict(run.settings)["alpha"]).means()
-    descent = descend(problem, Support(weights=np.ones(data.Y.shape)), problem.start, n_steps=100)
+    problem = BagProblem.build(bags, data.Y, LOSSES["rank"], dict(run.settings)["alpha"])._means()
+    descent = problem.descend(Support(weights=np.ones(data.Y.shape)), problem.start, n_steps=100)
     return [{"objective": float(value)} for value in descent.values]
 
 
@@ -204,8 +204,7 @@ def _bag_measures(run: Run, model: Any, train: np.ndarray, test: np.ndarray) -> 
     started = time.perf_counter()
     model.fit(data.bags[train], data.Y[train])
     seconds = time.perf_counter() - started
-    outcome = {"labels": model.predict(data.bags[test]), "scores": model.decision_function(data.bags[test])}
-    measures = {name: float(function(data.Y[test], outcome[needs])) for name, (function, needs) in BAG_MEASURES.items()}
+    measures = measure_bags(data.Y[test], model.predict(data.bags[test]), model.decision_function(data.bags[test]))
     if hasattr(model, "predict_proba"):
         measures["calibration_error"] = calibration_error(data.Y[test], model.predict_proba(data.bags[test]))
     return {**measures, "fit_seconds": seconds}

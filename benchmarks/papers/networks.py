@@ -1,4 +1,4 @@
-"""Networks under the union likelihood beside the same ones told every label: figures of a GPU, kept as data.
+"""Networks under the union likelihood beside the same ones given every label: figures of a GPU, kept as data.
 
 `BAGWISE_DEVICE=cuda python -m benchmarks networks` measures them and leaves bench-output/networks.jsonl, which is kept
 here as measured/networks.jsonl: on two cores it would take hours.
@@ -18,10 +18,10 @@ from benchmarks.papers.tables import Cell, Table
 
 MEASURED = Path(__file__).parent / "measured" / "networks.jsonl"
 NOTE = (
-    "Ten folds of the bags, those of the other tables; *told* are the same networks, and trees, trained with the label "
-    "of every instance, which labels of bags cannot beat. Transductive: the labels of the bags are told, and they were "
-    "learned from. Measured by `BAGWISE_DEVICE=cuda python -m benchmarks networks` on an NVIDIA H200, all four "
-    "sets at the same time; seconds are those of `ored-mix`, trees included. One setting for all data sets."
+    "Ten folds of the bags, those of the other tables; *supervised* are the same networks, and trees, trained with the "
+    "label of every instance, which labels of bags cannot beat. Transductive: the labels of the bags are given, and "
+    "they were learned from. Measured by `BAGWISE_DEVICE=cuda python -m benchmarks networks` on an NVIDIA H200, all "
+    "four sets at the same time; seconds are those of `ored-mix`, trees included. One setting for all data sets."
 )
 
 
@@ -37,7 +37,7 @@ def report(store: Store, quick: bool, folder: Path) -> Report:
 
 
 def table_of(records: list[dict[str, Any]]) -> Table:
-    """A row a set: networks and mix, and how far they are below what they reach when they are told every label."""
+    """A row a set: networks and mix, and how far they are below what they reach when they are given every label."""
     titles = {source.file: source.title for source in SOURCES.values()}
     cells = []
     for record in sorted(records, key=lambda record: SETS.index(record["set"])):
@@ -45,8 +45,9 @@ def table_of(records: list[dict[str, Any]]) -> Table:
             name = f"ored-{kind}"
             below = record[f"{kind} told"] - record[kind]
             figures = {
-                name: f"{record[kind]:.1f}", f"{name} told": f"{record[f'{kind} told']:.1f}",
-                f"{name} below told": f"{below:.1f}", f"{name} transductive": f"{record[f'{kind} transductive']:.1f}",
+                name: f"{record[kind]:.1f}", f"{name} supervised": f"{record[f'{kind} told']:.1f}",
+                f"{name} below supervised": f"{below:.1f}",
+                f"{name} transductive": f"{record[f'{kind} transductive']:.1f}",
             }  # fmt: skip
             cells += [Cell(titles[record["set"]], column, text=text) for column, text in figures.items()]
         cells.append(Cell(titles[record["set"]], "seconds a fit", text=f"{record['s a fit']:.1f}"))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from bagwise.report.tables import format_table
+from bagwise.app.report.tables import format_table
 from benchmarks.papers.data import SOURCES
 from benchmarks.papers.experiment import Report
 from benchmarks.papers.tables import Cell, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bagwise.exceptions import InputError
+from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write
 from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.data import SOURCES, path_of

@@ -38,7 +38,7 @@ BLOCKS = (
         ("briggs2013-table-3c", "briggs2013-table-3d", "briggs2012-table-3", "pham-table-3", "pham-table-8"),
     ),
     Block(
-        "Instances of bags whose labels are told, accuracy in percent",
+        "Instances of bags whose labels are given, accuracy in percent",
         ("briggs2013-table-3a", "briggs2013-table-3b", "briggs2012-table-2", "pham-table-5"),
     ),
     Block("Label sets of new bags, average precision in percent", ("pham-table-7",), "average_precision"),

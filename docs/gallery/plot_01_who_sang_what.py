@@ -11,9 +11,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
+from bagwise.app.media import featurize_audio
 from bagwise.catalog import make_model
 from bagwise.datasets import make_soundscape
-from bagwise.featurize import featurize_audio
 
 scene = make_soundscape(24, seconds=6, species_per_recording=(1, 3), random_state=0)
 with tempfile.TemporaryDirectory() as folder:
@@ -22,7 +22,7 @@ with tempfile.TemporaryDirectory() as folder:
 print(data.bags)
 
 # %%
-# Syllables are found by their loudness, and described by 38 features. The learner is told the species of each
+# Syllables are found by their loudness, and described by 38 features. The learner is given the species of each
 # recording, and has a background for what belongs to none of them. It chooses among the species of the recording:
 # that is *transductive*.
 

@@ -2,7 +2,7 @@
 Letters of words
 ================
 
-A word is a bag, its drawn letters are the instances. Told is only which letters are in the word, not which drawing
+A word is a bag, its drawn letters are the instances. Only the letters of the word are given, not which drawing
 is which.
 """
 
@@ -20,12 +20,12 @@ model = make_pipeline(PerInstance(StandardScaler()), ORedLogisticRegression(l2=0
 model.fit(data.bags, data.label_sets)
 
 # %%
-# *Transductive*: the letters of the word are told. *Inductive*: a letter is named by its features alone.
+# *Transductive*: the letters of the word are given. *Inductive*: a letter is named by its features alone.
 
 truth = [data.class_names[i] for i in data.instance_labels.instances]
-told = model.annotate(data.bags, data.label_sets)
+annotated = model.annotate(data.bags, data.label_sets)
 alone = model.predict_instances(data.bags)
-print(f"letters of the word told: {instance_accuracy(truth, told):.1%} right")
+print(f"letters of the word given: {instance_accuracy(truth, annotated):.1%} right")
 print(f"by their features alone:  {instance_accuracy(truth, alone):.1%} right (in words it has seen)")
 
 # %%
@@ -34,6 +34,6 @@ print(f"by their features alone:  {instance_accuracy(truth, alone):.1%} right (i
 figure, axes = plt.subplots(4, 12, figsize=(9, 4.2), layout="constrained")
 for i, panel in enumerate(axes.flat):
     panel.imshow(~images[i], cmap="gray")
-    panel.set_title(told[i], color="black" if told[i] == truth[i] else "red")
+    panel.set_title(annotated[i], color="black" if annotated[i] == truth[i] else "red")
     panel.axis("off")
 plt.show()

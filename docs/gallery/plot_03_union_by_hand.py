@@ -12,7 +12,7 @@ from itertools import product
 import matplotlib.pyplot as plt
 import numpy as np
 
-from bagwise.kernels import union_posterior
+from bagwise.union import union_posterior
 
 species = ["wren", "robin", "crow"]
 prior = np.array([[0.8, 0.1, 0.1], [0.6, 0.2, 0.2], [0.5, 0.1, 0.4]])
@@ -43,7 +43,7 @@ assert np.isclose(np.exp(log_likelihood[0]), likelihood)
 
 figure, panels = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
 for panel, values, title in zip(
-    panels, (prior, q), ("before: the features alone", "after: the list told"), strict=True
+    panels, (prior, q), ("before: the features alone", "after: given the list"), strict=True
 ):
     bottom = np.zeros(3)
     for c, name in enumerate(species):

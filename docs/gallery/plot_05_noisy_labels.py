@@ -1,9 +1,9 @@
 """
-Labels that were forgotten
+Missing labels
 ==========================
 
-Lists are made by people, and people forget. With `missed` the learner reckons with it, and says which labels were
-likely forgotten.
+Lists are made by people, and people forget. With `missed` the learner models label noise, and predicts which labels
+are likely missing.
 """
 
 import matplotlib.pyplot as plt
@@ -33,16 +33,16 @@ dropped, absent = (data.Y == 1) & (Y == 0), data.Y == 0
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 left.plot(shares, plain, "o-", label="taken at their word")
-left.plot(shares, aware, "o-", label="missed told")
-left.set(xlabel="share of labels forgotten", ylabel="accuracy of instances, features alone")
+left.plot(shares, aware, "o-", label="missed given")
+left.set(xlabel="share of labels missing", ylabel="accuracy of instances, features alone")
 left.legend()
 bins = np.linspace(0, 1, 21)
 right.hist(posterior[absent], bins, density=True, alpha=0.6, label="not in the bag")
-right.hist(posterior[dropped], bins, density=True, alpha=0.6, label="forgotten")
+right.hist(posterior[dropped], bins, density=True, alpha=0.6, label="missing")
 right.set(xlabel="probability of an unlisted label", yscale="log", ylabel="density")
 right.legend()
 plt.show()
 
 # %%
-# The rate is told here. ``missed="learn"`` finds it from the lists, and keeps it only where held-out lists bear it
+# The rate is given here. ``missed="learn"`` finds it from the lists, and keeps it only where held-out lists bear it
 # out.

@@ -17,9 +17,9 @@ from bagwise.metrics import instance_accuracy
 made = make_gaussian_bags(n_bags=150, n_features=2, n_classes=5, separation=7.0, random_state=3)
 Y = made.Y[:, :4]  # the last class is never listed
 truth = np.where(made.instance_labels.instances == 4, -1, made.instance_labels.instances)
-told = Y.any(axis=1)  # bags with nothing but the last class have an empty list
+labelled = Y.any(axis=1)  # bags with nothing but the last class have an empty list
 
-without = ORedLogisticRegression().fit(made.bags[told], Y[told])
+without = ORedLogisticRegression().fit(made.bags[labelled], Y[labelled])
 model = ORedLogisticRegression(background=True).fit(made.bags, Y)
 print(
     f"by features alone, without: {instance_accuracy(truth, without.predict_instances(made.bags)):.1%} of the labelled"
@@ -31,7 +31,7 @@ print(f"by features alone, with:    {instance_accuracy(truth, model.predict_inst
 # helps: all of its instances are background.
 
 found = model.find(made.bags, Y)
-print(f"background told from the rest, area under the curve: {roc_auc_score(truth == -1, found.background):.3f}")
+print(f"background against the rest, area under the curve: {roc_auc_score(truth == -1, found.background):.3f}")
 
 X = made.bags.instances
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
@@ -41,6 +41,6 @@ for c in range(4):
 left.set_title("the truth")
 left.legend()
 drawn = right.scatter(*X.T, s=8, c=found.background, cmap="viridis")
-right.set_title("probability of the background, labels told")
+right.set_title("probability of the background, labels given")
 figure.colorbar(drawn, ax=right)
 plt.show()

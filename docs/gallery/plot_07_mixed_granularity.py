@@ -2,7 +2,7 @@
 Some instances known
 ====================
 
-Now and then somebody says what a single instance is. Such labels go in beside those of the bags, and a few of them
+Now and then a single instance is labeled. Such labels are used together with those of the bags, and a few of them
 help most where bags alone say little: when the same labels go together nearly always.
 """
 
@@ -19,21 +19,21 @@ truth = data.instance_labels.instances
 order = np.random.default_rng(0).permutation(len(truth))
 
 counts = [0, 5, 10, 20, 40, 80, 160]
-told, alone = [], []
+given, alone = [], []
 for count in counts:
     known = np.full(len(truth), -1)
     known[order[:count]] = truth[order[:count]]
     known = Bags(known, data.bags.offsets)
     model = ORedLogisticRegression().fit(data.bags, data.Y, instance_labels=known)
-    unknown = np.where(known.instances == -1, truth, -1)  # judged by the others alone
-    told.append(instance_accuracy(unknown, model.annotate(data.bags, data.Y)))
+    unknown = np.where(known.instances == -1, truth, -1)  # evaluated on the others alone
+    given.append(instance_accuracy(unknown, model.annotate(data.bags, data.Y)))
     alone.append(instance_accuracy(unknown, model.predict_instances(data.bags)))
 
 # %%
-# Judged by instances that were not told.
+# Evaluated on instances whose labels were not given.
 
 figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
-axes.plot(counts, told, "o-", label="labels of the bag told (transductive)")
+axes.plot(counts, given, "o-", label="labels of the bag given (transductive)")
 axes.plot(counts, alone, "o-", label="features alone")
 axes.set(xlabel=f"instances known, of {len(truth)}", ylabel="accuracy")
 axes.legend()

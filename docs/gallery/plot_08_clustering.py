@@ -2,8 +2,8 @@
 Bags without labels
 ===================
 
-Three kinds of bags; in each, two of six instances tell the kind, and the others are the same everywhere. Nobody
-labelled anything. Are there clusters, and which instance is the witness?
+Three kinds of bags; in each, two of six instances show the kind, and the others are the same everywhere. Nothing is
+labeled. Are there clusters, and which instance is the witness?
 """
 
 import matplotlib.pyplot as plt

@@ -29,7 +29,7 @@ print(table.head(3))
 
 # %%
 # A row an instance; one column names the bag, one its labels, the others that you name are the features. `what` is
-# the truth, which is kept to judge by.
+# the truth, which is kept for evaluation.
 
 data = read_table(table, bag="day", labels="note", features=["warm", "loud"])
 model = make_pipeline(PerInstance(StandardScaler()), ORedLogisticRegression()).fit(data)

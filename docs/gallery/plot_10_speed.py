@@ -12,7 +12,7 @@ from time import perf_counter
 import matplotlib.pyplot as plt
 import numpy as np
 
-from bagwise.kernels import union_posterior
+from bagwise.union import union_posterior
 
 rng = np.random.default_rng(0)
 

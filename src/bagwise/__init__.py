@@ -7,69 +7,87 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from bagwise._version import __version__
+from bagwise.core.backends import OBJECTIVES
 
 if TYPE_CHECKING:  # what type checkers see of the names below
     from bagwise import (
         annotation,
+        app,
+        calibration,
         catalog,
         classification,
         clustering,
+        core,
         datasets,
-        exceptions,
-        featurize,
         io,
         kernels,
         metrics,
         model_selection,
         pipeline,
         preprocessing,
-        report,
         scale,
-        workflow,
+        solvers,
+        union,
     )
     from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
-    from bagwise.bags import Bags
+    from bagwise.app.runs import Run
     from bagwise.classification import M3MIML
     from bagwise.clustering import M3IC
-    from bagwise.dataset import BagDataset
-    from bagwise.io import load, save
+    from bagwise.core.bags import Bags
+    from bagwise.core.dataset import BagDataset
+    from bagwise.core.exceptions import BagwiseError, FormatError, InputError
     from bagwise.io.data.formats import read_dataset, write_dataset
     from bagwise.io.data.frames import read_table
+    from bagwise.io.model import load, save
     from bagwise.pipeline import make_pipeline
-    from bagwise.workflow import Run
 
 _NAMES = {
-    "Bags": "bagwise.bags",
-    "BagDataset": "bagwise.dataset",
+    "Bags": "bagwise.core.bags",
+    "BagDataset": "bagwise.core.dataset",
+    "BagwiseError": "bagwise.core.exceptions",
+    "InputError": "bagwise.core.exceptions",
+    "FormatError": "bagwise.core.exceptions",
     "ORedLogisticRegression": "bagwise.annotation",
     "SupportInstanceMachine": "bagwise.annotation",
     "M3MIML": "bagwise.classification",
     "M3IC": "bagwise.clustering",
     "make_pipeline": "bagwise.pipeline",
-    "Run": "bagwise.workflow",
-    "save": "bagwise.io",
-    "load": "bagwise.io",
+    "Run": "bagwise.app.runs",
+    "save": "bagwise.io.model",
+    "load": "bagwise.io.model",
     "read_dataset": "bagwise.io.data.formats",
     "read_table": "bagwise.io.data.frames",
     "write_dataset": "bagwise.io.data.formats",
 }
+# What a model file may hold is declared by the modules that make it; no file names a module.
+_SAVABLE = (
+    "annotation",
+    "calibration",
+    "classification",
+    "clustering",
+    "pipeline",
+    "preprocessing",
+    "nn.network",
+    "app.media.recipe",
+)
 _MODULES = (
     "annotation",
+    "app",
+    "calibration",
     "catalog",
     "classification",
     "clustering",
+    "core",
     "datasets",
-    "exceptions",
-    "featurize",
     "io",
     "kernels",
     "metrics",
     "model_selection",
     "pipeline",
     "preprocessing",
-    "report",
     "scale",
-    "workflow",
+    "solvers",
+    "union",
 )
 
 __all__ = [
@@ -77,17 +95,21 @@ __all__ = [
     "M3MIML",
     "BagDataset",
     "Bags",
+    "BagwiseError",
+    "FormatError",
+    "InputError",
     "ORedLogisticRegression",
     "Run",
     "SupportInstanceMachine",
     "__version__",
     "annotation",
+    "app",
+    "calibration",
     "catalog",
     "classification",
     "clustering",
+    "core",
     "datasets",
-    "exceptions",
-    "featurize",
     "io",
     "kernels",
     "load",
@@ -98,16 +120,31 @@ __all__ = [
     "preprocessing",
     "read_dataset",
     "read_table",
-    "report",
     "save",
     "scale",
-    "workflow",
+    "solvers",
+    "union",
     "write_dataset",
 ]
 
 
+def _torch_objective(*args: Any, **options: Any) -> Any:
+    """The objective of ORed logistic regression on a device; its room is entered when the first one is asked for."""
+    from bagwise.nn import check_torch
+
+    check_torch()
+    from bagwise.nn.device import DeviceObjective
+
+    return DeviceObjective(*args, **options)
+
+
+OBJECTIVES["torch"] = _torch_objective
+
+
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
+        for module in _SAVABLE if name in ("load", "save") else ():
+            importlib.import_module(f"bagwise.{module}")
         value = getattr(importlib.import_module(_NAMES[name]), name)
     elif name in _MODULES:
         value = importlib.import_module(f"bagwise.{name}")

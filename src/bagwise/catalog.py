@@ -26,8 +26,8 @@ from bagwise.annotation import (
     SupervisedAnnotator,
     SupportInstanceMachine,
 )
-from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
-from bagwise.exceptions import InputError
+from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, BagStack, MIMLBoost
+from bagwise.core.exceptions import InputError
 from bagwise.nn.network import ORedNetwork
 from bagwise.pipeline import BagPipeline, make_pipeline
 from bagwise.preprocessing import (
@@ -38,7 +38,6 @@ from bagwise.preprocessing import (
     SparseReducer,
     TermScaler,
 )
-from bagwise.stacking import BagStack
 
 
 def standardized(*steps: Any) -> Any:

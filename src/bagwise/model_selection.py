@@ -23,11 +23,11 @@ from sklearn.model_selection import (
 )
 
 from bagwise import metrics
-from bagwise.bags import Bags
-from bagwise.dataset import BagDataset
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
+from bagwise.core.typing import Learner
 from bagwise.pipeline import ForwardsToFinal, bag_tags, final_step, fit_parameters, transform_for_final
-from bagwise.typing import Learner
 
 MODES = ("inductive", "transductive")
 BAG_MEASURES: dict[str, tuple[Callable[..., float], str]] = {
@@ -39,7 +39,7 @@ BAG_MEASURES: dict[str, tuple[Callable[..., float], str]] = {
 }
 MEASURES = ("accuracy", *BAG_MEASURES, "fit_seconds")
 KEYS = ("dataset", "model", "mode")
-COMMON = 0.9  # labels of a larger share of the bags say next to nothing of an instance
+COMMON = 0.9  # labels of a larger share of the bags are almost no evidence about an instance
 
 Record = dict[str, Any]
 
@@ -81,12 +81,12 @@ def evaluate(
     progress : callable or None
         Called with the number of fits done and the number of all.
     by_labels : bool
-        Inductive only: also judge the instances by the labels of their bags, without knowing any instance's.
+        Inductive only: also score the instances by the labels of their bags, without any instance labels.
 
     Returns
     -------
     list of dict
-        One record a fold: dataset, model, mode, fold, n_train, n_test, ``accuracy`` of the instances whose label is
+        One record per fold: dataset, model, mode, fold, n_train, n_test, ``accuracy`` of the instances whose label is
         known (-1 left out), the five bag measures (inductive), fit_seconds, predict_seconds; with `by_labels` of an
         annotator also ``listed`` and ``explained``, see `choose_model`. Measures that the estimator or the data set
         cannot give are absent; a parameter search adds what it ``selected``.
@@ -107,7 +107,7 @@ def evaluate(
         everything = np.arange(len(dataset))
         splits = [(everything, everything)]
     else:
-        splits = list(_splitter(cv, len(dataset), random_state, groups).split(np.zeros(len(dataset)), groups=groups))
+        splits = split_bags(cv, len(dataset), random_state, groups)
     base = {"dataset": dataset.name, "model": name or type(final).__name__, "mode": mode}
     results = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_evaluate_fold)(clone(estimator), dataset, mode, train, test, by_labels) for train, test in splits
@@ -120,15 +120,17 @@ def evaluate(
     return records
 
 
-def _splitter(cv: Any, n_bags: int, random_state: int | None, groups: Any) -> BaseCrossValidator:
-    if not isinstance(cv, (int, np.integer)):
-        return cv
-    n_units, units = (n_bags, "bags") if groups is None else (len(np.unique(groups)), "groups")
-    if not 2 <= cv <= n_units:
-        raise InputError(f"cv={cv}: there are {n_units} {units}; use at least 2 folds and at most one for each.")
-    if groups is not None:
-        return GroupKFold(n_splits=cv, shuffle=True, random_state=random_state)
-    return KFold(n_splits=cv, shuffle=True, random_state=random_state)
+def split_bags(
+    cv: Any, n_bags: int, random_state: int | None, groups: ArrayLike | None = None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and test bags of each fold, by a cross-validator or by so many shuffled folds over bags or groups."""
+    if isinstance(cv, (int, np.integer)):
+        n_units, units = (n_bags, "bags") if groups is None else (len(np.unique(groups)), "groups")
+        if not 2 <= cv <= n_units:
+            raise InputError(f"cv={cv}: there are {n_units} {units}; use at least 2 folds and at most one for each.")
+        kind = KFold if groups is None else GroupKFold
+        cv = kind(n_splits=cv, shuffle=True, random_state=random_state)
+    return list(cv.split(np.zeros(n_bags), groups=groups))
 
 
 def _evaluate_fold(
@@ -149,11 +151,9 @@ def _evaluate_fold(
         if np.any(truth >= 0):
             record["accuracy"] = metrics.instance_accuracy(truth, labels)
     if mode == "inductive":
-        outcome = {"labels": final.predict(X), "scores": final.decision_function(X)}
-        for measure, (function, needs) in BAG_MEASURES.items():
-            record[measure] = float(function(held_out.Y, outcome[needs]))
+        record |= measure_bags(np.asarray(held_out.Y), final.predict(X), final.decision_function(X))
         if by_labels and bag_tags(estimator).annotates:
-            record |= _judge_by_labels(final, X, np.asarray(training.Y), np.asarray(held_out.Y))
+            record |= _score_by_labels(final, X, np.asarray(training.Y), np.asarray(held_out.Y))
     if hasattr(estimator, "best_params_"):
         record["selected"] = {key.rsplit("__", 1)[-1]: value for key, value in estimator.best_params_.items()}
     record["fit_seconds"] = fitted - started
@@ -161,8 +161,14 @@ def _evaluate_fold(
     return record
 
 
-def _judge_by_labels(final: Any, X: Bags, seen: np.ndarray, Y: np.ndarray) -> Record:
-    """What the labels of held-out bags say of the labels of their instances; `seen` are those of the training bags."""
+def measure_bags(Y: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> Record:
+    """The five bag measures of predicted (n, c) label sets and scores, by name."""
+    predictions = {"labels": labels, "scores": scores}
+    return {name: float(function(Y, predictions[needs])) for name, (function, needs) in BAG_MEASURES.items()}
+
+
+def _score_by_labels(final: Any, X: Bags, seen: np.ndarray, Y: np.ndarray) -> Record:
+    """Instance labels scored by the labels of held-out bags; `seen` are the labels of the training bags."""
     record: Record = {}
     telling = seen.mean(axis=0) <= COMMON
     if telling.any():
@@ -172,22 +178,22 @@ def _judge_by_labels(final: Any, X: Bags, seen: np.ndarray, Y: np.ndarray) -> Re
     rows = np.flatnonzero((Y * seen.any(axis=0)).any(axis=1))
     if len(rows):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InfeasibleBagWarning)  # it is so for every learner
+            warnings.simplefilter("ignore", InfeasibleBagWarning)  # they are infeasible for every learner
             labels = final.find(X[rows], Y[rows]).labels
         record["explained"] = metrics.explained_share((Y * seen.any(axis=0))[rows], Bags(labels, X[rows].offsets))
     return record
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModelChoice:
     """Which of some learners was chosen, and by which figures.
 
     Attributes
     ----------
     name : str
     rows : list of dict
-        One a learner: model, score, listed, explained, average_precision (shares, means over the folds), seconds of all
-        its fits; or model and why it could not be tried.
+        One per learner: model, score, listed, explained, average_precision (shares, means over the folds), seconds of
+        all its fits; or model and why it could not be tried.
     """
 
     name: str
@@ -203,8 +209,8 @@ def choose_model(
     random_state: int | None = 0,
     n_jobs: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Choice:
-    """The annotator that makes the fewest mistakes which the labels of bags it has not seen show, whatever its scores.
+) -> ModelChoice:
+    """The annotator with the fewest mistakes that the labels of held-out bags reveal.
 
     Of a held-out bag two things are certain without knowing any instance. An instance that is given a label which the
     bag does not list is wrong (``listed``: the share that is not, where features alone decide). A label that the bag
@@ -218,7 +224,7 @@ def choose_model(
     candidates : dict
         Name to unfitted annotator; where two are equal to a tenth of a percent, the first is chosen.
     dataset : BagDataset
-        With labels; bags that nobody labelled are not used. Bags without labels train learners with a background.
+        With labels; unlabelled bags are not used. Bags without labels train learners with a background.
     cv : int
     groups : (n,) array or None
         Bags of one group are never split between training and test.
@@ -231,7 +237,7 @@ def choose_model(
 
     Returns
     -------
-    Choice
+    ModelChoice
 
     Examples
     --------
@@ -247,18 +253,22 @@ def choose_model(
         groups = np.asarray(groups)
         if len(groups) != len(dataset):
             raise InputError(f"There are {len(groups)} groups and {len(dataset)} labelled bags; pass one for each.")
-    blank = np.zeros(len(dataset))
     fold = np.empty(len(dataset), dtype=np.int64)
-    for number, (_, test) in enumerate(_splitter(cv, len(dataset), random_state, groups).split(blank, groups=groups)):
+    for number, (_, test) in enumerate(split_bags(cv, len(dataset), random_state, groups)):
         fold[test] = number
     rows: list[Record] = []
     for name, estimator in candidates.items():
         keep = np.ones(len(dataset), dtype=bool) if bag_tags(estimator).background else np.any(dataset.Y, axis=1)
         try:
             records = evaluate(
-                estimator, dataset[keep], cv=PredefinedSplit(fold[keep]), name=name, n_jobs=n_jobs, by_labels=True,
+                estimator,
+                dataset[keep],
+                cv=PredefinedSplit(fold[keep]),
+                name=name,
+                n_jobs=n_jobs,
+                by_labels=True,
                 progress=None if progress is None else partial(progress, name),
-            )  # fmt: skip
+            )
         except InputError as error:
             rows.append({"model": name, "why": str(error)})
             continue
@@ -266,7 +276,7 @@ def choose_model(
     scores = [round(float(row.get("score", -1.0)), 3) for row in rows]
     if max(scores) < 0:
         raise InputError(f"None of {', '.join(candidates)} could be tried; the first: {rows[0]['why']}")
-    return Choice(rows[scores.index(max(scores))]["model"], rows)
+    return ModelChoice(rows[scores.index(max(scores))]["model"], rows)
 
 
 def _row_of_choice(name: str, records: Sequence[Record]) -> Record:
@@ -289,10 +299,10 @@ held-out bags is averaged over the folds)."""
 
 
 class BagGridSearchCV(ForwardsToFinal, GridSearchCV):
-    """scikit-learn's `GridSearchCV` that annotates with what it found, as `BagPipeline` does.
+    """scikit-learn's `GridSearchCV` that annotates with its best estimator, as `BagPipeline` does.
 
     Parameters and attributes are those of `GridSearchCV`. Its `fit` takes a `BagDataset` for bags and labels, and hands
-    `instance_labels` and `sample_weight` on, a fold at a time.
+    `instance_labels` and `sample_weight` on, fold by fold.
 
     Examples
     --------
@@ -309,7 +319,7 @@ class BagGridSearchCV(ForwardsToFinal, GridSearchCV):
 
 
 class BagRandomizedSearchCV(ForwardsToFinal, RandomizedSearchCV):
-    """scikit-learn's `RandomizedSearchCV` that annotates with what it found; see `BagGridSearchCV`."""
+    """scikit-learn's `RandomizedSearchCV` that annotates with its best estimator; see `BagGridSearchCV`."""
 
 
 def search_by_rank_loss(

@@ -20,15 +20,16 @@ from sklearn.pipeline import make_union as sklearn_make_union
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from bagwise.bags import Bags, side_by_side
-from bagwise.findings import Findings
-from bagwise.inputs import split_dataset
-from bagwise.tags import BagTags
-from bagwise.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learner, Transformer, WeightsLike
+from bagwise.core.bags import Bags, side_by_side
+from bagwise.core.findings import Findings
+from bagwise.core.fitted import savable
+from bagwise.core.inputs import split_dataset
+from bagwise.core.tags import BagTags
+from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learner, Transformer, WeightsLike
 
 
 def unwrap(estimator: Any) -> Any:
-    """What a parameter search of scikit-learn found (or, before its fit, searches); others as they are."""
+    """The best estimator of a search by scikit-learn (before its fit, its `estimator`); others as they are."""
     if isinstance(estimator, (GridSearchCV, RandomizedSearchCV)):
         return getattr(estimator, "best_estimator_", estimator.estimator)
     return estimator
@@ -41,7 +42,7 @@ def final_step(estimator: Any) -> Any:
 
 
 def bag_tags(estimator: Any) -> BagTags:
-    """What the estimator, or the last step of a pipeline or of what a search found, can do with bags.
+    """What the estimator, or the last step of a pipeline or of the best estimator of a search, can do with bags.
 
     Examples
     --------
@@ -59,7 +60,7 @@ def bag_tags(estimator: Any) -> BagTags:
 def _own_tags(estimator: Any) -> BagTags:
     if not hasattr(estimator, "__sklearn_tags__"):
         return BagTags()
-    return getattr(get_tags(estimator), "bag_tags", BagTags())  # an estimator of others says nothing of bags
+    return getattr(get_tags(estimator), "bag_tags", BagTags())  # estimators of other libraries have no tags for bags
 
 
 def loses_instances(estimator: Any) -> bool:
@@ -75,6 +76,12 @@ def _makes_rows_of_bags(step: Any) -> bool:
     if isinstance(step, Pipeline):
         return any(_makes_rows_of_bags(inner) for _, inner in step.steps)
     return _own_tags(step).row_per_bag
+
+
+def classes_of(estimator: Any) -> list[Any] | None:
+    """The labels that a fitted learner knows, in the order of its columns; None where it knows none."""
+    classes = getattr(final_step(estimator), "classes_", None)
+    return None if classes is None else classes.tolist()
 
 
 def find_instances(
@@ -120,68 +127,64 @@ def _final_sees_instances(method: str) -> Callable[[Any], bool]:
 
 
 class ForwardsToFinal:
-    """The methods of annotators, asked of the last step of a pipeline or of what a search found."""
+    """The methods of annotators, forwarded to the last step of a pipeline or of the best estimator of a search."""
 
-    def _final(self, X: BagsLike) -> tuple[Any, Any]:
-        return final_step(self), transform_for_final(self, X)
+    def _ask(self, method: str, X: BagsLike, *others: Any) -> Any:
+        return getattr(final_step(self), method)(transform_for_final(self, X), *others)
 
     @available_if(_final_sees_instances("find"))
     def find(
         self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
     ) -> Findings:
-        """Everything that can be said about the instances; see `InstanceAnnotatorMixin.find`."""
-        final, seen = self._final(X)
-        return final.find(seen, Y, instance_labels)
+        """Labels, probabilities and background of the instances; see `InstanceAnnotatorMixin.find`."""
+        return self._ask("find", X, Y, instance_labels)
 
     @available_if(_final_sees_instances("predict_instances"))
     def predict_instances(self, X: BagsLike) -> np.ndarray:
         """(m,) class of every instance, the labels of its bag not known."""
-        final, seen = self._final(X)
-        return final.predict_instances(seen)
+        return self._ask("predict_instances", X)
 
     @available_if(_final_sees_instances("annotate"))
     def annotate(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) class of every instance among the labels of its bag; `Y` may be left out where `X` is a BagDataset."""
-        final, seen = self._final(X)
-        return final.annotate(seen, split_dataset(X, Y)[1])
+        return self._ask("annotate", X, split_dataset(X, Y)[1])
 
     @available_if(_final_sees_instances("instance_decision_function"))
     def instance_decision_function(self, X: BagsLike) -> np.ndarray:
         """(m, c) instance scores."""
-        final, seen = self._final(X)
-        return final.instance_decision_function(seen)
+        return self._ask("instance_decision_function", X)
 
     @available_if(_final_sees_instances("predict_instances_proba"))
     def predict_instances_proba(self, X: BagsLike) -> np.ndarray:
         """(m, c) instance probabilities."""
-        final, seen = self._final(X)
-        return final.predict_instances_proba(seen)
+        return self._ask("predict_instances_proba", X)
+
+    @available_if(_final_sees_instances("log_proba"))
+    def log_proba(self, X: BagsLike) -> np.ndarray:
+        """Logarithms of the probabilities of instances, a background's behind the classes'."""
+        return self._ask("log_proba", X)
 
     @available_if(_final_sees_instances("annotate_proba"))
     def annotate_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m, c) instance posteriors given the labels of the bag."""
-        final, seen = self._final(X)
-        return final.annotate_proba(seen, split_dataset(X, Y)[1])
+        return self._ask("annotate_proba", X, split_dataset(X, Y)[1])
 
     @available_if(_final_sees_instances("background_proba"))
     def background_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
         """(m,) probability of the background."""
-        final, seen = self._final(X)
-        return final.background_proba(seen, Y)
+        return self._ask("background_proba", X, Y)
 
     @available_if(_final_has("label_posterior"))
     def label_posterior(
         self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
     ) -> np.ndarray:
         """(n, c) probability that each label, listed or not, is truly in the bag."""
-        final, seen = self._final(X)
-        return final.label_posterior(seen, split_dataset(X, Y)[1], instance_labels)
+        return self._ask("label_posterior", X, split_dataset(X, Y)[1], instance_labels)
 
     @available_if(_final_has("predict_label_sets"))
     def predict_label_sets(self, X: BagsLike) -> list[set[Any]]:
         """Predicted label sets."""
-        final, seen = self._final(X)
-        return final.predict_label_sets(seen)
+        return self._ask("predict_label_sets", X)
 
 
 class BagPipeline(ForwardsToFinal, Pipeline):
@@ -262,3 +265,6 @@ def make_pipeline(*steps: Learner | Transformer, memory: Any = None, verbose: bo
     True
     """
     return BagPipeline(sklearn_make_pipeline(*steps).steps, memory=memory, verbose=verbose)
+
+
+savable(BagPipeline)

@@ -9,6 +9,7 @@ from bagwise.annotation.ored import ORedLogisticRegression
 from bagwise.annotation.query import query_order
 from bagwise.annotation.sim import SupportInstanceMachine
 from bagwise.annotation.supervised import SupervisedAnnotator
+from bagwise.core.fitted import savable
 
 __all__ = [
     "CLPL",
@@ -21,3 +22,14 @@ __all__ = [
     "SupportInstanceMachine",
     "query_order",
 ]
+
+savable(
+    CLPL,
+    LSBCMM,
+    MIMLFast,
+    MostFrequentAnnotator,
+    ORedForest,
+    ORedLogisticRegression,
+    SupervisedAnnotator,
+    SupportInstanceMachine,
+)

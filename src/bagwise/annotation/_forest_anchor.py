@@ -16,13 +16,12 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.annotation._background import union_problem
-from bagwise.annotation._forest_bags import checked, leave_out_infeasible
-from bagwise.annotation._rate_check import cross_fitted, enough_to_judge, missed_pays, precision_of_fold
-from bagwise.annotation._rates import LEARN, RateParameters, learn_rates
+from bagwise.annotation._rate_check import cross_fitted, enough_to_judge, missed_is_useful, precision_of_fold
 from bagwise.annotation.ored import ORedLogisticRegression
-from bagwise.bags import Bags, as_instance_labels
+from bagwise.annotation.rates import LEARN, RateParameters, learn_rates
+from bagwise.core.bags import Bags, as_instance_labels
 from bagwise.preprocessing import RBFDictionary
+from bagwise.union import LabelledBags, UnionModel, log_absence, select_bags
 
 WIDTH, SIZE, L2 = 0.5, 600, 0.03  # as of "ored-rbf" in the catalogue
 HELD_FROM = 0.05  # rate of missed labels: below it the label sets alone keep trees from teaching themselves
@@ -73,14 +72,8 @@ class Opinion(NamedTuple):
 class KernelJudge:
     """The kernel model with the forest's settings, fitted three times for a rate, each on two thirds of the bags."""
 
-    def __init__(
-        self,
-        forest: Any,
-        bags: Bags,
-        indicator: np.ndarray,
-        known: np.ndarray | None,
-        weights: np.ndarray | None = None,
-    ):
+    def __init__(self, forest: Any, bags: Bags, labelled: LabelledBags):
+        indicator, weights = labelled.indicator, labelled.weights
         n_classes = indicator.shape[1]
         scaled = StandardScaler().fit_transform(bags.instances)
         features = RBFDictionary(WIDTH, size=SIZE, whiten=True, random_state=0).set_output(transform="default")
@@ -88,14 +81,14 @@ class KernelJudge:
             l2=L2, background=forest.background, missed=forest.missed, spurious=forest.spurious, random_state=0
         )
         self.bags, self.indicator, self.weights = Bags(features.fit_transform(scaled), bags.offsets), indicator, weights
-        self.instance_labels = as_instance_labels(known, bags.offsets, n_classes)
+        self.instance_labels = as_instance_labels(labelled.known, bags.offsets, n_classes)
         self.n_columns = n_classes + bool(forest.background)
 
     def opinion(self, missed: Any) -> Opinion:
         """With that rate of missed labels."""
         proba, precisions = np.empty((self.bags.n_instances, self.n_columns)), []
-        told = (self.bags, self.indicator, self.instance_labels, self.weights)
-        for judge, test in cross_fitted(self.model, missed, *told):
+        labelled = (self.bags, self.indicator, self.instance_labels, self.weights)
+        for judge, test in cross_fitted(self.model, missed, *labelled):
             rows, _ = self.bags.select(test)
             proba[rows] = judge._probabilities(self.bags[test])
             precisions += precision_of_fold(judge, test, self.bags, self.indicator, self.weights)
@@ -103,13 +96,12 @@ class KernelJudge:
 
     def pays(self, precisions: list[float]) -> bool:
         """Whether a rate with which labels are ranked so well does no worse than none."""
-        return missed_pays(self.model, self.bags, self.indicator, self.instance_labels, self.weights, precisions)
+        return missed_is_useful(self.model, self.bags, self.indicator, self.instance_labels, self.weights, precisions)
 
 
 def ranking_of_sets(proba: np.ndarray, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Average precision of all pairs of bag and label, by the probability that some instance carries it, weighted."""
-    carried = np.minimum(proba[:, : indicator.shape[1]], 1.0 - 1e-15)
-    absent = np.add.reduceat(np.log1p(-carried), bags.offsets[:-1], axis=0)
+    absent = log_absence(proba[:, : indicator.shape[1]], bags.offsets)
     counts = None if weights is None else np.repeat(weights, indicator.shape[1])
     return float(average_precision_score(indicator.ravel(), -absent.ravel(), sample_weight=counts))
 
@@ -132,12 +124,7 @@ def judged_missed(learned: float, judge: KernelJudge) -> tuple[float, np.ndarray
 
 
 def find_missed(
-    forest: Any,
-    parameters: RateParameters,
-    bags: Bags,
-    indicator: np.ndarray,
-    known: np.ndarray | None,
-    weights: np.ndarray | None,
+    forest: Any, parameters: RateParameters, bags: Bags, labelled: LabelledBags
 ) -> tuple[RateParameters, np.ndarray | None]:
     """With a rate of missed labels by a kernel model, from what it says of bags that it did not see.
 
@@ -148,14 +135,14 @@ def find_missed(
         return parameters, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit says it again
-        bags, indicator, known, weights = leave_out_infeasible(
-            bags, indicator, known, weights, parameters.possible, parameters.background
-        )
-    if not enough_to_judge(indicator):
+        labelled = select_bags(labelled, background=parameters.background, rates=parameters.possible)
+    if not enough_to_judge(labelled.indicator):
         return parameters, None
-    judge = KernelJudge(forest, bags, indicator, known, weights)
-    problem = checked(union_problem(bags.offsets, indicator, parameters.background, known))
-    logits, _ = learn_rates(parameters, problem, judge.opinion(LEARN).proba, parameters.start({}), weights)
+    bags = bags[labelled.index]
+    judge = KernelJudge(forest, bags, labelled)
+    model = UnionModel(parameters.n_classes, parameters.background)
+    problem = model.problem(bags.offsets, labelled.indicator, labelled.known)
+    logits, _ = learn_rates(parameters, problem, judge.opinion(LEARN).proba, parameters.start({}), labelled.weights)
     rate, proba = judged_missed(parameters.mean_missed(logits), judge)
     return parameters.with_missed(rate), proba
 
@@ -175,8 +162,5 @@ def as_of_labels(parameters: RateParameters, posterior: np.ndarray, bags: Bags, 
 def missed_labels(missed: np.ndarray, posterior: np.ndarray, bags: Bags, weights: np.ndarray) -> float:
     """The share of the labels in bags of which no instance is noticed, where instances go unnoticed at these rates."""
     carried = np.minimum(posterior, 1.0 - 1e-15)
-    absent, unnoticed = (
-        np.exp(np.add.reduceat(np.log1p(-noticed * carried), bags.offsets[:-1], axis=0))
-        for noticed in (1.0, 1.0 - missed)
-    )
+    absent, unnoticed = (np.exp(log_absence(noticed * carried, bags.offsets)) for noticed in (1.0, 1.0 - missed))
     return float((weights @ (unnoticed - absent)).sum() / (weights @ (1.0 - absent)).sum())

@@ -1,10 +1,10 @@
-"""Labels that somebody forgot, found by trees that look at whole bags.
+"""Missing labels, found by trees that look at whole bags.
 
 Where a label has many instances in a bag, they go missing together: one that is noticed is enough for it to be listed.
 A rate of instances that go unnoticed each by itself then says next to nothing about which of them are missing, but the
 bag as a whole does: in other bags what is in it is listed. So trees learn from whole bags which labels are listed. The
 rate at which labels go missing is how far short of certainty they stay where they are surest, and label sets are
-completed by drawing: each unlisted label as probably as it was forgotten.
+completed by drawing: each unlisted label as probably as it is missing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, log_expit
 
-from bagwise.annotation._background import union_problem
-from bagwise.annotation._calibration_fit import union_log_odds
-from bagwise.annotation._feasibility import infeasible_bags
-from bagwise.annotation._forest_bags import checked, infer
-from bagwise.annotation._rates import PRIOR_RIGHT, PRIOR_WRONG
-from bagwise.bag_statistics import BagStatistics
-from bagwise.bag_trees import BagTrees, summarize, table_of
-from bagwise.bags import Bags
-from bagwise.kernels.union import Rates
+from bagwise.annotation.rates import PRIOR_RIGHT, PRIOR_WRONG
+from bagwise.core.bags import Bags
+from bagwise.preprocessing import BagStatistics
+from bagwise.preprocessing.bag_trees import BagTrees, summarize, table_of
 from bagwise.solvers import minimize_lbfgs
+from bagwise.union import LabelNoise, UnionModel, infeasible_bags, union_log_odds
 
 N_TREES, MAX_FEATURES = 200, 0.2
 N_DRAWS = 5  # label sets drawn in every round; one was as good as ten on HJA, where rounds average them too
@@ -69,7 +65,7 @@ class Listing(NamedTuple):
         best = min(found, key=lambda result: result.objective).weights
         return cls(float(expit(best[0])), np.exp(best[1:-1]), float(best[-1]))
 
-    def forgotten(self, logits: np.ndarray) -> np.ndarray:
+    def missing_probability(self, logits: np.ndarray) -> np.ndarray:
         """How probable it is that a label that is not listed is there all the same, by (k, n, c) logits."""
         there = expit(np.tensordot(self.slopes, logits, axes=1) + self.offset)
         return self.missed * there / (1.0 - (1.0 - self.missed) * there)
@@ -142,7 +138,7 @@ class Completion:
     def present(self, proba: np.ndarray, spurious: np.ndarray) -> np.ndarray:
         """(n, c) probability that a label is in the bag, by those of its instances; one where it is listed or known."""
         self._said = self.judge(proba)
-        return np.where(self.certain, 1.0, self._forgotten(self._said[None], spurious))
+        return np.where(self.certain, 1.0, self._missing(self._said[None], spurious))
 
     def believed(self, proba: np.ndarray, spurious: np.ndarray) -> np.ndarray:
         """(n, c) how probable each label is where it is not listed, whether it is or not, for what is said in the end.
@@ -151,13 +147,13 @@ class Completion:
         the instances would hear of themselves.
         """
         by_instances = union_log_odds(proba[:, : self.indicator.shape[1]], self.bags.offsets)
-        return self._forgotten(np.stack([self._said, by_instances]), spurious)
+        return self._missing(np.stack([self._said, by_instances]), spurious)
 
-    def _forgotten(self, logits: np.ndarray, spurious: np.ndarray) -> np.ndarray:
+    def _missing(self, logits: np.ndarray, spurious: np.ndarray) -> np.ndarray:
         false = spurious[: self.indicator.shape[1]]
-        return Listing.fit(logits, self.indicator, self.weights, false).forgotten(logits)
+        return Listing.fit(logits, self.indicator, self.weights, false).missing_probability(logits)
 
-    def draw(self, present: np.ndarray, rates: Rates | None) -> np.ndarray:
+    def draw(self, present: np.ndarray, rates: LabelNoise | None) -> np.ndarray:
         """(n, c) label sets that can be: where one has too many labels, without those that were not listed."""
         sets = self.rng.random_sample(present.shape) < present
         impossible, _ = infeasible_bags(
@@ -171,14 +167,15 @@ class Completion:
         return sets.astype(np.uint8)
 
     def infer(self, proba: np.ndarray, spurious: np.ndarray, warn: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """As `infer` of `_forest_bags`, the mean over label sets that are drawn by the same probabilities."""
-        rates = Rates.of(0.0, spurious, len(spurious))
+        """As `UnionModel.posterior`, the mean over label sets that are drawn by the same probabilities."""
+        n_classes = self.indicator.shape[1]
+        model = UnionModel(n_classes, self.background, LabelNoise.of(0.0, spurious, len(spurious)))
         present = self.present(proba, spurious)
         log_likelihood, posterior = np.zeros(len(self.bags)), np.zeros(proba.shape)
         for number in range(N_DRAWS):
-            sets = self.draw(present, rates)
-            problem = checked(union_problem(self.bags.offsets, sets, self.background, self.known))
-            likelihoods, part = infer(problem, proba, rates, warn and number == 0)
+            sets = self.draw(present, model.noise)
+            problem = model.problem(self.bags.offsets, sets, self.known)
+            likelihoods, part = model.posterior(problem, proba.copy(), warn=warn and number == 0)
             log_likelihood += likelihoods / N_DRAWS
             posterior += part / N_DRAWS
         return log_likelihood, posterior

@@ -1,4 +1,4 @@
-"""Whether a rate of missed labels is borne out by bags that were not learned from."""
+"""Whether a rate of missing labels ranks the labels of held-out bags better."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from sklearn.base import clone
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
-from bagwise.bags import Bags
-from bagwise.exceptions import InputError
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InputError
 
 N_FOLDS = 3
 FEWEST_LABELS = 30  # listed in all bags together: with fewer there is nothing to judge by
+
+
+def is_judge(model: Any) -> bool:
+    return getattr(model, "_is_judge", False)
 
 
 def enough_to_judge(indicator: np.ndarray) -> bool:
     return len(indicator) >= N_FOLDS and indicator.sum() >= FEWEST_LABELS
 
 
-def missed_pays(
+def missed_is_useful(
     model: Any,
     bags: Bags,
     indicator: np.ndarray,
@@ -72,7 +76,8 @@ def precision_of_fold(
     if not listed.any():
         return []
     counts = None if weights is None else np.repeat(weights[test], indicator.shape[1])
-    probable = judge._listed_probability(bags[test])
+    held = bags[test]
+    probable = judge.union_model().listed_probability(judge._probabilities(held), held.offsets)
     return [float(average_precision_score(listed.ravel(), probable.ravel(), sample_weight=counts))]
 
 
@@ -86,8 +91,8 @@ def cross_fitted(
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """The model with that rate fitted on all folds but one, and the bags of that one."""
     for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(indicator):
-        judge = clone(model).set_params(missed=missed, calibrate=None, verbose=0)
-        judge._judges_missed = False
+        judge = clone(model).set_params(missed=missed, verbose=0)
+        judge._is_judge = True  # it learns a rate without asking judges of its own
         own = None if instance_labels is None else instance_labels[train]
         weighted = {} if weights is None else {"sample_weight": weights[train]}
         with warnings.catch_warnings():

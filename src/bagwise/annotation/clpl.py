@@ -9,15 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.annotation._feasibility import count_instances
-from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
-from bagwise.exceptions import InfeasibleBagWarning, warn_caller
-from bagwise.fitted import ITERATED, Attribute, Numbers
-from bagwise.parameters import check_count, check_positive
+from bagwise.core.bags import Bags
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
+from bagwise.core.exceptions import InfeasibleBagWarning, warn_caller
+from bagwise.core.fitted import ITERATED, Attribute, Numbers
+from bagwise.core.parameters import check_count, check_positive
+from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.solvers import minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.union import count_instances
 
 
 class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -103,7 +103,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         sample_weight : (n,) array or None
             Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
-        self._check_parameters()
+        self.check_parameters()
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         labelled = labelled_bags(indicator)
         if not labelled.all():
@@ -113,9 +113,9 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         rows = None if weights is None else np.repeat(weights, bags.sizes)
         n_instances = count_instances(bags.offsets, weights)
         size = norm_of(*largest_and_squares(instances, rows), n_instances)
-        return self._learn(SummedLoss(instances / size, candidates, rows), n_instances, size, callback, checkpoint)
+        return self.learn(SummedLoss(instances / size, candidates, rows), n_instances, size, callback, checkpoint)
 
-    def _learn(
+    def learn(
         self,
         loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
         n_instances: float,
@@ -157,7 +157,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     _fitted: ClassVar[dict[str, Attribute]] = {"coef_": Numbers("classes", "features"), **ITERATED}
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_positive(self, "C", "tol")
         check_count(self, "max_iter")
 

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
-from bagwise.fitted import Attribute, Numbers
-from bagwise.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.core.bags import Bags
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+from bagwise.core.fitted import Attribute, Numbers
+from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 
 
 class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):

@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._background import (
-    BackgroundMixin,
-    background_label,
-    counted_instances,
-    listed_labels,
-    move_last_column,
-    shift_to_share,
-    union_problem,
-)
-from bagwise.annotation._calibration import CalibratedMixin
-from bagwise.annotation._calibration_fit import fingerprints
-from bagwise.annotation._feasibility import relaxed_bags
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
-from bagwise.annotation._forest_bags import checked, held_out, infer, leave_out_infeasible, refuse_sparse
 from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
-from bagwise.annotation._forest_forgotten import FORGOTTEN, by_instances, pack, told_presence
 from bagwise.annotation._rate_check import enough_to_judge
-from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
-from bagwise.bags import Bags, known_labels
-from bagwise.base import (
-    BagClassifierMixin,
-    BagEstimator,
-    InstanceAnnotatorMixin,
-    former_name,
-    union_of_best,
-)
-from bagwise.exceptions import InputError
-from bagwise.findings import Findings
-from bagwise.fitted import ITERATED, Attribute, Maybe, Number
-from bagwise.inputs import validate_weights
+from bagwise.annotation.background import background_label, move_last_column, shift_to_share
+from bagwise.annotation.rates import RateParameters, learn_rates, plain_rate
+from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, HeldOutScores, UnionAnnotator
+from bagwise.core.bags import Bags, fingerprints, known_labels
+from bagwise.core.exceptions import InputError
+from bagwise.core.fitted import ITERATED, Attribute, Maybe, Number, Numbers
+from bagwise.core.inputs import check_single_precision, refuse_sparse, validate_weights
+from bagwise.core.parameters import check_count, check_max_features, check_positive
+from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 from bagwise.kernels.forest import FITTED as FOREST
-from bagwise.kernels.forest import Forest, tree_shares, upgrade_forest
-from bagwise.kernels.union import (
-    Rates,
-    UnionProblem,
-)
-from bagwise.parameters import check_count, check_max_features, check_positive
+from bagwise.kernels.forest import Forest, tree_shares
 from bagwise.solvers.result import Callback
-from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
+from bagwise.union import LabelledBags, UnionModel, UnionProblem, log_absence, select_bags
 
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
+LEAST = 1e-4  # labels that are less probable to be in a bag are not kept
+WAS_LISTED = -1.0
+MISSING: dict[str, Attribute] = {
+    "missing_labels_": Numbers("bags", "classes", low=WAS_LISTED, high=1, sparse=True),
+    "missing_bags_": Numbers("bags", whole=True),
+}
+"""What is kept of missing labels of the bags that were learned from, by trees that did not see the bag; both or none.
+
+The trees of the fitted forest know by heart what they were taught of these bags: a posterior from them would ask the
+same label set twice.
+"""
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
 
 
@@ -63,19 +53,17 @@ class Start(NamedTuple):
     completion: Completion | None = None  # where labels go missing as a whole
 
 
-class Found(NamedTuple):
+class Rounds(NamedTuple):
     """What rounds end with."""
 
     shares: np.ndarray  # of the trees, out of bag
     posterior: np.ndarray
     logits: np.ndarray  # of the learned rates
     history: list[float]
-    forgotten: np.ndarray | None  # (n, c) how probable labels are that are not listed, if labels may go missing
+    missing: np.ndarray | None  # (n, c) how probable labels are that are not listed, if labels may go missing
 
 
-class ORedForest(
-    CalibratedMixin, BackgroundMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
-):
+class ORedForest(UnionAnnotator):
     """Which instance carries which label, and extremely randomised trees that tell labels apart, in turns.
 
     The model is that of `ORedLogisticRegression`: every instance has one label, and a bag's labels are the union of its
@@ -84,7 +72,7 @@ class ORedForest(
 
     1. grows trees, each on the bags of a bootstrap sample, on all pairs of instance and label, weighted by q,
     2. takes for p(y | x) of an instance the mean of the trees that did not see its bag,
-    3. sets q to the exact posterior given the bag's labels, by `bagwise.kernels.union_posterior`.
+    3. sets q to the exact posterior given the bag's labels, by `bagwise.union.union_posterior`.
 
     Trees remember what they are trained on, so that a plain EM would believe its first guess. The trees of step 2 have
     seen neither the instance nor any other of its bag, so what they say is news. It starts with p uniform, where q
@@ -109,7 +97,7 @@ class ORedForest(
         Expected share of background among the training instances that are in a bag with labels and not known. The
         likelihood alone overrates the background; given a share, its probabilities are multiplied by one number after
         the fit, so that their mean posterior is that share. Doing so in every round was measured to cost accuracy
-        (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and changes nothing.
+        (docs/ored.md). An infeasible share is reported (`BackgroundShareWarning`) and changes nothing.
     missed, spurious : float, (c,) array or "learn", default=0.0
         Rates at which instances go unnoticed by who lists the labels, and at which labels are listed for nothing, as of
         `ORedLogisticRegression`. A learned `spurious` maximises, after every round, the likelihood of the label sets
@@ -122,10 +110,7 @@ class ORedForest(
         say, in the share at which the label sets are ranked best. Trees are then taught with a lower rate, the share of
         labels of which no instance is noticed. Where a label has 1.5 instances or more in a bag on average, labels are
         taken to go missing as a whole: in every round the label sets are completed by drawing what trees that look at
-        whole bags take for forgotten, and what trees say of instances counts as much as what the kernel model says.
-    calibrate : {"bag"} or None, default=None
-        "bag": probabilities of instances and of bag labels are put right by what the trees that did not see a bag say
-        of it, from its labels alone; see docs/calibration.md. Labels and rankings of new bags stay what they were.
+        whole bags take for missing, and what trees say of instances counts as much as what the kernel model says.
     verbose : int, default=0
         Print the objective after every so many rounds: 1 for all of them, 10 for every tenth, 0 for none.
     n_jobs : int or None
@@ -139,8 +124,7 @@ class ORedForest(
         See `bagwise.kernels.forest.Forest`.
     objective_history_ : (n_rounds,) array
         Log-likelihood of the label sets under out-of-bag probabilities: it judges bags by trees that did not see them.
-        It need not rise at every round. Where label sets are completed, the mean over these. Also called
-        ``log_likelihood_history_``.
+        It need not rise at every round. Where label sets are completed, the mean over these.
     n_iter_ : int
         Rounds.
     converged_ : bool
@@ -153,15 +137,11 @@ class ORedForest(
         What `annotate` gives in a bag without labels.
     missed_, spurious_ : float, or (c,) array where an array was given
         The rates, of instances.
-    forgotten_, forgotten_bags_ : (n, c) CSR matrix and (n,) uint64, with a rate of missed labels
+    missing_labels_, missing_bags_ : (n, c) CSR matrix and (n,) uint64, with a rate of missed labels
         How probable labels are in the bags that were learned from where these do not list them (-1 where they do), by
         trees that did not see the bag, and where label sets were completed by trees that look at whole bags too; and
         how these bags are known again. So `label_posterior` says of labels that are not listed, in bags of which no
         instance is known: the trees of the model have learned by heart what they were taught of them.
-    temperature_, doubt_, class_scale_, background_scale_, told_class_scale_, told_background_scale_
-    seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_, bag_slope_, bag_offset_, bag_reliability_
-    trust_slope_, trust_offset_, trust_covariance_, trust_classes_
-        With calibrate="bag", as of `ORedLogisticRegression`.
 
     Notes
     -----
@@ -182,13 +162,11 @@ class ORedForest(
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
-    log_likelihood_history_ = former_name("objective_history_")
-    _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
     _kept_parameters = ("smoothing",)
     forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
-        "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED,
-        **{name: Maybe(attribute) for name, attribute in FORGOTTEN.items()},
+        "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED, **NOISE_AND_BACKGROUND,
+        **{name: Maybe(attribute) for name, attribute in MISSING.items()},
     }  # fmt: skip
 
     def _check_fitted(self) -> None:
@@ -197,15 +175,8 @@ class ORedForest(
         forest.check(self.n_features_in_)
         if forest.n_columns != len(self.classes_) + self._has_background:
             raise InputError(f"ORedForest.forest_ has leaves of {forest.n_columns} classes; fit it again")
-        if len({hasattr(self, name) for name in FORGOTTEN}) > 1:
-            raise InputError("ORedForest has forgotten labels but not of which bags, or these alone; fit it again")
-
-    @classmethod
-    def _upgrade(cls, params: dict[str, Any], state: dict[str, Any]) -> None:
-        super()._upgrade(params, state)
-        upgrade_forest(state)
-        if params.get("callback", 0) is None:  # a parameter of earlier versions, which a file could not hold
-            del params["callback"]
+        if len({hasattr(self, name) for name in MISSING}) > 1:
+            raise InputError("ORedForest has missing labels but not of which bags, or these alone; fit it again")
 
     def __init__(
         self,
@@ -220,7 +191,6 @@ class ORedForest(
         background_share: float | None = None,
         missed: RateLike = 0.0,
         spurious: RateLike = 0.0,
-        calibrate: str | None = None,
         verbose: int = 0,
         n_jobs: int | None = None,
         random_state: Seed = None,
@@ -235,7 +205,6 @@ class ORedForest(
         self.background_share = background_share
         self.missed = missed
         self.spurious = spurious
-        self.calibrate = calibrate
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -258,46 +227,82 @@ class ORedForest(
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere. Trees are grown on them as
             examples of their own class alone, and what the other instances of the bag carry follows from them too.
-            With a background, -2 (`bagwise.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
+            With a background, -2 (`KNOWN_BACKGROUND`) says that an instance is known to be of no class.
         callback : callable or None
             Called after every round with its number and the out-of-bag log-likelihood of the bags' labels.
         sample_weight : (n,) array or None
             Weight of each bag in trees and likelihood; one of weight 0 is left out. A bag of weight 2 is in a bootstrap
             sample as a whole or not at all, where two copies of it could be one in and one out.
         """
+        self._fit(X, y, instance_labels, callback, sample_weight)
+        return self
+
+    def fit_held_out(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        instance_labels: Bags | None = None,
+        callback: Callback | None = None,
+        sample_weight: WeightsLike | None = None,
+    ) -> HeldOutScores:
+        """As `fit`, and what the trees that did not see a bag say of its instances, but for labels of one bag alone.
+
+        `bagwise.calibration.CalibratedAnnotator` asks for it, which so has no need of further fits.
+        """
+        bags, labelled, shares = self._fit(X, y, instance_labels, callback, sample_weight)
+        if self.background:
+            move_last_column(shares, self.background_shift_)
+        fair = np.flatnonzero(~labelled.indicator[:, labelled.indicator.sum(axis=0) < 2].any(axis=1))
+        rows = np.isin(bags.bag_index, fair)
+        return HeldOutScores(labelled, fair, np.log(shares[rows]))
+
+    def _fit(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None,
+        instance_labels: Bags | None,
+        callback: Callback | None,
+        sample_weight: WeightsLike | None,
+    ) -> tuple[Bags, LabelledBags, np.ndarray]:
+        """Gives the bags that were learned from, what is listed for them, and what trees that did not see them say."""
         check_count(self, "n_estimators", "n_rounds", "n_round_trees", "min_samples_leaf")
         check_positive(self, "smoothing")
         check_max_features(self)
-        self._check_calibrate()
-        self._forget_calibration()
         self._check_background_share()
         bags, indicator = self._start_fit(X, y)
-        refuse_sparse(bags)
+        refuse_sparse(self, bags)
+        check_single_precision(bags.instances)
         n_classes, background = len(self.classes_), bool(self.background)
         known = known_labels(instance_labels, bags.offsets, n_classes, background=background)
         parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
-        weights = validate_weights(sample_weight, len(bags))
-        parameters, smooth = find_missed(self, parameters, bags, indicator, known, weights)
-        bags, indicator, known, weights = leave_out_infeasible(
-            bags, indicator, known, weights, parameters.possible, background
-        )
+        weights = np.ones(len(bags)) if sample_weight is None else validate_weights(sample_weight, len(bags))
+        labelled = LabelledBags.of(bags.offsets, indicator, known, weights)
+        parameters, smooth = find_missed(self, parameters, bags, labelled)
+        labelled = select_bags(labelled, background=background, rates=parameters.possible)
+        bags = bags if len(labelled) == len(bags) else bags[labelled.index]
+        indicator, known, weights = labelled.indicator, labelled.known, labelled.weights
+        assert weights is not None
         of_rows = np.repeat(weights, bags.sizes)
         rng, callback = check_random_state(self.random_state), self._progress(callback)
-        problem = checked(union_problem(bags.offsets, indicator, background, known))
-        start = self._start(bags, indicator, known, weights, problem, parameters, smooth, rng)
-        found = self._rounds(bags, weights, problem, start, rng, callback)
+        model = UnionModel(n_classes, background)
+        problem = model.problem(bags.offsets, indicator, known)
+        start = self._start(bags, indicator, known, weights, model, problem, parameters, smooth, rng)
+        found = self._rounds(bags, weights, model, problem, start, rng, callback)
         posterior, logits = found.posterior, found.logits
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
-        seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
-        trees = self._parallel()(delayed(self._grow)(instances, posterior, of_rows, int(seed)) for seed in seeds)
-        self.forest_ = tuple(Forest.of(trees, n_classes + background))
+        trees = grow_forest(
+            instances, posterior, of_rows, self.n_estimators, rng, max_features=self.max_features,
+            min_samples_leaf=self.min_samples_leaf, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        self.forest_ = tuple(trees)
         self._keep_parameters()
         self.background_label_ = background_label(self.classes_)
         self.__dict__.pop("background_shift_", None)
         if background:
             self.background_shift_ = 0.0
             if self.background_share is not None:
-                self._move_background(problem, self._plain_probabilities(bags), parameters.rates(logits), of_rows)
+                model = replace(model, noise=parameters.rates(logits))
+                self._move_background(model, problem, self._prior(bags), of_rows)
         self.objective_history_ = np.asarray(found.history)
         self.n_iter_, self.converged_ = self.n_rounds, True
         learned = parameters.values(logits)
@@ -306,13 +311,8 @@ class ORedForest(
             for name, given in (("missed", self.missed), ("spurious", self.spurious))
         )
         parameters.warn_of_bounds(learned)
-        self._keep_forgotten(bags, indicator, found.forgotten)
-        if self._can_calibrate(indicator):
-            shares = found.shares
-            if background:
-                move_last_column(shares, self.background_shift_)
-            self._calibrate(held_out(bags, indicator, known, shares, weights))
-        return self
+        self._keep_missing(bags, indicator, found.missing)
+        return bags, labelled, found.shares
 
     def _start(
         self,
@@ -320,6 +320,7 @@ class ORedForest(
         indicator: np.ndarray,
         known: np.ndarray | None,
         weights: np.ndarray,
+        model: UnionModel,
         problem: UnionProblem,
         parameters: RateParameters,
         smooth: np.ndarray | None,
@@ -333,9 +334,10 @@ class ORedForest(
         if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):
             return Start(np.full((bags.n_instances, n_columns), 1.0 / n_columns), parameters, logits, None)
         if smooth is None:
-            smooth = KernelJudge(self, bags, indicator, known, weights).opinion(parameters.given["missed"]).proba
+            labelled = LabelledBags.of(bags.offsets, indicator, known, weights)
+            smooth = KernelJudge(self, bags, labelled).opinion(parameters.given["missed"]).proba
         logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
-        _, posterior = infer(problem, guess, parameters.rates(logits))
+        _, posterior = replace(model, noise=parameters.rates(logits)).posterior(problem, guess.copy(), warn=False)
         anchor = Anchor(smooth, bags, indicator, weights)
         if instances_a_label(posterior, bags, weights, indicator.shape[1]) >= MANY:
             completion = Completion(bags, indicator, known, weights, bool(self.background), rng, self.n_jobs)
@@ -346,11 +348,12 @@ class ORedForest(
         self,
         bags: Bags,
         weights: np.ndarray,
+        model: UnionModel,
         problem: UnionProblem,
         start: Start,
         rng: np.random.RandomState,
         callback: Callback | None,
-    ) -> Found:
+    ) -> Rounds:
         """Trees and posteriors in turns."""
         proba, parameters, logits, anchor, completion = start
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
@@ -363,7 +366,7 @@ class ORedForest(
 
         def judge(proba: np.ndarray, warn: bool = False) -> tuple[np.ndarray, np.ndarray]:
             if completion is None:
-                return infer(problem, proba, parameters.rates(logits), warn)
+                return replace(model, noise=parameters.rates(logits)).posterior(problem, proba.copy(), warn=warn)
             return completion.infer(proba, spurious(), warn)
 
         _, posterior = judge(proba)
@@ -378,49 +381,52 @@ class ORedForest(
             history.append(float(weights @ log_likelihood))
             if callback is not None:
                 callback(number, history[-1])
-        forgotten = None
+        missing = None
         if completion is not None:
-            forgotten = completion.believed(proba, spurious())
+            missing = completion.believed(proba, spurious())
         elif parameters.may_miss:
-            forgotten = by_instances(posterior, bags, len(self.classes_))
-        return Found(shares, posterior, logits, history, forgotten)
+            missing = -np.expm1(log_absence(posterior[:, : len(self.classes_)], bags.offsets))
+        return Rounds(shares, posterior, logits, history, missing)
 
-    def _keep_forgotten(self, bags: Bags, indicator: np.ndarray, forgotten: np.ndarray | None) -> None:
-        for name in FORGOTTEN:
+    def _keep_missing(self, bags: Bags, indicator: np.ndarray, missing: np.ndarray | None) -> None:
+        for name in MISSING:
             self.__dict__.pop(name, None)
-        if forgotten is not None:
-            self.forgotten_, self.forgotten_bags_ = pack(forgotten, indicator), fingerprints(bags)
+        if missing is not None:
+            kept = np.where(missing >= LEAST, missing, 0.0)
+            self.missing_labels_ = sp.csr_matrix(np.where(indicator == 1, WAS_LISTED, kept).astype(np.float32))
+            self.missing_bags_ = fingerprints(bags)
 
-    def _told_presence(
+    def presence_when_fitted(
         self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
     ) -> np.ndarray:
-        if not hasattr(self, "forgotten_"):
+        """(n, c) `presence` of labels, with what was kept of unlisted ones in bags that are known by their fingerprint.
+
+        Not where instances of the bag are known: nobody knew them who said that.
+        """
+        if not hasattr(self, "missing_labels_"):
             return presence
-        return told_presence(presence, self.forgotten_, self.forgotten_bags_, bags, indicator, known)
+        kept_bags, own = self.missing_bags_, fingerprints(bags)
+        order = np.argsort(kept_bags, kind="stable")
+        place = order[np.minimum(np.searchsorted(kept_bags, own, sorter=order), len(order) - 1)]
+        is_kept = kept_bags[place] == own
+        if known is not None:  # where somebody named instances, what the others say goes by these
+            is_kept &= ~np.logical_or.reduceat(known != -1, bags.offsets[:-1])
+        missing = self.missing_labels_[place].toarray().astype(np.float64)
+        open_labels = is_kept[:, None] & (indicator == 0) & (missing >= 0.0) & ~np.isnan(presence)
+        return np.where(open_labels, missing, presence)
 
     def _move_background(
-        self, problem: UnionProblem, proba: np.ndarray, rates: Rates | None, of_rows: np.ndarray
+        self, model: UnionModel, problem: UnionProblem, proba: np.ndarray, of_rows: np.ndarray
     ) -> None:
         """Multiply the background's probabilities until its mean posterior over what counts is the share."""
 
         def background_at(shift: float) -> np.ndarray:
-            return infer(problem, move_last_column(proba.copy(), shift), rates)[1][:, -1]
+            posterior = move_last_column(proba.copy(), shift)
+            model.infer(problem, posterior)
+            return posterior[:, -1]
 
         self.background_shift_ = shift_to_share(
-            background_at, counted_instances(problem) * of_rows, float(self.background_share or 0.0)
-        )
-
-    def _parallel(self) -> Parallel:
-        return Parallel(n_jobs=self.n_jobs, prefer="threads")
-
-    def _grow(self, instances: np.ndarray, posterior: np.ndarray, weights: np.ndarray, seed: int) -> Any:
-        """A tree on the pairs of instance and label, weighted by the posterior times the instances' weights."""
-        rows, labels = np.nonzero((posterior >= SMALLEST_SHARE) & (weights > 0)[:, None])
-        least = max(self.min_samples_leaf, -(-len(rows) // MOST_LEAVES))
-        tree = ExtraTreeClassifier(max_features=self.max_features, min_samples_leaf=least, random_state=seed)
-        # fit() has looked at the instances; looking again for every tree would take longer than growing a small one
-        return tree.fit(
-            instances[rows], labels, sample_weight=posterior[rows, labels] * weights[rows], check_input=False
+            background_at, problem.counted_instances * of_rows, float(self.background_share or 0.0)
         )
 
     def _out_of_bag(
@@ -440,71 +446,66 @@ class ORedForest(
 
         def judge(times: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
             weights = times[bags.bag_index] * of_rows
-            tree = self._grow(instances, posterior, weights, seed)
+            tree = grow_tree(instances, posterior, weights, seed, self.max_features, self.min_samples_leaf)
             unseen = np.flatnonzero(weights == 0)
             return unseen, tree_shares(tree, instances[unseen], n_classes)
 
         total, judges = np.zeros((len(instances), n_classes)), np.zeros(len(instances))
-        for unseen, shares in self._parallel()(delayed(judge)(times, seed) for times, seed in samples):
+        for unseen, shares in Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(judge)(times, seed) for times, seed in samples
+        ):
             total[unseen] += shares
             judges[unseen] += 1
         return (total + self.smoothing / n_classes) / (judges + self.smoothing)[:, None]
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
-    def _plain_probabilities(self, bags: Bags) -> np.ndarray:
-        """(m, c) or, with background, (m, c + 1) probabilities as the trees give them."""
-        refuse_sparse(bags)
+    def _prior(self, bags: Bags, *, listed: bool = False) -> np.ndarray:
+        """Probabilities as the trees give them, the background's share moved."""
+        refuse_sparse(self, bags)
+        check_single_precision(bags.instances)
         shares = Forest(*self.forest_).mean_shares(bags.instances)
         n_trees = len(self.forest_[0])
         proba = (n_trees * shares + self.smoothing_ / shares.shape[1]) / (n_trees + self.smoothing_)
         return move_last_column(proba, self.background_shift_) if self._has_background else proba
 
-    def _plain_scores(self, bags: Bags) -> np.ndarray:
-        return np.log(self._plain_probabilities(bags))
-
-    def _probabilities(self, bags: Bags) -> np.ndarray:
-        """The same, calibrated where the model is."""
-        proba = self._plain_probabilities(bags)
-        changed = self._is_calibrated or hasattr(self, "background_scale_")
-        return self._as_probabilities(np.log(proba), bags) if changed else proba
-
-    def _told_probabilities(self, bags: Bags) -> np.ndarray:
-        return super()._told_probabilities(bags) if self._is_calibrated else self._plain_probabilities(bags)
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._plain_probabilities(bags)[:, : len(self.classes_)]
-
-    def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> UnionProblem:
-        return union_problem(bags.offsets, indicator, self._has_background, known)
-
-    def _find_alone(self, bags: Bags) -> Findings:
-        proba = self._probabilities(bags)
-        return self._findings(proba[:, : len(self.classes_)].argmax(axis=1), proba)
-
-    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
-        """The posterior given the labels of the bags; the most probable of them is the label."""
-        rates = self._rates()
-        relaxed = relaxed_bags(bags.offsets, indicator, known, self._has_background, rates)
-        problem = checked(union_problem(bags.offsets, indicator, self._has_background, known, relaxed))
-        _, posterior = infer(problem, self._told_probabilities(bags), rates, warn=True)
-        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
-
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag; where bags have one label each, the mean logarithm."""
-        proba = self._instance_scores(bags)
-        if self.single_label_:
-            return np.add.reduceat(np.log(proba), bags.offsets[:-1], axis=0) / bags.sizes[:, None]
-        return np.maximum.reduceat(proba, bags.offsets[:-1], axis=0)
-
-    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        return union_of_best(self._probabilities(bags), bags)[:, : len(self.classes_)]
+        scores = super()._bag_scores(bags)
+        return scores / bags.sizes[:, None] if self.single_label_ else scores
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        own = tags.bag_tags
-        own.probabilities = own.instance_labels = own.callback = own.sample_weight = True
-        own.background = self._has_background if hasattr(self, "forest_") else bool(self.background)
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def grow_tree(
+    instances: np.ndarray, posterior: np.ndarray, weights: np.ndarray, seed: int, max_features: Any, least: int
+) -> Any:
+    """A tree on the pairs of instance and label, weighted by the posterior times the instances' weights."""
+    rows, labels = np.nonzero((posterior >= SMALLEST_SHARE) & (weights > 0)[:, None])
+    least = max(least, -(-len(rows) // MOST_LEAVES))
+    tree = ExtraTreeClassifier(max_features=max_features, min_samples_leaf=least, random_state=seed)
+    # fit() has looked at the instances; looking again for every tree would take longer than growing a small one
+    return tree.fit(instances[rows], labels, sample_weight=posterior[rows, labels] * weights[rows], check_input=False)
+
+
+def grow_forest(
+    instances: np.ndarray,
+    posterior: np.ndarray,
+    weights: np.ndarray,
+    n_trees: int,
+    rng: np.random.RandomState,
+    *,
+    max_features: str | int | float | None = "sqrt",
+    min_samples_leaf: int = 1,
+    n_jobs: int | None = None,
+) -> Forest:
+    """Trees on all (m, d) instances of single precision, each with its (m, k) posterior and its weight."""
+    seeds = rng.randint(np.iinfo(np.int32).max, size=n_trees)
+    trees = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(grow_tree)(instances, posterior, weights, int(seed), max_features, min_samples_leaf) for seed in seeds
+    )
+    return Forest.of(trees, posterior.shape[1])

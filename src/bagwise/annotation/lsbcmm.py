@@ -11,21 +11,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._lsbcmm_em import log_stick_weights, variational_em
-from bagwise.bags import Bags
-from bagwise.base import (
+from bagwise.core.bags import Bags
+from bagwise.core.base import (
     BagClassifierMixin,
     BagEstimator,
     InstanceAnnotatorMixin,
-    former_name,
     name_bags,
     union_of_best,
 )
-from bagwise.exceptions import InfeasibleBagWarning, InputError
-from bagwise.fitted import ITERATED, Attribute, Numbers
-from bagwise.memory import check_allocation
-from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
+from bagwise.core.fitted import ITERATED, Attribute, Numbers
+from bagwise.core.memory import check_allocation
+from bagwise.core.parameters import check_count, check_not_negative, check_positive, check_that, is_count
+from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 from bagwise.solvers.result import Callback
-from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 COMPONENTS_PER_CLASS = 5  # Pham et al.
 
@@ -72,7 +71,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     label_counts_ : (K, c) array
         beta, parameters of q(theta).
     objective_history_ : (`n_iter_`,) array
-        The bound after every iteration; it never falls. Also called ``elbo_history_``.
+        The bound after every iteration; it never falls.
     n_iter_ : int
     converged_ : bool
 
@@ -106,8 +105,6 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     True
     """
 
-    elbo_history_ = former_name("objective_history_")
-    _former_names: ClassVar[dict[str, str]] = {"elbo_history_": "objective_history_"}
     _fitted: ClassVar[dict[str, Attribute]] = {
         "sticks_": Numbers("sticks", "features+1", empty=True),  # one component has no stick
         "label_counts_": Numbers("sticks+1", "classes", low=0), **ITERATED,
@@ -154,7 +151,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         sample_weight : (n,) array or None
             Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
-        self._check_parameters()
+        self.check_parameters()
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         features = with_intercept(bags)
         labelled = indicator.any(axis=1)
@@ -199,7 +196,8 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             )
         return self
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_that(
             self, "n_components", lambda value: value is None or is_count(value), "None or a whole number, 1 or more"
         )

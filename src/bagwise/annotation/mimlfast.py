@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, former_name
-from bagwise.exceptions import InputError
-from bagwise.fitted import ITERATED, Attribute, Either, Number, Numbers
+from bagwise.core.bags import Bags
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+from bagwise.core.fitted import ITERATED, Attribute, Either, Number, Numbers
+from bagwise.core.inputs import refuse_sparse
+from bagwise.core.memory import check_allocation
+from bagwise.core.parameters import check_count, check_not_negative, check_positive, check_that, is_positive
+from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 from bagwise.kernels.mimlfast import run_epoch
-from bagwise.memory import check_allocation
 from bagwise.metrics import ranking_loss
-from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_positive
 from bagwise.solvers.result import Callback
-from bagwise.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 
 class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -75,8 +74,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         w_lk; the last label is the dummy.
     scale_ : float
     objective_history_ : (`n_iter_`,) array
-        Ranking loss of the held-out bags after every epoch, the dummy ranked with the others; empty without them. Also
-        called ``validation_loss_history_``.
+        Ranking loss of the held-out bags after every epoch, the dummy ranked with the others; empty without them.
     best_epoch_ : int
         The epoch, from 1, whose weights were kept.
     n_iter_ : int
@@ -112,8 +110,6 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     True
     """
 
-    validation_loss_history_ = former_name("objective_history_")
-    _former_names: ClassVar[dict[str, str]] = {"validation_loss_history_": "objective_history_"}
     _fitted: ClassVar[dict[str, Attribute]] = {
         "scale_": Number(positive=True), "concepts_": Numbers("classes+1", "concepts", "components"),
         "shared_": Either(Numbers("components", "features"), Numbers("components", "features+1")),
@@ -171,10 +167,10 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             How often each bag is drawn, relative to others, and counts in the validation loss; weight 0: left out. An
             epoch makes as many steps as there are bags, whatever they weigh.
         """
-        self._check_parameters()
+        self.check_parameters()
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         weights = np.ones(len(bags)) if weights is None else weights
-        refuse_sparse(bags)
+        refuse_sparse(self, bags)  # a step changes the whole shared space, so sparsity would be lost at the first
         n_rows = self.n_components * (bags.n_features + self.n_concepts * (indicator.shape[1] + 1))
         check_allocation(24 * n_rows, "The weights of MIMLFast", "lower n_components or n_concepts")
         of_rows = np.repeat(weights, bags.sizes)
@@ -228,7 +224,8 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         self.converged_ = bool(not held_out.any() or epoch - best_epoch >= self.patience)
         self.best_epoch_, self.n_iter_ = best_epoch, epoch
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_count(self, "n_components", "n_concepts", "max_epochs", "patience")
         check_positive(self, "norm", "step")
         check_not_negative(self, "decay")
@@ -239,7 +236,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     def _features(self, bags: Bags, intercept: bool) -> np.ndarray:
         """Instances as the weights see them: divided by the scale, the constant feature last."""
-        refuse_sparse(bags)
+        refuse_sparse(self, bags)
         X = bags.instances.astype(np.float64) / self.scale_
         return np.hstack([X, np.ones((len(X), 1))]) if intercept else np.ascontiguousarray(X)
 
@@ -265,15 +262,6 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Pieces
-
-
-def refuse_sparse(bags: Bags) -> None:
-    """A step changes the whole shared space, so sparsity would be lost at the first."""
-    if sp.issparse(bags.instances):
-        raise InputError(
-            "MIMLFast does not take sparse features; reduce them first, for example with "
-            "PerInstance(TruncatedSVD(100)), or pass a dense array."
-        )
 
 
 def root_mean_square_norm(X: np.ndarray, weights: np.ndarray) -> float:

@@ -8,52 +8,45 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._background import (
-    background_label,
-    shift_of_mass,
-)
-from bagwise.annotation._feasibility import LabelledBags, select_bags
-from bagwise.annotation._ored_objective import (
-    DeviceObjective,
-    Objective,
-    ORedObjective,
-    PenalizedLikelihood,
-)
-from bagwise.annotation._ored_predict import ORedPrediction
-from bagwise.annotation._ored_start import start_weights, weights_by_class
-from bagwise.annotation._rates import RateParameters, plain_rate
-from bagwise.bags import Bags, known_labels
-from bagwise.base import (
-    BagClassifierMixin,
-    BagEstimator,
-    former_name,
-)
-from bagwise.exceptions import InputError, warn_caller
-from bagwise.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
-from bagwise.inputs import validate_weights
-from bagwise.kernels.union import (
-    METHODS,
-    Rates,
-    UnionProblem,
-    check_carries_rates,
-    warn_approximation,
-)
-from bagwise.parameters import check_choice, check_not_negative, check_that, is_count
+from bagwise.annotation._blocks import Block, own_labels_pay
+from bagwise.annotation.background import background_label, shift_of_mass
+from bagwise.annotation.objective import Objective, ORedObjective, PenalizedLikelihood, affine_scores
+from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
+from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
+from bagwise.core.backends import OBJECTIVES
+from bagwise.core.bags import Bags, known_labels
+from bagwise.core.exceptions import InputError, warn_caller
+from bagwise.core.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
+from bagwise.core.inputs import validate_weights
+from bagwise.core.memory import check_allocation
+from bagwise.core.parameters import check_choice, check_not_negative, check_that, is_count
+from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
+from bagwise.union import (
+    METHODS,
+    LabelledBags,
+    LabelNoise,
+    UnionModel,
+    UnionProblem,
+    check_carries_rates,
+    select_bags,
+    warn_approximation,
+)
 
 ITERATIONS = {"lbfgs": 500, "em": 50}  # 50: the paper's stopping rule
 TOLERANCES = {"lbfgs": 1e-4, "em": 1e-8}
+BACKGROUND = object()  # beside the classes, which may be any value
 LikelihoodOf = Callable[..., PenalizedLikelihood]
 """Of `LabelledBags` and, by keyword, a scale."""
 ON_INFEASIBLE = ("drop", "error", "relax")
 
 
-class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
+class ORedLogisticRegression(UnionAnnotator):
     """Multinomial logistic regression for instances, trained on bag labels that are the union of instance labels.
 
     p(y_i = c | x_i) is a softmax of affine scores; a bag's label set is the union of its instances' labels. The
@@ -61,7 +54,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
 
         L(W) = sum_b log sum over {y : union(y) = Y_b} prod_i p(y_i | x_i, W)  -  l2 / 2 ||W||^2,
 
-    is computed exactly (`bagwise.kernels.union_posterior`) and maximised. With `missed` and `spurious` the listed
+    is computed exactly (`bagwise.union.union_posterior`) and maximised. With `missed` and `spurious` the listed
     labels may be wrong, as in that function; what is truly in a bag, listed or not, `label_posterior` says.
 
     Parameters
@@ -86,11 +79,11 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         likelihood alone overrates the background, which is allowed in every bag; given a share, the background's
         intercept is moved after the fit until its mean posterior probability is that share. The other weights, and so
         the ranking of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy
-        (docs/ored.md). A share that cannot be had is told (`BackgroundShareWarning`) and moves nothing.
+        (docs/ored.md). An infeasible share is reported (`BackgroundShareWarning`) and moves nothing.
     prune : float, default=0.0
         Share of the bags, those with the largest ``n |Y| 2^|Y|``, to leave out of training (section 6.6.1).
     batch_fraction : float, default=1.0
-        Share of the bags drawn anew for each EM iteration (section 6.6.2); needs solver="em".
+        Share of the bags drawn for each EM iteration (section 6.6.2); needs solver="em".
     max_exact_labels : int, default=16
         Bags with more labels are inferred by belief propagation, with an `ApproximationWarning` where its estimated
         error matters.
@@ -106,10 +99,6 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         none; else ``missed_`` is 0. That takes about four times as long as the fit alone.
     spurious : float, (c,) array or "learn", default=0.0
         Rate at which a label is listed though nothing noticed carries it.
-    calibrate : {"bag"} or None, default=None
-        "bag": probabilities of instances and of bag labels are put right by what bags that were held out (five folds,
-        fitted from nothing) say about them, from their labels alone; see docs/calibration.md. Labels and rankings of
-        new bags stay what they were.
     verbose : int, default=0
         Print the objective after every so many iterations: 1 for all of them, 10 for every tenth, 0 for none.
     warm_start : bool, default=False
@@ -140,25 +129,6 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         The rates that the model was fitted with.
     n_iter_ : int
     converged_ : bool
-    temperature_, doubt_ : float, with calibrate="bag"
-        Scores are divided by the temperature, and the doubt is a share of probability that is spread over all classes.
-    background_scale_ : float, with calibrate="bag" and background=True
-        Factor on the odds of the background, at which its share is that of `background_share` where one is given.
-    class_scale_ : (c,) array, with calibrate="bag"
-        Factors on the odds of classes: 1, but for labels that are in every bag beside others.
-    told_class_scale_, told_background_scale_
-        The same for bags whose labels are told.
-    seen_temperature_, seen_class_scale_, seen_background_scale_, seen_bags_
-        And for the bags that were learned from, and how these are known again: (n,) uint64.
-    bag_slope_, bag_offset_ : float, with calibrate="bag"
-        Of the log-odds of the union, for `predict_proba`.
-    trust_slope_, trust_offset_, trust_covariance_ : float, float and (2, 2) array, with calibrate="bag" and no rates
-        Of the log-odds that a named label is right, by how often held-out bags list it: what a wanted precision of new
-        bags is promised by. The covariance is that of the slope's logarithm and the offset.
-    trust_classes_ : (c,) array of 0 and 1, with these
-        Classes of which that tells anything: not those that every bag lists.
-    bag_reliability_ : dict, with calibrate="bag"
-        Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags".
 
     References
     ----------
@@ -176,19 +146,17 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}  # whoever passes them means them
-    log_likelihood_history_ = former_name("objective_history_")
-    _former_names: ClassVar[dict[str, str]] = {"log_likelihood_history_": "objective_history_"}
+    _gives_scores = True
     _fitted: ClassVar[dict[str, Attribute]] = {
         "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,
         "background_coef_": Maybe(Numbers("features")), "background_intercept_": Maybe(Number()),
-        "background_shift_": Maybe(Number()), "background_label_": Choice(-1, None),
-        "inference": Choice(*METHODS), "max_exact_labels": Number(1, 30, whole=True),
+        "inference": Choice(*METHODS), "max_exact_labels": Number(1, 30, whole=True), **NOISE_AND_BACKGROUND,
     }  # fmt: skip
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        has = {name for name in ("background_coef_", "background_intercept_") if hasattr(self, name)}
-        if len(has) == 1 or (self.background and not has):
+        has = [hasattr(self, name) for name in ("background_coef_", "background_intercept_", "background_shift_")]
+        if any(has) != all(has) or (self.background and not any(has)):
             raise InputError("ORedLogisticRegression has a background but no weights for it; fit it again")
 
     def __init__(
@@ -207,7 +175,6 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         on_infeasible: str = "drop",
         missed: RateLike = 0.0,
         spurious: RateLike = 0.0,
-        calibrate: str | None = None,
         verbose: int = 0,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -227,7 +194,6 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         self.on_infeasible = on_infeasible
         self.missed = missed
         self.spurious = spurious
-        self.calibrate = calibrate
         self.verbose = verbose
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -254,7 +220,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
             None: the labels of the `BagDataset` that is `X`.
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere: mixed granularity. With a
-            background, -2 (`bagwise.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
+            background, -2 (`bagwise.core.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
         callback : callable or None
             Called after every iteration with its number and the objective.
         checkpoint : Checkpoint or None
@@ -262,8 +228,8 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         sample_weight : (n,) array or None
             Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
-        self._check_parameters()
-        last = self._last_fit()
+        self.check_parameters()
+        last = self.last_fit()
         bags, indicator = self._start_fit(X, y)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         weights = validate_weights(sample_weight, len(bags))
@@ -271,60 +237,54 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
             raise InputError(
                 f"device={self.device!r} takes no sample_weight; fit with device=None, or without weights."
             )
-        told = self._learn(
+        self.learn(
             LabelledBags.of(bags.offsets, indicator, known, weights), partial(self._likelihood, bags),
             lambda: (bags, indicator, instance_labels, weights), last, callback, checkpoint,
         )  # fmt: skip
-        if self._can_calibrate(told.indicator):
-            bags = bags if len(told) == len(bags) else bags[told.index]
-            # Copies are fitted from nothing: the likelihood has many peaks, and one that starts from these weights ends
-            # on the peak that knew the bags (a held-out log-likelihood of -4.28 a bag in place of -4.46, on
-            # Letter-Carroll). And as far: the background grows late, so that a fit which stops sooner is another model.
-            self._calibrate(self._cross_fitted(bags, told, prune=0.0))
         return self
 
-    def _last_fit(self) -> tuple[dict[Any, np.ndarray], dict[str, Any]]:
+    def last_fit(self) -> tuple[dict[Any, np.ndarray], dict[str, Any]]:
         """Weights by class and rates to start from; nothing unless a fit goes on from the last one."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return {}, {}
         return weights_by_class(self), {"missed": self.missed_, "spurious": self.spurious_}
 
-    def _learn(
+    def learn(
         self,
-        told: LabelledBags,
+        labelled: LabelledBags,
         likelihood_of: LikelihoodOf,
         sample: Callable[[], tuple[Bags, np.ndarray, Bags | None, np.ndarray | None]],
         last: tuple[dict[Any, np.ndarray], dict[str, Any]],
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
-    ) -> LabelledBags:
-        """The fit, wherever the instances are: `likelihood_of` bags that are learned from knows them. Gives these bags.
+    ) -> None:
+        """The fit, wherever the instances are: `likelihood_of` bags that are learned from knows them.
 
         `sample` gives bags in memory, with labels, known instances and weights, on which rates are judged: all or some.
 
-        ``classes_``, ``single_label_`` and ``n_features_in_`` are set; `last` is what `_last_fit` gave before that.
+        ``classes_``, ``single_label_`` and ``n_features_in_`` are set; `last` is what `last_fit` gave before that.
         """
         callback = self._progress(callback)
         parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
         if parameters.possible is not None:
             check_carries_rates(self.inference)
-        parameters = self._borne_out(parameters, *sample()) if "missed" in parameters.learned else parameters
-        told = select_bags(
-            told, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
+        if "missed" in parameters.learned:
+            parameters = keep_if_useful(parameters, self, *sample())
+        labelled = select_bags(
+            labelled, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
             rates=parameters.possible,
         )  # fmt: skip
         self.background_label_ = background_label(self.classes_)
-        problem = UnionProblem.build(told.offsets, told.indicator)
+        problem = UnionProblem.build(labelled.offsets, labelled.indicator)
         problem.check_memory(self.max_exact_labels)
         weights = start_weights(last[0], self.classes_, self.background, self.n_features_in_)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
-        likelihood = likelihood_of(told)
+        likelihood = likelihood_of(labelled)
         if parameters.learned:
             result = self._solve_with_rates(likelihood, parameters, last[1], weights, callback, checkpoint)
         else:
-            result = self._solve(likelihood, told, likelihood_of, weights, callback, checkpoint)
+            result = self._solve(likelihood, labelled, likelihood_of, weights, callback, checkpoint)
         self._set_weights(result.weights)
-        self._forget_calibration()
         if self.background and self.background_share is not None:
             self._move_background(likelihood)
         if np.any(problem.n_labels > self.max_exact_labels):
@@ -337,12 +297,11 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
                 "raise max_iter, scale the features (PerInstance(StandardScaler())) or raise l2.",
                 ConvergenceWarning,
             )
-        return told
 
     def _solve(
         self,
         likelihood: PenalizedLikelihood,
-        told: LabelledBags,
+        labelled: LabelledBags,
         likelihood_of: LikelihoodOf,
         weights: np.ndarray,
         callback: Callback | None,
@@ -354,7 +313,7 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         if self.batch_fraction < 1.0:
             kept = None if checkpoint is None else checkpoint.load()
             n_drawn = 0 if kept is None else len(kept["history"]) - 1
-            expectation = self._sampled_expectation(told, likelihood_of, n_drawn)
+            expectation = self._sampled_expectation(labelled, likelihood_of, n_drawn)
         return generalized_em(
             expectation,
             weights,
@@ -405,16 +364,16 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         likelihood.rates = parameters.rates(logits)
         return replace(result, weights=result.weights[: weights.size].reshape(weights.shape))
 
-    def _sampled_expectation(self, told: LabelledBags, likelihood_of: LikelihoodOf, n_drawn: int) -> Any:
+    def _sampled_expectation(self, labelled: LabelledBags, likelihood_of: LikelihoodOf, n_drawn: int) -> Any:
         """An E-step on a fresh sample of the bags at each call, scaled up to all; `n_drawn` were drawn before."""
         rng = check_random_state(self.random_state)
-        size = max(1, round(self.batch_fraction * len(told)))
+        size = max(1, round(self.batch_fraction * len(labelled)))
         for _ in range(n_drawn):  # a fit that goes on draws what it would have drawn
-            rng.choice(len(told), size, replace=False)
+            rng.choice(len(labelled), size, replace=False)
 
         def expectation(weights: np.ndarray) -> Any:
-            sample = told[rng.choice(len(told), size, replace=False)]
-            return likelihood_of(sample, scale=len(told) / size).expectation(weights)
+            sample = labelled[rng.choice(len(labelled), size, replace=False)]
+            return likelihood_of(sample, scale=len(labelled) / size).expectation(weights)
 
         return expectation
 
@@ -424,31 +383,34 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
         self.background_shift_ = shift_of_mass(mass, float(self.background_share or 0.0))
         self.background_intercept_ += self.background_shift_
 
-    def _likelihood(self, bags: Bags, told: LabelledBags, scale: float = 1.0) -> PenalizedLikelihood:
+    def _likelihood(self, bags: Bags, labelled: LabelledBags, scale: float = 1.0) -> PenalizedLikelihood:
         """What is climbed, of the bags that are learned from, all `bags` being in memory: here, or on the device."""
-        chosen = bags if np.array_equal(told.index, np.arange(len(bags))) else bags[told.index]
-        problem = self._problem(chosen, told.indicator, self.background, told.known, told.relaxed)
+        chosen = bags if np.array_equal(labelled.index, np.arange(len(bags))) else bags[labelled.index]
+        problem = self._fit_model().problem(chosen.offsets, labelled.indicator, labelled.known, labelled.relaxed)
+        options = self.objective_options()
         if self.device is None:
-            options = self._objective_options()
-            return ORedObjective(chosen.instances, problem, scale=scale, weights=told.weights, **options)
+            return ORedObjective(chosen.instances, problem, scale=scale, weights=labelled.weights, **options)
         given = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
-        return DeviceObjective(
+        return OBJECTIVES["torch"](
             chosen.instances, problem, len(self.classes_) + bool(self.background), device=self.device, l2=self.l2,
-            max_exact_labels=self.max_exact_labels, possible=given.possible, rates=self._given_rates(),
+            max_exact_labels=self.max_exact_labels, possible=given.possible, rates=options["rates"],
         )  # fmt: skip
 
-    def _objective_options(self) -> dict[str, Any]:
+    def objective_options(self) -> dict[str, Any]:
         """Of an `ORedObjective`, whichever bags it is of."""
         return {
             "l2": self.l2, "method": self.inference, "max_exact_labels": self.max_exact_labels, "n_jobs": self.n_jobs,
-            "rates": self._given_rates(),
+            "rates": self._fit_model().noise,
         }  # fmt: skip
 
-    def _given_rates(self) -> Rates | None:
-        return RateParameters.of(self.missed_, self.spurious_, len(self.classes_), self.background).rates()
+    def _fit_model(self) -> UnionModel:
+        """The model of a fit that has begun: rates that are to be learned are zero yet."""
+        n_classes, background = len(self.classes_), bool(self.background)
+        noise = LabelNoise.of(self.missed_, self.spurious_, n_classes, background)
+        return UnionModel(n_classes, background, noise, self.inference, self.max_exact_labels, self.n_jobs)
 
-    def _check_parameters(self) -> None:
-        self._check_calibrate()
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_choice("solver", self.solver, ITERATIONS)
         check_choice("inference", self.inference, METHODS)
         check_choice("on_infeasible", self.on_infeasible, ON_INFEASIBLE)
@@ -481,11 +443,6 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
 
     # -- weights ------------------------------------------------------------------------------------------------------
 
-    @property
-    def _has_background(self) -> bool:
-        """Whether the fitted weights hold a background class, whatever the parameter was set to since."""
-        return hasattr(self, "background_coef_")
-
     def _max_iter(self) -> int:
         return ITERATIONS[self.solver] if self.max_iter is None else self.max_iter
 
@@ -501,20 +458,76 @@ class ORedLogisticRegression(ORedPrediction, BagClassifierMixin, BagEstimator):
     def _set_weights(self, weights: np.ndarray) -> None:
         n_classes = len(self.classes_)
         self.coef_, self.intercept_ = weights[:n_classes, :-1].copy(), weights[:n_classes, -1].copy()
+        for name in ("background_coef_", "background_intercept_", "background_shift_"):
+            self.__dict__.pop(name, None)
         if self.background:
-            self.background_coef_, self.background_intercept_ = (
-                weights[-1, :-1].copy(),
-                float(weights[-1, -1]),
-            )
+            self.background_coef_, self.background_intercept_ = weights[-1, :-1].copy(), float(weights[-1, -1])
             self.background_shift_ = 0.0
-        elif self._has_background:
-            del self.background_coef_, self.background_intercept_
-            self.__dict__.pop("background_shift_", None)  # not there where the model was saved by an earlier version
+
+    # -- predict ------------------------------------------------------------------------------------------------------
+
+    @property
+    def log_likelihood_history_(self) -> np.ndarray:
+        """Another name of ``objective_history_``."""
+        return self.objective_history_
+
+    def union_model(self) -> UnionModel:
+        """How label sets follow from the labels of instances, inferred as the parameters say."""
+        return replace(
+            super().union_model(), method=self.inference, max_exact_labels=self.max_exact_labels, n_jobs=self.n_jobs
+        )
+
+    def _prior(self, bags: Bags, *, listed: bool = False) -> np.ndarray:
+        """Scores; a softmax makes probabilities of them."""
+        weights = self._weights()
+        check_allocation(
+            8 * bags.n_instances * len(weights),
+            f"An array of {bags.n_instances} instances by {len(weights)} classes",
+            "ask for fewer bags at a time, or for labels alone (predict_instances, annotate, predict)",
+        )
+        return affine_scores(bags.instances, weights)
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return affine_scores(bags.instances, np.hstack([self.coef_, self.intercept_[:, None]]))
+
+    def _labels_by(self, model: UnionModel, problem: UnionProblem, bags: Bags) -> tuple[Callable[..., np.ndarray], int]:
+        """With many classes, from the scores of the labels of each bag alone."""
+        weights = self._weights()
+        if model.noise is not None or sp.issparse(bags.instances) or not own_labels_pay(problem, len(weights)):
+            return super()._labels_by(model, problem, bags)
+
+        def infer(block: Block, bags: Bags, indicator: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
+            posterior = block.own.of_instances(bags.instances, weights)
+            model.infer(block.own.problem, posterior, softmax=True, errors=errors)
+            return block.own.best(posterior)
+
+        return infer, weights.shape[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        own = tags.bag_tags
-        own.probabilities = own.instance_labels = own.sample_weight = True
-        own.callback = own.checkpoint = own.warm_start = True
-        own.background = self._has_background if hasattr(self, "coef_") else bool(self.background)
+        tags.bag_tags.checkpoint = tags.bag_tags.warm_start = True
         return tags
+
+
+def weights_by_class(model: Any) -> dict[Any, np.ndarray]:
+    """(d + 1,) weights of every class as the solver left them, the intercept last; the background's under `BACKGROUND`.
+
+    The shift of the background's intercept comes after the fit and is taken back here: a start from the moved one
+    would have to undo it first.
+    """
+    weights = np.hstack([model.coef_, model.intercept_[:, None]])
+    by_class = dict(zip(model.classes_.tolist(), weights, strict=True))
+    if hasattr(model, "background_coef_"):
+        unmoved = model.background_intercept_ - model.background_shift_
+        by_class[BACKGROUND] = np.append(model.background_coef_, unmoved)
+    return by_class
+
+
+def start_weights(last: dict[Any, np.ndarray], classes: np.ndarray, background: bool, n_features: int) -> np.ndarray:
+    """(c or c + 1, d + 1) weights to start from: those of the last fit where the class was there, else zero."""
+    keys = [*classes.tolist(), *([BACKGROUND] if background else [])]
+    start = np.zeros((len(keys), n_features + 1))
+    for row, key in zip(start, keys, strict=True):
+        if key in last and len(last[key]) == len(row):
+            row[:] = last[key]
+    return start

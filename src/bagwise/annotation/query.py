@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import Bags, as_bags, known_labels, offsets_of
-from bagwise.exceptions import InfeasibleBagWarning, InputError
+from bagwise.core.bags import Bags, as_bags, known_labels, offsets_of
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
+from bagwise.core.label_forms import encode_labels
+from bagwise.core.parameters import is_count
 from bagwise.kernels.softmax import softmax_in_place
-from bagwise.kernels.union import MAX_EXACT_LABELS, UnionProblem
-from bagwise.label_forms import encode_labels
-from bagwise.parameters import is_count
+from bagwise.union import MAX_EXACT_LABELS, UnionProblem
 
 SHORTLIST = 1000  # instances that are compared with each other; the others follow by their own entropy
 CHOSEN_ONE_BY_ONE = 200
@@ -89,7 +89,7 @@ def query_order(
         first = _choose(
             use[short],
             question.passed_on(short),
-            _likeness(bags.instances, short),
+            _novelty(bags.instances, short),
             _overlap(question.posterior[short]),
             bags.bag_index[short],
             min(n, CHOSEN_ONE_BY_ONE),
@@ -153,10 +153,10 @@ class _Question:
         if len(rows):
             index, sizes = np.unique(bags.bag_index[rows], return_counts=True)
             offsets = offsets_of(sizes)
-            told = Bags(codes[rows], offsets) if np.any(codes[rows] >= 0) else None
+            known_ones = Bags(codes[rows], offsets) if np.any(codes[rows] >= 0) else None
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InfeasibleBagWarning)  # the fit has named such bags
-                found = model.find(Bags(bags.instances[rows], offsets), indicator[index], told)
+                found = model.find(Bags(bags.instances[rows], offsets), indicator[index], known_ones)
             posterior[rows] = np.maximum(found.proba, 0.0)
         prior = alone.proba if alone.background is None else np.column_stack([alone.proba, alone.background])
         return cls(bags, indicator, listed, codes, unasked, np.maximum(prior, 0.0), posterior)
@@ -302,7 +302,7 @@ def _infer(
 # Who is alike, and who is chosen
 
 
-def _likeness(instances: Any, rows: np.ndarray) -> np.ndarray:
+def _novelty(instances: Any, rows: np.ndarray) -> np.ndarray:
     """(k, k) exp(-d^2 / 2 h^2) of standardised features, h the median distance to the seventh neighbour.
 
     Sparse features are not centred, which would fill them, but brought to length one.
@@ -330,10 +330,10 @@ def _overlap(proba: np.ndarray) -> np.ndarray:
 
 
 def _choose(
-    entropy: np.ndarray, passed_on: np.ndarray, likeness: np.ndarray, overlap: np.ndarray, bag: np.ndarray, n: int
+    entropy: np.ndarray, passed_on: np.ndarray, novelty: np.ndarray, overlap: np.ndarray, bag: np.ndarray, n: int
 ) -> np.ndarray:
     """Order of the shortlist: the first `n` one by one, each in view of those before it, the rest by what is left."""
-    alike = likeness * overlap
+    alike = novelty * overlap
     np.fill_diagonal(alike, 1.0)
     entropy, passed_on, open_entropy = entropy.copy(), passed_on.copy(), entropy.copy()
     taken = np.zeros(len(entropy), dtype=bool)

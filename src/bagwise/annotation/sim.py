@@ -10,17 +10,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms
 
-from bagwise.aggregation import AGGREGATIONS
-from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
-from bagwise.exceptions import InfeasibleBagWarning, InputError
-from bagwise.fitted import ITERATED, Attribute, Choice, Numbers
-from bagwise.losses import LOSSES
-from bagwise.parameters import check_choice, check_count, check_positive
-from bagwise.solvers.cccp import cccp
+from bagwise.core.bags import Bags
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
+from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
+from bagwise.core.parameters import check_choice, check_count, check_positive
+from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.solvers.aggregation import AGGREGATIONS
+from bagwise.solvers.losses import LOSSES
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
-from bagwise.solvers.subgradient import BagProblem, HingeProblem, heuristic
-from bagwise.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.solvers.subgradient import BagProblem, HingeProblem, cccp, heuristic
 
 SOLVERS: dict[str, Callable[..., SolveResult]] = {"heuristic": heuristic, "cccp": cccp}
 LONGEST_STEP = 1e150  # a sub-gradient over alpha, whose square still is a number
@@ -165,19 +164,19 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         sample_weight : (n,) array or None
             Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
         """
-        self._check_parameters()
+        self.check_parameters()
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
-        keep = self._defined_bags(indicator)
+        keep = self.defined_bags(indicator)
         if not keep.all():
             bags, indicator = bags[keep], indicator[keep]
             weights = None if weights is None else weights[keep]
         problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha), weights)
         largest = float(abs(bags.instances).max())
-        return self._learn(
+        return self.learn(
             problem, largest, lambda: float(row_norms(bags.instances, squared=True).max()), callback, checkpoint
         )
 
-    def _learn(
+    def learn(
         self,
         problem: HingeProblem,
         largest: float,
@@ -185,7 +184,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
     ) -> SupportInstanceMachine:
-        """The fit, wherever the instances are: of them the largest feature and the longest squared norm are told."""
+        """The fit, wherever the instances are: of them the largest feature and the longest squared norm are given."""
         self._check_size(largest)
         if self.aggregation == "mean":
             problem = problem.first_phase()[0]  # linear: the mean of the scores is the score of the mean
@@ -208,7 +207,7 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         self._keep_parameters()
         return self
 
-    def _defined_bags(self, indicator: np.ndarray) -> np.ndarray:
+    def defined_bags(self, indicator: np.ndarray) -> np.ndarray:
         """(n,) mask of the bags whose loss is defined, with a warning about the others."""
         keep = LOSSES[self.loss].is_defined(indicator)
         if keep.all():
@@ -250,7 +249,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
                 "example with PerInstance(CLPLScaler())."
             )
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         for name, allowed in CHOICES.items():
             check_choice(name, getattr(self, name), allowed)
         check_positive(self, "alpha")

@@ -9,12 +9,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
 
-from bagwise.bags import Bags, known_labels
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
-from bagwise.exceptions import InputError
-from bagwise.fitted import Attribute, Part
-from bagwise.inputs import validate_weights
-from bagwise.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.core.bags import Bags, known_labels
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
+from bagwise.core.exceptions import InputError
+from bagwise.core.fitted import Attribute, Part
+from bagwise.core.inputs import validate_weights
+from bagwise.core.parameters import check_that, in_our_words
+from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 
 
 class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -84,11 +85,14 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
             raise InputError(
                 f"All labelled instances are of one class, {self.classes_[labels[rows[0]]]!r}; at least two are needed."
             )
+        check_that(self, "estimator", _is_classifier, "a classifier with predict_proba or decision_function, or None")
         model = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)
         weighted = {} if weights is None else {"sample_weight": of_rows[rows]}
         if weighted and not has_fit_parameter(model, "sample_weight"):
             raise InputError(f"{type(model).__name__} takes no sample_weight; use another classifier, or no weights.")
-        self.estimator_ = model.fit(bags.instances[rows], labels[rows], **weighted)
+        cure = "Change its parameters or the data, or use another classifier."
+        with in_our_words(f"{model} cannot learn from the labelled instances", cure):
+            self.estimator_ = model.fit(bags.instances[rows], labels[rows], **weighted)
         return self
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
@@ -124,3 +128,8 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         tags.bag_tags.instance_labels = tags.bag_tags.needs_instance_labels = True
         tags.bag_tags.sample_weight = True
         return tags
+
+
+def _is_classifier(value: Any) -> bool:
+    able = hasattr(value, "fit") and (hasattr(value, "predict_proba") or hasattr(value, "decision_function"))
+    return value is None or (able and not isinstance(value, type))

@@ -17,10 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
 
-from bagwise.bags import Bags
 from bagwise.classification._shared import row_blocks
-from bagwise.memory import check_allocation, memory_limit
-from bagwise.solvers.frank_wolfe import maximize_svm_dual
+from bagwise.core.bags import Bags
+from bagwise.core.memory import check_allocation, memory_limit
+from bagwise.solvers import maximize_svm_dual
 from bagwise.solvers.result import SolveResult
 
 KERNELS = ("linear", "rbf")
@@ -160,7 +160,7 @@ def solve_smo(
     """The dual variables by sequential minimal optimisation (libsvm's, through scikit-learn)."""
     model = SVC(C=1.0, kernel="precomputed", tol=tol, max_iter=max_iter)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the estimator says it, with the cure
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the estimator warns of it, with the cure
         model.fit(gram, signs, sample_weight=np.broadcast_to(bounds, signs.shape).copy())
     dual = np.zeros(len(signs))
     dual[model.support_] = np.abs(model.dual_coef_[0])
@@ -188,7 +188,7 @@ def best_bias(outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray | None
     weights = np.ones(len(signs)) if weights is None else weights
     kinks = signs - outputs
     order = np.argsort(kinks, kind="stable")
-    slope = np.cumsum(weights[order]) - weights[signs > 0].sum()
+    slope = np.cumsum(weights[order]) - weights[signs > 0].sum()  # to the right of each kink
     level = 1e-9 * weights.sum()  # a slope of this size is rounding
     first, last = int(np.argmax(slope >= -level)), int(np.argmax(slope > level))
     return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
@@ -211,10 +211,9 @@ def solve_class(
     bias = best_bias(outputs, signs, bounds)
     slack = float(bounds @ np.maximum(0.0, 1.0 - signs * (outputs + bias)))
     norm = float(result.weights.sum() - result.objective)  # 1/2 ||w||^2, from the dual objective itself
-    return ClassSolution(
-        examples.coefficients(result.weights), bias, result.objective, norm + slack, result.n_iter,
-        result.converged, result.history if len(result.history) else np.array([result.objective]),
-    )  # fmt: skip
+    history = result.history if len(result.history) else np.array([result.objective])
+    coefficients = examples.coefficients(result.weights)
+    return ClassSolution(coefficients, bias, result.objective, norm + slack, result.n_iter, result.converged, history)
 
 
 def solve_all(
@@ -232,7 +231,7 @@ def solve_all(
 ) -> list[ClassSolution]:
     """Solve every class of `indicator`, each of which some bags carry and some do not.
 
-    One kernel matrix serves all classes where it fits beside the part that each class takes from it; else each class
+    One kernel matrix serves all classes where it fits in memory with the part that each class takes; else each class
     computes its own. What does not fit either way is refused before anything is allocated.
     """
     carries = indicator.astype(bool)

@@ -1,17 +1,50 @@
-"""What the bag-level learners share: the T-criterion, classes without a second side, blocks of rows."""
+"""What the learners of the papers share: the T-criterion, classes without a second side, blocks of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from bagwise.exceptions import InputError
-from bagwise.memory import memory_limit
+from bagwise.core.bags import Bags
+from bagwise.core.base import BagClassifierMixin, BagEstimator
+from bagwise.core.exceptions import InputError
+from bagwise.core.memory import memory_limit
+from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 
 NEVER, ALWAYS = -1e6, 1.0
 """Scores of a class that no training bag carries, or every one: any score <= -1 (>= 1) solves the problem of such a
 class, and one that was never seen must not win where all others are negative."""
+
+
+class TCriterionClassifier(BagClassifierMixin, BagEstimator):
+    """Root of the learners that predict by the T-criterion; a subclass gives `_bag_scores(bags)`."""
+
+    def _start_class_problems(
+        self, X: BagsLike, y: LabelsLike | None, sample_weight: WeightsLike | None
+    ) -> tuple[Bags, np.ndarray, np.ndarray, np.ndarray]:
+        """Bags, indicator, weights (ones where none were given), and (c,) scores of constant classes, NaN for others.
+
+        A class that no bag or every bag carries has nothing to learn from; its score is constant.
+        """
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
+        if indicator.shape[1] == 1 and indicator.all():
+            raise InputError(
+                f"{type(self).__name__} needs bags that differ in their labels, but there is one class only, "
+                f"{self.classes_[0]!r}, and every bag carries it; add bags without it or a second class."
+            )
+        carried = indicator.mean(axis=0)
+        constant = np.where(carried == 0, NEVER, np.where(carried == 1, ALWAYS, np.nan))
+        return bags, indicator, np.ones(len(bags)) if weights is None else weights, constant
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        return t_criterion(self._bag_scores(bags))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.bag_tags.sample_weight = True
+        return tags
 
 
 def t_criterion(scores: np.ndarray) -> np.ndarray:
@@ -25,19 +58,10 @@ def t_criterion(scores: np.ndarray) -> np.ndarray:
     return labels
 
 
-def constant_scores(indicator: np.ndarray) -> np.ndarray:
-    """(c,) score of the classes that no bag or every bag carries, NaN for those that can be learned."""
-    carried = indicator.mean(axis=0)
-    return np.where(carried == 0, NEVER, np.where(carried == 1, ALWAYS, np.nan))
-
-
-def check_learnable(indicator: np.ndarray, classes: np.ndarray, name: str) -> None:
-    """One class that every bag carries leaves nothing to tell apart."""
-    if indicator.shape[1] == 1 and indicator.all():
-        raise InputError(
-            f"{name} needs bags that differ in their labels, but there is one class only, {classes[0]!r}, "
-            "and every bag carries it; add bags without it or a second class."
-        )
+def support_rows(weights: np.ndarray) -> np.ndarray:
+    """Rows of (m, ...) weights that are not all zero; the first, of weight zero, where there is none."""
+    used = np.flatnonzero(weights.reshape(len(weights), -1).any(axis=1))
+    return used if len(used) else np.array([0])  # a model file keeps no empty arrays, and kernels want a row
 
 
 def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:

@@ -1,14 +1,14 @@
-"""Clusterers of bags."""
+"""Clusterers of bags, scalings for them, and the choice of their settings without labels."""
 
-from bagwise.clustering.bamic import BAMIC
-from bagwise.clustering.cpm3c import CPM3C
-from bagwise.clustering.m3ic import M3IC, Claims
-from bagwise.clustering.majority import MajorityKMeans
-from bagwise.clustering.mean_kmeans import MeanKMeans
-from bagwise.clustering.mixture import BagMixture
-from bagwise.clustering.stability import Trial, try_stability
+from bagwise.clustering._bamic import BAMIC
+from bagwise.clustering._cpm3c import CPM3C
+from bagwise.clustering._kmeans import MajorityKMeans, MeanKMeans
+from bagwise.clustering._m3ic import M3IC, Claims
+from bagwise.clustering._mixture import BagMixture
+from bagwise.clustering._stability import Trial, try_stability
+from bagwise.clustering.scaling import WithinBagWhitener
 from bagwise.clustering.sweep import choose_setting, sweep
-from bagwise.clustering.whitening import WithinBagWhitener
+from bagwise.core.fitted import savable
 
 __all__ = [
     "BAMIC",
@@ -24,3 +24,5 @@ __all__ = [
     "sweep",
     "try_stability",
 ]
+
+savable(BAMIC, CPM3C, M3IC, BagMixture, MajorityKMeans, MeanKMeans, WithinBagWhitener)

@@ -1,40 +1,69 @@
-"""What the clusterers share: checks, numbering by size, majority votes."""
+"""What the clusterers share: checks, numbering by size, votes, witnesses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.bags import Bags
-from bagwise.exceptions import InputError
-from bagwise.fitted import ITERATED, Attribute, Maybe, Number, Numbers
+from bagwise.core.bags import Bags, as_bags
+from bagwise.core.base import check_finite, validate_bags
+from bagwise.core.exceptions import InputError, warn_caller
+from bagwise.core.fitted import ITERATED, Attribute, Number, Numbers
+from bagwise.core.parameters import check_that, is_count
+from bagwise.core.typing import BagsLike
 from bagwise.kernels.segments import segment_max
-from bagwise.parameters import check_that
 
 CLUSTERED: dict[str, Attribute] = {
-    "labels_": Numbers("bags", whole=True, low=0), "witnesses_": Numbers("bags", whole=True, low=0),
-    "margins_": Maybe(Numbers("bags")), "objective_": Number(), **ITERATED,
-}  # fmt: skip
-"""Attributes of every clusterer; in earlier versions not all had margins."""
+    "labels_": Numbers("bags", whole=True, low=0),
+    "witnesses_": Numbers("bags", whole=True, low=0),
+    "margins_": Numbers("bags"),
+    "objective_": Number(),
+    **ITERATED,
+}
+"""Attributes of every fitted clusterer."""
 FARTHEST = 1e100  # features between 1 / FARTHEST and FARTHEST: squares of others overflow or vanish
 
 
-def check_n_clusters(estimator: Any) -> None:
-    """Fewer than two clusters are none."""
-    check_that(
-        estimator,
-        "n_clusters",
-        lambda k: isinstance(k, Integral) and int(k) >= 2,
-        "a whole number, 2 or more",
-    )
+def start_clustering(estimator: Any, X: BagsLike) -> Bags:
+    """Validated bags that can be grouped into the number of clusters that is asked for."""
+    _check_n_clusters(estimator)
+    bags = validate_bags(estimator, X, reset=True)
+    _check_enough_bags(estimator, len(bags))
+    check_clusterable(bags)
+    return bags
 
 
-def check_enough_bags(estimator: Any, n_bags: int) -> None:
-    """There cannot be more clusters than bags."""
+def start_trials(estimator: Any, X: BagsLike, n_clusters: int | Iterable[int], **counts: Any) -> tuple[Bags, list[int]]:
+    """Bags and the numbers of clusters to try on them, all checked before the first fit; so are other `counts`."""
+    for name, value in counts.items():
+        if not is_count(value):
+            raise InputError(f"{name} must be a whole number, 1 or more. Got {value!r}.")
+    bags = as_bags(X)
+    check_finite(bags)
+    ks = as_values(n_clusters)
+    for k in ks:
+        probe = clone(estimator).set_params(n_clusters=k)
+        _check_n_clusters(probe)
+        _check_enough_bags(probe, len(bags))
+    return bags, ks
+
+
+def as_values(value: Any) -> list[Any]:
+    """One value or several as a list."""
+    return list(value) if isinstance(value, Iterable) else [value]
+
+
+def _check_n_clusters(estimator: Any) -> None:
+    check_that(estimator, "n_clusters", lambda k: isinstance(k, Integral) and int(k) >= 2, "a whole number, 2 or more")
+
+
+def _check_enough_bags(estimator: Any, n_bags: int) -> None:
     if n_bags < 2:
         raise InputError(
             f"There is 1 bag (n_samples=1), and a clustering needs at least 2; {type(estimator).__name__} groups bags, "
@@ -47,7 +76,7 @@ def check_enough_bags(estimator: Any, n_bags: int) -> None:
 
 
 def check_clusterable(bags: Bags) -> None:
-    """Something must tell the bags apart."""
+    """Raise where no feature distinguishes the bags."""
     X = bags.instances
     values = X.data if sp.issparse(X) else X
     if not values.any():
@@ -66,7 +95,7 @@ def check_clusterable(bags: Bags) -> None:
 
 
 def _all_equal_first(bags: Bags) -> bool:
-    """Whether all bags hold the same instances, in whatever order and however often."""
+    """Whether all bags hold the same instances, in any order and any number of times."""
     for describe in (_highest, _distinct_rows):  # as a rule the second bag's largest values differ: the rest is slow
         first = describe(bags[0])
         if not all(np.array_equal(describe(bag), first) for bag in bags):
@@ -82,6 +111,14 @@ def _distinct_rows(bag: Any) -> np.ndarray:
     return np.unique(bag.toarray() if sp.issparse(bag) else bag, axis=0)
 
 
+def warn_empty_clusters(labels: np.ndarray, n_clusters: int, cure: str) -> None:
+    """Warn where some clusters hold no bag."""
+    n_used = len(np.unique(labels))
+    if n_used < n_clusters:
+        message = f"Only {n_used} of {n_clusters} clusters hold a bag; {cure}."
+        warn_caller(message, ConvergenceWarning)
+
+
 def rank_by_size(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
     """(k,) new number of each cluster, the largest first."""
     rank = np.empty(n_clusters, dtype=np.int64)
@@ -89,39 +126,39 @@ def rank_by_size(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
     return rank
 
 
-def fit_centres(estimator: Any, rows: Any) -> None:
-    """Fit k-means to rows, and set what an estimator tells of it; its clusters are numbered from the largest."""
-    model = KMeans(estimator.n_clusters, n_init=estimator.n_init, random_state=estimator.random_state).fit(rows)
-    estimator.cluster_centers_ = np.empty((estimator.n_clusters, rows.shape[1]))
-    estimator.cluster_centers_[rank_by_size(model.labels_, estimator.n_clusters)] = model.cluster_centers_
-    estimator.objective_, estimator.n_iter_ = float(model.inertia_), int(model.n_iter_)
-    estimator.objective_history_ = np.array([estimator.objective_])
-    estimator.converged_ = estimator.n_iter_ < model.max_iter
+def unit_direction(total: np.ndarray, size: float) -> tuple[np.ndarray, float]:
+    """A sum's direction and length; both zero where it is nothing but the rounding of terms of this size in all."""
+    length = float(np.linalg.norm(total))
+    if length <= 1e-10 * size:
+        return np.zeros_like(total), 0.0
+    return total / length, length
 
 
-def majority_votes(instance_clusters: np.ndarray, bags: Bags, n_clusters: int) -> np.ndarray:
-    """(n,) cluster that most instances of the bag are in; of several, the first."""
+def majority(instance_clusters: np.ndarray, bags: Bags, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) cluster of most instances of each bag, the first of several, and its share less that of the second."""
     cells = bags.bag_index * n_clusters + instance_clusters
-    return np.bincount(cells, minlength=len(bags) * n_clusters).reshape(len(bags), n_clusters).argmax(axis=1)
+    votes = np.bincount(cells, minlength=len(bags) * n_clusters).reshape(len(bags), n_clusters)
+    ranked = np.sort(votes, axis=1)
+    return votes.argmax(axis=1), (ranked[:, -1] - ranked[:, -2]) / bags.sizes
 
 
-def best_in_bag(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(n,) position within each bag of its largest value, the first of several."""
-    n_bags = len(offsets) - 1
-    maxima, rows = np.empty((n_bags, 1)), np.empty((n_bags, 1), dtype=np.int64)
-    segment_max(values[:, None], offsets, maxima, rows)
-    return rows[:, 0] - offsets[:-1]
+def find_witnesses(scores: np.ndarray, labels: np.ndarray, bags: Bags) -> np.ndarray:
+    """(n,) position within each bag of the instance, the first of several, of the largest score in the bag's cluster.
+
+    Parameters
+    ----------
+    scores : (m, k) array
+    labels : (n,) array
+        Clusters of the bags.
+    bags : Bags
+    """
+    own = scores[np.arange(len(scores)), np.repeat(labels, bags.sizes)][:, None]
+    best, rows = np.empty((len(bags), 1)), np.empty((len(bags), 1), dtype=np.int64)
+    segment_max(own, bags.offsets, best, rows)
+    return rows[:, 0] - bags.offsets[:-1]
 
 
 def gap_to_second(distances: np.ndarray) -> np.ndarray:
     """(n,) 1 minus the smallest distance of each row over the second smallest: 0 for equal ones, 1 for zero."""
     nearest = np.partition(distances, 1, axis=1)
     return 1.0 - nearest[:, 0] / np.where(nearest[:, 1] > 0.0, nearest[:, 1], 1.0) - (nearest[:, 1] == 0.0)
-
-
-def vote_margins(instance_clusters: np.ndarray, bags: Bags, n_clusters: int) -> np.ndarray:
-    """(n,) share of a bag's instances in its first cluster less that in its second."""
-    cells = bags.bag_index * n_clusters + instance_clusters
-    votes = np.bincount(cells, minlength=len(bags) * n_clusters).reshape(len(bags), n_clusters)
-    ranked = np.sort(votes, axis=1)
-    return (ranked[:, -1] - ranked[:, -2]) / bags.sizes

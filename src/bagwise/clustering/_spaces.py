@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.bags import Bags
+from bagwise.clustering._shared import unit_direction
+from bagwise.core.bags import Bags
+from bagwise.core.memory import check_allocation
 from bagwise.kernels.clusters import combine_rows, multiply_rows, score_few
 from bagwise.kernels.segments import Rows
-from bagwise.memory import check_allocation
 
 FEW_FEATURES = 64  # below it a general matrix product scores faster than dot products, row by row
 
@@ -60,7 +61,7 @@ class Space(Protocol):
         """(m, k) scores under random weights that are balanced exactly."""
 
     def multiplier(self, rows: np.ndarray, clusters: np.ndarray, n_clusters: int) -> Callable[[np.ndarray], np.ndarray]:
-        """The `multiply` of a `HingeProblem` with these witnesses."""
+        """The `multiply` of a `MarginProblem` with these witnesses."""
 
     def scores(self, expansion: Expansion) -> np.ndarray:
         """(m, k) scores of all instances."""
@@ -83,7 +84,7 @@ class LinearSpace:
 
     def random_scores(self, rng: np.random.RandomState, n_clusters: int) -> np.ndarray:
         W = rng.standard_normal((n_clusters, self.X.shape[1]))
-        W -= np.outer(W @ self.u, self.u)
+        W -= np.outer(W @ self.u, self.u)  # orthogonal to u: the sums of all clusters' scores are zero
         return self._score(W)
 
     def _score(self, W: np.ndarray) -> np.ndarray:
@@ -127,7 +128,7 @@ class KernelSpace:
         self.shares = _shares(bags)
         sums = self.K @ self.shares
         self.length = float(np.sqrt(max(self.shares @ sums, 0.0)))
-        self.along = sums / self.length
+        self.along = sums / self.length  # <phi(x), u> with u = sum_i shares_i phi(x_i) / length
 
     def random_scores(self, rng: np.random.RandomState, n_clusters: int) -> np.ndarray:
         coefficients = rng.standard_normal((len(self.K), n_clusters))
@@ -160,11 +161,3 @@ class KernelSpace:
 def _shares(bags: Bags) -> np.ndarray:
     """(m,) weights 1 / n_i that make the sum of the bags' means."""
     return np.repeat(1.0 / bags.sizes, bags.sizes)
-
-
-def unit_direction(total: np.ndarray, size: float) -> tuple[np.ndarray, float]:
-    """A sum's direction and length; both zero where it is nothing but the rounding of terms of this size in all."""
-    length = float(np.linalg.norm(total))
-    if length <= 1e-10 * size:
-        return np.zeros_like(total), 0.0
-    return total / length, length

@@ -1,10 +1,11 @@
-"""Clusters of bags that nobody labelled: settings chosen without labels, tested against noise, beside the baseline."""
+"""Clusters of bags without labels: settings chosen, tested against noise, and compared with a baseline."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,43 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from bagwise.bags import Bags
-from bagwise.clustering.methods import BASELINE, make_clusterer
+from bagwise.clustering._bamic import BAMIC
+from bagwise.clustering._cpm3c import CPM3C
+from bagwise.clustering._kmeans import MajorityKMeans, MeanKMeans
+from bagwise.clustering._m3ic import M3IC
+from bagwise.clustering._mixture import BagMixture
+from bagwise.clustering._stability import Trial, try_stability
 from bagwise.clustering.scaling import choose_scaling, scale_bags
-from bagwise.clustering.stability import Trial, try_stability
 from bagwise.clustering.sweep import Record, choose_setting, mean_silhouette, sweep
+from bagwise.core.bags import Bags
+from bagwise.core.parameters import check_choice
 
+METHODS: dict[str, type[Any]] = {
+    "mixture": BagMixture,
+    "m3ic": M3IC,
+    "cpm3c": CPM3C,
+    "bamic": BAMIC,
+    "kmeans": MajorityKMeans,
+    "mean-kmeans": MeanKMeans,
+}
+BASELINE = "mean-kmeans"
+"""What every other method is compared with."""
 MOST_WHITENED = 2000  # features of which covariances are taken for the baseline
+BLANK: Record = {"chosen": False, "stability": None, "noise": None, "gap": None}
 Progress = Callable[[str, int, int], None]
+
+
+def make_clusterer(name: str, **settings: Any) -> Any:
+    """A fresh clusterer with those of the settings that it has and that are not None."""
+    check_choice("method", name, METHODS)
+    model = METHODS[name]()
+    known = model.get_params()
+    return model.set_params(**{key: value for key, value in settings.items() if key in known and value is not None})
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Clusters of the bags' means, to be shown beside others.
+    """Clusters of the bags' means, to compare others with.
 
     Attributes
     ----------
@@ -32,7 +57,7 @@ class Baseline:
     scaling : str
     silhouette : float or None
     agreement : float
-        Adjusted Rand index with the clusters that it is beside.
+        Adjusted Rand index with the clusters that are compared with it.
     """
 
     labels: np.ndarray
@@ -47,7 +72,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Clustering:
-    """What was found.
+    """Clusters of bags, how they were chosen and what the baseline gives.
 
     Attributes
     ----------
@@ -59,7 +84,7 @@ class Clustering:
         One for each setting that was tried, as `sweep` gives them; those that were tested with ``stability``,
         ``noise`` and ``gap`` of the trial; ``chosen`` says which one was taken.
     trial : Trial or None
-        None where it was not asked for.
+        None without a test.
     baseline : Baseline
     """
 
@@ -71,8 +96,27 @@ class Clustering:
     baseline: Baseline
 
     @property
+    def labels(self) -> np.ndarray:
+        """(n,) cluster of each bag."""
+        return self.model.labels_
+
+    @property
+    def witnesses(self) -> np.ndarray:
+        """(n,) index of each bag's witness within the bag."""
+        return self.model.witnesses_
+
+    @property
+    def margins(self) -> np.ndarray:
+        """(n,) margin of each bag."""
+        return self.model.margins_
+
+    @property
+    def objective(self) -> float:
+        return float(self.model.objective_)
+
+    @property
     def sizes(self) -> list[int]:
-        return np.bincount(self.model.labels_, minlength=self.model.n_clusters).tolist()
+        return np.bincount(self.labels, minlength=self.model.n_clusters).tolist()
 
 
 def find_clusters(
@@ -117,54 +161,70 @@ def find_clusters(
     trial = None
     if n_noise:
         trial = try_stability(
-            scaled, model, n_clusters, settings=settings, n_noise=n_noise, random_state=seed, n_jobs=jobs,
-            progress=lambda done, total: progress("sets of noise", done, total),
-        )  # fmt: skip
+            scaled,
+            model,
+            n_clusters,
+            settings=settings,
+            n_noise=n_noise,
+            random_state=seed,
+            n_jobs=jobs,
+            progress=partial(progress, "sets of noise"),
+        )
         for record in trial.records:
             best[record["n_clusters"]].update(record)
-    told = trial is not None and trial.p_value is not None
-    k = trial.n_clusters if told and trial is not None else choose_setting(list(best.values()))["n_clusters"]
+    if trial is not None and trial.p_value is not None:
+        k = trial.n_clusters
+    else:
+        k = choose_setting(list(best.values()))["n_clusters"]
     best[k]["chosen"] = True
     final = clone(model).set_params(n_clusters=k, **settings[k])
     if tunable:
         final.set_params(n_init=1, random_state=best[k]["seed"])
     final.fit(scaled)
-    return Clustering(final, scaling, scaled, records, trial, _beside(bags, final.labels_, k, seed))
+    return Clustering(final, scaling, scaled, records, trial, _fit_baseline(bags, final.labels_, k, seed))
 
 
 def _try_settings(
-    bags: Bags, model: Any, ks: Sequence[int], costs: Sequence[float] | None, balances: Sequence[float] | None,
-    seed: int, jobs: int | None, progress: Progress,
-) -> list[Record]:  # fmt: skip
+    bags: Bags,
+    model: Any,
+    ks: Sequence[int],
+    costs: Sequence[float] | None,
+    balances: Sequence[float] | None,
+    seed: int,
+    jobs: int | None,
+    progress: Progress,
+) -> list[Record]:
     """A record for each setting: that of `sweep` where the clusterer has C and balance, else size and silhouette."""
     if costs is not None or balances is not None:
         own = model.get_params()
-        found = sweep(
-            bags, ks, C=costs or own["C"], balance=own["balance"] if balances is None else balances,
-            n_seeds=own["n_init"], estimator=model, random_state=seed, n_jobs=jobs,
-            progress=lambda done, total: progress("settings", done, total),
-        )  # fmt: skip
-        renamed = {"stability": "seeds"}  # of starts on the same bags, which says less than that of halves
-        return [{**_blank(), **{renamed.get(name, name): record[name] for name in record}} for record in found]
+        tried = sweep(
+            bags,
+            ks,
+            C=costs or own["C"],
+            balance=own["balance"] if balances is None else balances,
+            n_seeds=own["n_init"],
+            estimator=model,
+            random_state=seed,
+            n_jobs=jobs,
+            progress=partial(progress, "settings"),
+        )
+        renamed = {"stability": "seeds"}  # of starts on the same bags, weaker evidence than that of halves
+        return [{**BLANK, **{renamed.get(name, name): record[name] for name in record}} for record in tried]
     silhouette = mean_silhouette(bags, random_state=seed)
     records = []
     for done, k in enumerate(ks):
         progress("settings", done, len(ks))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # empty clusters are what the sizes tell
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the sizes show empty clusters
             fitted = clone(model).set_params(n_clusters=k).fit(bags)
         sizes = np.bincount(fitted.labels_, minlength=k).tolist()
         measures = {"objective": float(fitted.objective_), "silhouette": silhouette(fitted.labels_)}
-        records.append({**_blank(), "n_clusters": k, "sizes": sizes, **measures})
+        records.append({**BLANK, "n_clusters": k, "sizes": sizes, **measures})
     progress("settings", len(ks), len(ks))
     return records
 
 
-def _blank() -> Record:
-    return {"chosen": False, "stability": None, "noise": None, "gap": None}
-
-
-def _beside(bags: Bags, labels: np.ndarray, k: int, seed: int) -> Baseline:
+def _fit_baseline(bags: Bags, labels: np.ndarray, k: int, seed: int) -> Baseline:
     """The baseline on means whitened within bags, where the features are not too many for that."""
     scaling = "within-bag" if bags.n_features <= MOST_WHITENED else choose_scaling(bags)
     scaled = scale_bags(bags, scaling)

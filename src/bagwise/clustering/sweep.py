@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, product
 from typing import Any, TypeVar
 
@@ -15,14 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.utils import check_random_state
 
-from bagwise.bags import Bags, as_bags
-from bagwise.base import check_finite
-from bagwise.clustering._shared import check_enough_bags, check_n_clusters
-from bagwise.clustering.cpm3c import CPM3C
-from bagwise.clustering.m3ic import M3IC
-from bagwise.exceptions import InputError
-from bagwise.kernels.hausdorff import KINDS, hausdorff_distances
-from bagwise.parameters import check_choice, is_count
+from bagwise.clustering._cpm3c import CPM3C
+from bagwise.clustering._m3ic import M3IC
+from bagwise.clustering._shared import as_values, start_trials
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InputError
+from bagwise.core.parameters import check_choice
+from bagwise.core.typing import BagsLike
+from bagwise.kernels.hausdorff import KINDS
+from bagwise.solvers.medoids import bag_distances
 
 Record = dict[str, Any]
 Setting = TypeVar("Setting", bound=Mapping[str, Any])
@@ -33,7 +34,7 @@ BALANCE_VALUES = (0.0, 0.1, 1.0, 10.0)
 
 
 def sweep(
-    X: Any,
+    X: BagsLike,
     n_clusters: int | Iterable[int] = (2, 3, 4, 5),
     *,
     C: float | Iterable[float] = C_VALUES,
@@ -46,7 +47,7 @@ def sweep(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Record]:
-    """Fit M3IC (or CPM3C) at every setting from several seeds, and say what can be said of the clusters without labels.
+    """Fit M3IC (or CPM3C) at every setting from several seeds, and score the clusters without labels.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def sweep(
         Scaled as they will be for the fit.
     n_clusters, C, balance : a value, or several
     n_seeds : int, default=5
-        Starts at each setting, one a seed. Every setting has seeds of its own: what is good is then found in more
+        Starts at each setting, one per seed. Every setting has seeds of its own: what is good is then found in more
         places than `n_seeds`.
     estimator : M3IC, CPM3C or None
         Gives all other parameters, such as the kernel; None for M3IC with its defaults.
@@ -96,18 +97,11 @@ def sweep(
     (6, 3)
     """
     check_choice("distance", distance, KINDS)
-    for name, value in (("n_seeds", n_seeds), ("max_bags", max_bags)):
-        if not is_count(value):
-            raise InputError(f"{name} must be a whole number, 1 or more. Got {value!r}.")
-    bags, rng = as_bags(X), check_random_state(random_state)
-    check_finite(bags)  # before the distances, not after
     estimator = M3IC() if estimator is None else estimator
-    for k in _values(n_clusters):  # before the fits of other numbers, not after
-        probe = clone(estimator).set_params(n_clusters=k)
-        check_n_clusters(probe)
-        check_enough_bags(probe, len(bags))
+    bags, ks = start_trials(estimator, X, n_clusters, n_seeds=n_seeds, max_bags=max_bags)
+    rng = check_random_state(random_state)
     silhouette = mean_silhouette(bags, distance=distance, max_bags=max_bags, random_state=rng)
-    settings = list(product(_values(n_clusters), _values(C), _values(balance)))
+    settings = list(product(ks, as_values(C), as_values(balance)))
     if not settings:
         raise InputError("There is no setting to try; give at least one value of n_clusters, C and balance.")
     seeds = rng.randint(2**31 - 1, size=(len(settings), n_seeds)).tolist()
@@ -123,28 +117,24 @@ def sweep(
     return records
 
 
-@dataclass(frozen=True)
-class Silhouette:
-    """A function of the clusters of bags: their mean silhouette over the distances of some of the bags."""
-
-    sample: np.ndarray
-    distances: np.ndarray
-
-    def __call__(self, labels: np.ndarray) -> float | None:
-        """-1 to 1, or None where there are not at least two clusters and one bag more than clusters."""
-        own = labels[self.sample]
-        if not 2 <= len(np.unique(own)) < len(own):
-            return None
-        return float(silhouette_score(self.distances, own, metric="precomputed"))
-
-
 def mean_silhouette(
     bags: Bags, *, distance: str = "average", max_bags: int = 1000, random_state: Any = 0
-) -> Silhouette:
-    """The silhouette by Hausdorff distance over at most so many bags, drawn once: their distances are all pairs."""
+) -> Callable[[np.ndarray], float | None]:
+    """A function of the clusters of bags: their mean silhouette by Hausdorff distance, over at most so many bags.
+
+    The bags are drawn once, since the distances are those of all pairs. It gives -1 to 1, or None where there are not
+    at least two clusters and one bag more than clusters.
+    """
     sample = np.sort(check_random_state(random_state).permutation(len(bags))[:max_bags])
-    seen = bags[sample]
-    return Silhouette(sample, hausdorff_distances(seen.instances, seen.offsets, kind=distance))
+    distances = bag_distances(bags[sample], kind=distance, n_jobs=None)
+    return partial(_silhouette, sample, distances)
+
+
+def _silhouette(sample: np.ndarray, distances: np.ndarray, labels: np.ndarray) -> float | None:
+    own = labels[sample]
+    if not 2 <= len(np.unique(own)) < len(own):
+        return None
+    return float(silhouette_score(distances, own, metric="precomputed"))
 
 
 def choose_setting(records: Sequence[Setting]) -> Setting:
@@ -163,22 +153,18 @@ def _or_least(value: float | None) -> float:
     return -np.inf if value is None else value
 
 
-def _values(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Iterable) else [value]
-
-
 def _try_setting(
     bags: Bags,
     setting: tuple[int, float, float],
     seeds: list[int],
     estimator: M3IC | CPM3C,
-    silhouette: Silhouette,
+    silhouette: Callable[[np.ndarray], float | None],
 ) -> Record:
     n_clusters, C, balance = setting
     model = clone(estimator).set_params(n_clusters=n_clusters, C=C, balance=balance, n_init=1)
     fits = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # empty clusters are what the sizes tell
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the sizes show empty clusters
         for seed in seeds:
             fitted = clone(model).set_params(random_state=seed).fit(bags)
             fits.append((fitted.objective_, seed, fitted.labels_))

@@ -19,8 +19,8 @@ import numpy as np
 import scipy
 
 from bagwise._version import __version__
-from bagwise.exceptions import FormatError, InputError
-from bagwise.io.files import atomic_write, parse_array, read_archive, write_archive
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io.files import TORN, atomic_write, parse_array, read_archive, write_archive
 
 IDENTITY, STATE = "checkpoint.json", "state.bagwise"
 _EVALUATIONS = "evaluations-{:06d}.npy"
@@ -74,12 +74,14 @@ class Checkpoint:
         text = json.dumps(identity, sort_keys=True, default=str)
         path = self.folder / IDENTITY
         if path.is_file():
-            if path.read_text(encoding="utf-8") != text:
+            if path.read_bytes() != text.encode():
                 raise InputError(
                     f"The checkpoint in {folder} belongs to another fit (other data, settings or versions); give an "
                     "empty folder, or remove it."
                 )
         else:
+            self.forget(self.folder)  # what is left of a fit whose name is gone: nobody knows of which
+            self.folder.mkdir(exist_ok=True)
             with atomic_write(path, "w") as file:
                 file.write(text)
 
@@ -91,7 +93,9 @@ class Checkpoint:
     def forget(folder: str | os.PathLike[str]) -> None:
         """Remove what any fit kept in a folder, and the folder if nothing else is in it."""
         folder = Path(folder)
-        for path in [*folder.glob("evaluations-*.npy"), *folder.glob(".*.tmp"), folder / STATE, folder / IDENTITY]:
+        torn = [path for path in folder.glob(".*.tmp") if TORN.fullmatch(path.name)]
+        # first that by which another fit would take the rest for its own, should not all of it go
+        for path in [folder / IDENTITY, folder / STATE, *folder.glob("evaluations-*.npy"), *torn]:
             path.unlink(missing_ok=True)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import math
@@ -19,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from bagwise.exceptions import FormatError, InputError
+from bagwise.core.exceptions import FormatError, InputError
 
 DOCUMENT = "model.json"
 ARRAY_NAME = re.compile(r"arrays/(0|[1-9][0-9]{0,8})\.npy")
@@ -27,6 +28,7 @@ ARRAY_KINDS = "biufcmMSU"  # numbers, truth values, times and text; never object
 MANY_VALUES, FEWEST_BYTES = 50_000, 8
 """Above so many values a document has this many bytes for each: a list in it takes 64 in memory, however short."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, and what an administrator allows
+TORN = re.compile(r"\.[0-9a-f]{16}\.tmp")  # names of files that were not finished
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date, so that the same model gives the same bytes
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -41,7 +43,7 @@ _HEADERS = {
 def atomic_write(path: str | os.PathLike[str], mode: str = "wb", *, durable: bool = True) -> Iterator[IO[Any]]:
     """Open a file that appears at `path` only when it is complete.
 
-    The data goes to a temporary file beside `path`, reaches the disk, and takes the place of `path` in one
+    The data goes to a temporary file in the folder of `path`, reaches the disk, and takes the place of `path` in one
     step. If anything goes wrong before, an interrupt or a full disk too, the temporary file is removed and
     what was at `path` stays as it was. A link is followed; the permissions of an existing file are kept.
 
@@ -134,6 +136,12 @@ def _open_beside(target: Path, mode: str) -> tuple[IO[Any], Path]:
         raise
 
 
+def file_fingerprint(path: str | os.PathLike[str]) -> str:
+    """A name for the content of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
 def _sync_folder(folder: Path) -> None:
     """Make the renaming itself durable, where the system can."""
     with suppress(OSError):
@@ -198,7 +206,7 @@ def read_document(handle: IO[bytes]) -> Any:
 def _open_archive(handle: IO[bytes]) -> zipfile.ZipFile:
     size = handle.seek(0, os.SEEK_END)
     if not zipfile.is_zipfile(handle):
-        raise FormatError("it is not a zip file, or it is cut off; give a file that bagwise wrote, or make it anew.")
+        raise FormatError("it is not a zip file, or it is cut off; give a file that bagwise wrote, or write it again.")
     archive = zipfile.ZipFile(handle)
     _check_members(archive.infolist(), size)
     return archive
@@ -243,7 +251,7 @@ def parse_array(raw: bytes, name: str) -> np.ndarray:
     stream = io.BytesIO(raw)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy mends headers of old with a warning; ours need no mending
+            warnings.simplefilter("error")  # numpy repairs old headers with a warning; ours need none
             shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
     except Exception as error:  # numpy parses the header as Python literals, which fail in many ways
         raise FormatError(f"the header of its array {name!r} cannot be read ({error!r}).") from error

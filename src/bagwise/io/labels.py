@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bagwise.exceptions import FormatError
-from bagwise.io.label_lists import MARKS, check_mark, doubts_about, find_mark, fold_labels
-from bagwise.io.parquet_file import read_text_rows
-from bagwise.io.text import SEPARATORS, TextTable, check_readable, first_repeated, read_rows, undefuse
-from bagwise.io.xlsx_file import is_spreadsheet, read_sheet
-from bagwise.parameters import check_choice
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.parameters import check_choice
+from bagwise.io.tables import TextTable, read_rows
+from bagwise.io.text import first_repeated, undefuse
 
 NAME_HEADINGS = {
     "bag", "bag_id", "bagid", "bag_name", "file", "filename", "file_name", "path", "name", "id", "recording", "clip",
     "image", "picture", "document", "word",
 }  # fmt: skip
 LABEL_HEADINGS = {"label", "labels", "label_set", "class", "classes", "species", "tag", "tags", "category", "topic"}
-ONE_HOT = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 YES, NO = ("x", "yes", "y", "true", "present", "ja", "j", "+"), ("", "no", "n", "false", "absent", "nein", "-")
 LIST_MARK = ";"
+_MARKS = {";": ";", "|": "|", ",": "commas", "/": "/", " ": "blanks", "\n": "line ends"}
+_CERTAIN = (";", "|", "\n")  # no label holds one of these
+_FEWER = 0.7  # blanks are between labels only if that many words, by cell, or fewer make up all cells
+_ALMOST_ALL = 0.8  # labels that occur once
+_FEW = 5  # labels of which nothing can be said
 _COUNT = re.compile(r"[0-9]{1,6}(\.0+)?")
 _FILE_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
-_FORMS = "rows of file and label (file,label), one list a file (file,labels with a;b;c) or a column of 0 and 1 a label"
+_FORMS = (
+    "rows of file and label (file,label), one list per file (file,labels with a;b;c) or a column of 0 and 1 per label"
+)
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,8 @@ def read_labels(
 ) -> LabelTable:
     """Read the labels of bags from a CSV, .xlsx or parquet file in any of the forms that people use.
 
-    The forms are rows of name and label, a name on as many rows as it has labels; one row a name, with its labels in
-    one cell ``a;b;c`` (or with commas, bars, slashes or blanks between them, which is found out); and one row a name
+    The forms are rows of name and label, a name on as many rows as it has labels; one row per name, with its labels in
+    one cell ``a;b;c`` (or with commas, bars, slashes or blanks between them, which is found out); and one row per name
     with a column for each label: 0 and 1, x and nothing, yes and no, or counts. Cells are separated by commas,
     semicolons or tabs and may be quoted. The first line is a heading; in the first two forms it may be missing. In
     parquet the labels of one row may also be a list.
@@ -91,7 +96,7 @@ def read_labels(
     Parameters
     ----------
     path : str or path
-        UTF-8 text, with or without a byte-order mark, a spreadsheet (.xlsx), or parquet.
+        Text in UTF-8, or in UTF-16, Latin-1 or Windows-1252 by detection; a spreadsheet (.xlsx), or parquet.
     name, label : str or None
         Headings of the columns that hold the name and the label. If both are given, other columns are ignored;
         otherwise the columns are known by their usual headings, and others are an error.
@@ -127,29 +132,19 @@ def read_labels(
     (['a.wav', 'b.wav'], [['wren', 'robin'], ['wren']])
     """
     check_choice("repeats", repeats, ("error", "join"))
-    found = _read(read_table_rows(path, separator, sheet), path, name, label, check_mark(list_mark), repeats == "join")
+    found = _read(read_rows(path, separator, sheet=sheet), path, name, label, _check_mark(list_mark), repeats == "join")
     if fold_case:
         sets = fold_labels(found.label_sets)
         found = replace(found, label_sets=sets, class_names=sorted({label for labels in sets for label in labels}))
-    doubts = [("labels", f"{path}: {doubt}") for doubt in doubts_about(found.label_sets)]
-    return replace(found, problems=[*found.problems, *doubts], path=os.fspath(path))
-
-
-def read_table_rows(path: str | os.PathLike[str], separator: str | None, sheet: str | None) -> TextTable:
-    """The rows of a table in a file of any of the kinds: delimited text, a spreadsheet, parquet."""
-    path = check_readable(path)
-    if is_spreadsheet(path):
-        return read_sheet(path, sheet)
-    if sheet is not None:
-        raise FormatError(f"{path}: it is no spreadsheet and so has no sheet {sheet!r}; leave --sheet out.")
-    return read_text_rows(path) if _is_parquet(path) else read_rows(path, separator)
+    remarks = [("labels", f"{path}: {remark}") for remark in remarks_about(found.label_sets)]
+    return replace(found, problems=[*found.problems, *remarks], path=os.fspath(path))
 
 
 def _read(
     table: TextTable, path: str | os.PathLike[str], name: str | None, label: str | None, mark: str | None, join: bool
 ) -> LabelTable:
     """The table in the form that it has."""
-    _check_widths(table, path)
+    table.check_widths()
     if name is not None or label is not None:
         return _from_named_columns(table, path, name, label, mark, join)
     _check_cells(table, path, range(len(table.rows[0])))
@@ -172,27 +167,11 @@ def _read(
     heading_text = "" if has_heading else ", without a heading"
     return _from_pairs(
         [(line, row[0], row[1]) for line, row in zip(table.lines[start:], table.rows[start:], strict=True)],
-        path, f"{_source(table)}{heading_text}", mark, join,
-    )  # fmt: skip
-
-
-def _is_parquet(path: str | os.PathLike[str]) -> bool:
-    with check_readable(path).open("rb") as file:
-        return file.read(4) == b"PAR1"
-
-
-def _source(table: TextTable) -> str:
-    return f"separated by {SEPARATORS[table.separator]}" if table.separator else table.source
-
-
-def _check_widths(table: TextTable, path: Any) -> None:
-    width = len(table.rows[0])
-    for line, row in zip(table.lines, table.rows, strict=True):
-        if len(row) != width:
-            raise FormatError(
-                f"{path}, row {line}: there are {len(row)} cells but row {table.lines[0]} has {width} "
-                f"({_source(table)}); put cells that contain the separator in quotes."
-            )
+        path,
+        f"{table.source}{heading_text}",
+        mark,
+        join,
+    )
 
 
 def _check_cells(table: TextTable, path: Any, columns: Iterable[int]) -> None:
@@ -220,9 +199,9 @@ def _is_one_hot(table: TextTable, heading: list[str]) -> bool:
 
 def _says(cell: str) -> bool | None:
     """Whether a cell says that the label is there; None where it says something else."""
-    folded = undefuse(cell).casefold()
-    if folded in YES or folded in NO:
-        return folded in YES
+    _folded = undefuse(cell).casefold()
+    if _folded in YES or _folded in NO:
+        return _folded in YES
     return float(cell) > 0 if _COUNT.fullmatch(cell) else None
 
 
@@ -231,19 +210,19 @@ def _is_data(table: TextTable) -> bool:
     (name, label), others = table.rows[0], table.rows[1:]
     if _FILE_ENDING.search(name) or name in {row[0] for row in others}:
         return True
-    labels = set(_split_list(label, LIST_MARK))
-    return any(labels & set(_split_list(row[1], LIST_MARK)) for row in others)
+    labels = set(split_labels(label, LIST_MARK))
+    return any(labels & set(split_labels(row[1], LIST_MARK)) for row in others)
 
 
 def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
     known = NAME_HEADINGS | LABEL_HEADINGS
-    unknown = [cell for cell, folded in zip(table.rows[0], heading, strict=True) if folded not in known]
+    unknown = [cell for cell, _folded in zip(table.rows[0], heading, strict=True) if _folded not in known]
     listed = ", ".join(map(repr, table.rows[0][:5]))
     cure = "Name the two to use (--columns FILE LABEL), or remove the others."
     if not known & set(heading):
         return f"{path}, row {table.lines[0]}: the columns {listed} are not known; expected {_FORMS}. {cure}"
     if not LABEL_HEADINGS.isdisjoint(heading):
-        return f"{path}, row {table.lines[0]}: beside file and label there are the columns {listed}. {cure}"
+        return f"{path}, row {table.lines[0]}: besides file and label there are the columns {listed}. {cure}"
     others = (
         (line, row, j) for line, row in zip(table.lines[1:], table.rows[1:], strict=True) for j in range(1, len(row))
     )
@@ -284,19 +263,19 @@ def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str, mark: st
     """Name and label on every row, or name and list."""
     if not pairs:
         raise FormatError(f"{path}: there is a heading but no row below it; add a row for each bag.")
-    doubt = ""
+    remark = ""
     if mark is None:
-        mark, doubt = find_mark(cell for _, _, cell in pairs)
+        mark, remark = _find_mark(cell for _, _, cell in pairs)
     as_lists = next(((line, cell) for line, _, cell in pairs if mark and mark in cell), None)
     form, once = "rows of bag and label", None
     if as_lists is not None:
-        form = f"one row a bag, its labels in one cell separated by {MARKS.get(str(mark), mark)}"
+        form = f"one row per bag, its labels in one cell separated by {_MARKS.get(str(mark), mark)}"
         why = f", but row {as_lists[0]} lists several labels in one cell ({as_lists[1]!r})"
-        once = why, "use one row a name, or one label a row"
-    rows = [(line, name, _split_list(labels, mark)) for line, name, labels in pairs]
+        once = why, "use one row per name, or one label per row"
+    rows = [(line, name, split_labels(labels, mark)) for line, name, labels in pairs]
     classes = sorted({label for _, _, labels in rows for label in labels})
     table = _gathered(rows, path, f"{form}, {how}", classes, join, once)
-    return replace(table, problems=[*table.problems, ("labels", f"{path}: {doubt}")]) if doubt else table
+    return replace(table, problems=[*table.problems, ("labels", f"{path}: {remark}")]) if remark else table
 
 
 def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
@@ -316,14 +295,18 @@ def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
         (line, row[0], [label for label, cell in zip(classes, row[1:], strict=True) if _says(cell)])
         for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
     ]
-    how = f"one row a bag and a column of 0 and 1 for each label, {_source(table)}"
+    how = f"one row per bag and a column of 0 and 1 for each label, {table.source}"
     return _gathered(rows, path, how, classes, join, ("", "remove one"))
 
 
 def _gathered(
-    rows: list[tuple[int, str, list[str]]], path: Any, form: str, classes: list[str], join: bool,
+    rows: list[tuple[int, str, list[str]]],
+    path: Any,
+    form: str,
+    classes: list[str],
+    join: bool,
     once: tuple[str, str] | None,
-) -> LabelTable:  # fmt: skip
+) -> LabelTable:
     """The labels of each name; `once` says why and with which cure a name may stand on one row only, if it may."""
     found: dict[str, dict[str, None]] = {}
     lines: dict[str, int] = {}
@@ -344,6 +327,91 @@ def _gathered(
     )
 
 
-def _split_list(cell: str, mark: str | None) -> list[str]:
+def split_labels(cell: str, mark: str | None) -> list[str]:
+    """The labels of one cell, with `mark` between them where it is not None."""
     parts = cell.split(mark) if mark else [cell]
     return [undefuse(part.strip()) for part in parts if part.strip()]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Several labels in one cell
+
+
+def _find_mark(cells: Iterable[str]) -> tuple[str | None, str]:
+    """The mark between the labels of a cell, None where each cell is one label, and a remark where that is uncertain.
+
+    Semicolons and bars are between labels wherever they occur. Commas and slashes are where the parts are labels of
+    other cells, too. Blanks are where far fewer words than cells make up all of them, which names of species
+    do not do.
+    """
+    distinct = sorted({cell for cell in cells if cell})
+    for mark in _CERTAIN:
+        if any(mark in cell for cell in distinct):
+            return mark, ""
+    for mark in (",", "/"):
+        holding = [cell for cell in distinct if mark in cell]
+        if holding and _parts_recur(distinct, holding, mark):
+            return mark, ""
+        if holding:
+            return None, (
+                f"{len(holding)} label(s) hold {_MARKS[mark]}, such as {holding[0]!r}, and are taken for one label "
+                f"each; if these are several, say so (--separator {mark!r})."
+            )
+    words = {word for cell in distinct for word in cell.split()}
+    if len(distinct) >= _FEW and len(words) < _FEWER * len(distinct):
+        return " ", ""
+    return None, ""
+
+
+def _parts_recur(distinct: Sequence[str], holding: Sequence[str], mark: str) -> bool:
+    """Whether at least half of the parts of the cells that hold a mark are found in other cells."""
+    owners: Counter[str] = Counter()
+    for cell in distinct:
+        owners.update({part.strip() for part in cell.split(mark)})
+    parts = {part.strip() for cell in holding for part in cell.split(mark) if part.strip()}
+    return sum(owners[part] > 1 for part in parts) >= 0.5 * len(parts)
+
+
+def _check_mark(mark: str | None) -> str | None:
+    """The mark that somebody named, with the words for those that are hard to type."""
+    words = {"comma": ",", "semicolon": ";", "bar": "|", "slash": "/", "blank": " ", "space": " ", "tab": "\t"}
+    mark = words.get(mark or "", mark)
+    if mark is not None and (len(mark) != 1 or mark.isalnum()):
+        raise InputError(f"The separator of labels is {mark!r}; expected one character that is no letter and no digit.")
+    return mark
+
+
+def remarks_about(labels: Sequence[Iterable[str]]) -> list[str]:
+    """What looks as if the labels of bags were misread: nearly all different, or the same but for case or blanks."""
+    bags = Counter(label for of_bag in labels for label in set(of_bag))
+    remarks = []
+    once = sorted(label for label, count in bags.items() if count == 1)
+    if len(bags) > _FEW and len(labels) > _FEW and len(once) >= _ALMOST_ALL * len(bags):
+        remarks.append(
+            f"of {len(bags)} labels {len(once)} occur once only, such as {once[0]!r}, so that little can be learned of "
+            "them; if a cell lists several labels, say what is between them (--separator)."
+        )
+    alike: dict[str, list[str]] = {}
+    for label in sorted(bags):
+        alike.setdefault(_folded(label), []).append(label)
+    remarks += [
+        f"the labels {' and '.join(map(repr, names))} differ in case or blanks only; --fold-case makes them one."
+        for names in alike.values()
+        if len(names) > 1
+    ]
+    return remarks
+
+
+def _folded(label: str) -> str:
+    """A label without case and with single blanks."""
+    return " ".join(label.casefold().split())
+
+
+def fold_labels(labels: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The labels with one spelling for those that differ in case or blanks only: the commonest."""
+    spelled: dict[str, Counter[str]] = {}
+    for of_bag in labels:
+        for label in of_bag:
+            spelled.setdefault(_folded(label), Counter())[label] += 1
+    best = {key: min(counts, key=lambda name: (-counts[name], name)) for key, counts in spelled.items()}
+    return [list(dict.fromkeys(best[_folded(label)] for label in of_bag)) for of_bag in labels]

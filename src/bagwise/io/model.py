@@ -1,18 +1,18 @@
 """The model file: an estimator with all that it learned, as plain data.
 
 A model file is an uncompressed zip of ``model.json`` and of arrays in numpy's ``.npy`` form. It holds data,
-never code: reading one runs nothing that the file brings. The class of an estimator is looked up by name in
-the literal `REGISTRY` below, so a file cannot name a module; a file that does not fit is a `FormatError`.
+never code: reading one runs nothing that the file brings. The class of an estimator is looked up by name among
+those that the families of estimators registered (`bagwise.core.fitted.savable`) and those of scikit-learn that
+`bagwise.io._sklearn_fitted` lists, so a file cannot name a module; a file that does not fit is a `FormatError`.
 
 ``model.json`` is an object with the members ``format`` ("bagwise-model"), ``version`` (1), ``written_by``
 (the versions of the libraries) and ``estimator``: an object of the kind "estimator" with the members
-``class`` (a name of the registry), ``params`` and ``state`` (objects, name to value). How values are written
-stands in `bagwise.io.values`. An optional member ``about`` holds plain data for people and for the command line.
+``class`` (such a name), ``params`` and ``state`` (objects, name to value). How values are written
+stands in `bagwise.io._values`. An optional member ``about`` holds plain data for people and for the command line.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import keyword
 import os
@@ -27,19 +27,16 @@ import sklearn
 from sklearn.pipeline import Pipeline
 
 from bagwise._version import __version__
-from bagwise.base import BagEstimator
-from bagwise.exceptions import FormatError, InputError
-from bagwise.fitted import (
+from bagwise.calibration.novelty import ATTRIBUTE as NOVELTY
+from bagwise.calibration.novelty import FITTED as NOVELTY_PARTS
+from bagwise.core.base import BagEstimator
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.fitted import (
+    CARRIED,
+    CLASSES,
     Attribute,
-    ByName,
     Either,
-    Flag,
-    ListOf,
-    Maybe,
-    Number,
-    Plain,
-    Record,
-    Text,
+    carry,
     check_attributes,
     check_nesting,
     check_steps,
@@ -48,78 +45,17 @@ from bagwise.fitted import (
     is_fitted_state,
     n_inputs,
 )
+from bagwise.core.typing import Learner, Transformer
+from bagwise.io._sklearn_fitted import FITTED as SKLEARN
+from bagwise.io._sklearn_fitted import check_parameters, check_together, sklearn_class
+from bagwise.io._values import Decoder, Encoder, Node, member
 from bagwise.io.files import DOCUMENT, as_read, atomic_write, read_archive, read_document, write_archive
-from bagwise.io.sklearn_fitted import FITTED as SKLEARN
-from bagwise.io.sklearn_fitted import check_parameters, check_together
-from bagwise.io.values import Decoder, Encoder, Node, member
-from bagwise.likeness import ATTRIBUTE as LIKENESS
-from bagwise.likeness import FITTED as LIKENESS_PARTS
 from bagwise.pipeline import unwrap
-from bagwise.typing import Learner, Transformer
 
 FORMAT = "bagwise-model"
 VERSION = 1
 
-# Only classes whose prediction is plain numpy: a C library that trusts its arrays (libsvm, trees) would let a
-# forged file corrupt memory.
-REGISTRY = {
-    "ORedLogisticRegression": "bagwise.annotation:ORedLogisticRegression",
-    "ORedForest": "bagwise.annotation:ORedForest",
-    "ORedNetwork": "bagwise.nn.network:ORedNetwork",
-    "SupportInstanceMachine": "bagwise.annotation:SupportInstanceMachine",
-    "CLPL": "bagwise.annotation:CLPL",
-    "SupervisedAnnotator": "bagwise.annotation:SupervisedAnnotator",
-    "MostFrequentAnnotator": "bagwise.annotation:MostFrequentAnnotator",
-    "MIMLFast": "bagwise.annotation:MIMLFast",
-    "LSBCMM": "bagwise.annotation:LSBCMM",
-    "M3MIML": "bagwise.classification:M3MIML",
-    "MIMLSVM": "bagwise.classification:MIMLSVM",
-    "MIMLNN": "bagwise.classification:MIMLNN",
-    "MIMLBoost": "bagwise.classification:MIMLBoost",
-    "BagStack": "bagwise.stacking:BagStack",
-    "BagStatistics": "bagwise.bag_statistics:BagStatistics",
-    "M3IC": "bagwise.clustering:M3IC",
-    "BAMIC": "bagwise.clustering:BAMIC",
-    "CPM3C": "bagwise.clustering:CPM3C",
-    "MajorityKMeans": "bagwise.clustering:MajorityKMeans",
-    "MeanKMeans": "bagwise.clustering:MeanKMeans",
-    "BagMixture": "bagwise.clustering:BagMixture",
-    "WithinBagWhitener": "bagwise.clustering:WithinBagWhitener",
-    "BagPipeline": "bagwise.pipeline:BagPipeline",
-    "PerInstance": "bagwise.preprocessing:PerInstance",
-    "CLPLScaler": "bagwise.preprocessing:CLPLScaler",
-    "TermScaler": "bagwise.preprocessing:TermScaler",
-    "RandomFourierFeatures": "bagwise.preprocessing:RandomFourierFeatures",
-    "RBFDictionary": "bagwise.preprocessing:RBFDictionary",
-    "SparseReducer": "bagwise.preprocessing:SparseReducer",
-    "sklearn.Pipeline": "sklearn.pipeline:Pipeline",
-    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
-    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
-    "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",
-    "sklearn.RobustScaler": "sklearn.preprocessing:RobustScaler",
-    "sklearn.QuantileTransformer": "sklearn.preprocessing:QuantileTransformer",
-    "sklearn.PowerTransformer": "sklearn.preprocessing:PowerTransformer",
-    "sklearn.Normalizer": "sklearn.preprocessing:Normalizer",
-    "sklearn.PCA": "sklearn.decomposition:PCA",
-    "sklearn.TruncatedSVD": "sklearn.decomposition:TruncatedSVD",
-    "sklearn.VarianceThreshold": "sklearn.feature_selection:VarianceThreshold",
-    "sklearn.LogisticRegression": "sklearn.linear_model:LogisticRegression",
-    "sklearn.RidgeClassifier": "sklearn.linear_model:RidgeClassifier",
-    "sklearn.LabelBinarizer": "sklearn.preprocessing:LabelBinarizer",  # a part of RidgeClassifier
-    "sklearn.LinearSVC": "sklearn.svm:LinearSVC",
-}
-
-RECIPE_PARTS = Record({
-    "medium": Text(), "settings": ByName(Plain()), "model": Text(),
-    "feature_names": Either(None, ListOf(Text(), "features")),
-    "embedded": Maybe(Record({
-        "kind": Text(), "name": Text(), "fingerprint": Text(), "settings": ByName(Plain()),
-        "size": Number(1, whole=True), "join": Flag(),
-    })),
-})  # fmt: skip
-"""How media become features, and which vectors stand for instances in place of these."""
-CARRIED = {LIKENESS: Maybe(Either(LIKENESS_PARTS, None)), "featurizer_": Maybe(RECIPE_PARTS)}
-"""What any trained model may carry beside what its class learned."""
+carry(NOVELTY, Either(NOVELTY_PARTS, None))
 
 
 def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
@@ -128,12 +64,12 @@ def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: 
     Parameters
     ----------
     estimator : estimator
-        Of bagwise, or one of the scikit-learn classes in `REGISTRY`, as are the estimators inside it. Of a fitted
-        search the estimator that it found is saved (``best_estimator_``), not the search.
+        Of bagwise, or one of the scikit-learn classes in `bagwise.io._sklearn_fitted`, as are the estimators inside it.
+        Of a fitted search the estimator that it found is saved (``best_estimator_``), not the search.
     path : str or path
         The file appears complete or not at all; an old one is replaced.
     about : dict or None
-        Plain data to keep beside the estimator, such as its name and the features' names; `read_about` gives it.
+        Plain data to keep with the estimator, such as its name and the features' names; `read_about` gives it.
         None, true, false, finite numbers, text, and lists and dicts of them.
 
     Raises
@@ -211,7 +147,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     writer = written_by.get("scikit-learn")
     if rebuild.met_sklearn and writer != sklearn.__version__:
         text = f"{name!r} holds estimators of scikit-learn {writer}, and this is {sklearn.__version__}"
-        warnings.warn(f"{text}; check their predictions, or save anew.", UserWarning, stacklevel=2)
+        warnings.warn(f"{text}; check their predictions, or save again.", UserWarning, stacklevel=2)
     return estimator
 
 
@@ -286,9 +222,10 @@ def _check_document(document: Any) -> dict[str, str]:
     return written_by
 
 
-def _resolve(name: str) -> type:
-    module, _, attribute = REGISTRY[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+def _class_of(name: str) -> type | None:
+    """The class that a model file calls so, if any is."""
+    prefix, _, own = name.rpartition(".")
+    return CLASSES.get(name) if not prefix else sklearn_class(own) if prefix == "sklearn" else None
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -297,13 +234,11 @@ def _resolve(name: str) -> type:
 
 def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], Any]) -> Node:
     cls = type(estimator)
-    targets = {name: target.partition(":")[2] for name, target in REGISTRY.items()}
-    names = [name for name, attribute in targets.items() if attribute == cls.__name__]
-    name = next((name for name in names if _resolve(name) is cls), None)
+    name = next((name for name in (cls.__name__, f"sklearn.{cls.__name__}") if _class_of(name) is cls), None)
     if name is None:
         raise InputError(
             f"{where} is a {cls.__module__}.{cls.__name__}, which the model file does not take; it takes "
-            f"{', '.join(sorted(set(targets.values())))}."
+            f"{', '.join(sorted({*CLASSES, *SKLEARN}))}."
         )
     params = estimator._saved_params() if isinstance(estimator, BagEstimator) else estimator.get_params(deep=False)
     aside = {*params, "_metadata_request"}  # who gets what in a fit is nothing that was learned
@@ -333,20 +268,15 @@ class _Rebuild:
 
     def __call__(self, decoder: Decoder, node: Node, depth: int) -> Any:
         name = member(node, "class", str)
-        if name not in REGISTRY:
+        cls = _class_of(name)
+        if cls is None:
             writer = self.written_by.get("bagwise")
             raise FormatError(
                 f"it names the class {name!r}, which bagwise {__version__} does not read; {writer} wrote it."
             )
-        try:
-            cls = _resolve(name)
-        except (ImportError, AttributeError) as error:
-            raise FormatError(f"the class {name!r} cannot be imported: {error}.") from error
-        self.met_sklearn |= REGISTRY[name].startswith("sklearn.")
+        self.met_sklearn |= name.startswith("sklearn.")
         params = decoder.decode_named(node, "params", depth)
         state = decoder.decode_named(node, "state", depth)
-        if issubclass(cls, BagEstimator):
-            cls._upgrade(params, state)
         problem = _problem(cls, params, state)
         if problem:
             raise FormatError(f"{problem} (it was written by {self.written_by}).")
@@ -371,6 +301,8 @@ def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | 
             return f"{cls.__name__} has no parameter {key!r}"
     if cls.__name__.endswith("Pipeline") and params.get("memory") is not None:
         return f"{cls.__name__}(memory=...) names a cache folder, whose content would be trusted; set it to None"
+    if cls.__name__.endswith("Pipeline") and params.get("transform_input") is not None:
+        return f"{cls.__name__}(transform_input=...) names what is routed through its steps in a fit; set it to None"
     for key in state:
         is_name = key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
         own = getattr(cls, key, None)
@@ -394,11 +326,11 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
             sizes = {"features": n_inputs(estimator)}
     else:
         declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
-    given = {**estimator.get_params(deep=False), **params}  # a file of an earlier version has fewer parameters
+    given = {**estimator.get_params(deep=False), **params}  # those that a file leaves out have their default
     check_attributes(cls.__name__, {**declared, **CARRIED}, given, state, sizes)
     if isinstance(estimator, BagEstimator):
         _check_finite(cls.__name__, given)
-    if is_foreign:
+    if is_foreign or isinstance(estimator, Pipeline):
         check_parameters(estimator)
     if not is_fitted_state(state) or isinstance(estimator, Pipeline):
         return

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,17 @@ PACKAGE = Path(__file__).parent
 def use_writable_cache() -> None:
     """Give numba a folder of ours where it has none: neither beside the code nor in the user's own folder of caches.
 
-    numba looks there by itself, in that order, and without a place refuses to import what is to be cached.
+    numba looks there by itself, in that order, and without a place refuses to import what is to be cached. The folder
+    that NUMBA_CACHE_DIR names comes before all, unless others could put code into it.
     """
+    if config.CACHE_DIR and not _is_private(Path(config.CACHE_DIR)):
+        warnings.warn(
+            f"NUMBA_CACHE_DIR={config.CACHE_DIR!r} is not used: compiled code that lies there is run, and others than "
+            "you can write there. Name a folder of your own (chmod go-w), beneath none that others can write.",
+            stacklevel=2,
+        )
+        os.environ.pop("NUMBA_CACHE_DIR", None)  # numba reads it again; processes that this one starts do, too
+        config.CACHE_DIR = ""
     if not config.CACHE_DIR and not any(_can_write(folder) for folder in (PACKAGE / "__pycache__", _users_folder())):
         config.CACHE_DIR = str(_own_folder())
 
@@ -42,6 +52,26 @@ def _can_write(folder: Path) -> bool:
             return True
     except OSError:
         return False
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether only its owner, who is this user or root, can change what is in the folder, or put another in its place.
+
+    A folder that is not there yet is made. Folders like /tmp, of which everybody may remove only what is theirs, may
+    lie above it.
+    """
+    if not hasattr(os, "getuid"):  # Windows: rights are others, and folders of users are their own
+        return True
+    folder = folder.resolve()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = [place.stat() for place in (folder, *folder.parents)]
+    except OSError:
+        return False
+    owned = all(status.st_uid in (0, os.getuid()) for status in found)
+    closed = [not status.st_mode & 0o022 for status in found]
+    sticky = [bool(status.st_mode & stat.S_ISVTX) for status in found]
+    return owned and closed[0] and all(a or b for a, b in zip(closed, sticky, strict=True))
 
 
 def _own_folder() -> Path:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from bagwise.exceptions import InputError
-from bagwise.fitted import Numbers, Size, TupleOf
-from bagwise.memory import check_allocation
+from bagwise.core.exceptions import InputError
+from bagwise.core.fitted import Numbers, Size, TupleOf
+from bagwise.core.memory import check_allocation
 
 DAMAGED = "The trees of this model do not fit together; fit it again, or load an undamaged file."
 FITTED = TupleOf(
@@ -87,22 +87,6 @@ class Forest(NamedTuple):
             *leaves.arrays(),
         )
 
-    @classmethod
-    def of_wide(cls, arrays: Sequence[np.ndarray]) -> Forest:
-        """From the arrays that earlier versions kept: roots, feature, threshold, left, right and (leaves, c) values."""
-        roots, feature, threshold, left, right, values = arrays
-        n_nodes, leaves = len(feature), _Leaves()
-        is_leaf = feature < 0
-        after = np.arange(1, n_nodes + 1)
-        if len({len(feature), len(left), len(right), len(threshold)}) > 1 or np.any((left != after) & ~is_leaf):
-            raise InputError(DAMAGED)
-        rows = left[is_leaf]
-        if values.ndim != 2 or np.any((rows < 0) | (rows >= len(values))):
-            raise InputError(DAMAGED)
-        link = right.copy()
-        link[is_leaf] = leaves.add(values[rows])
-        return cls(roots, _narrow(feature, np.int16), round_down(threshold), link.astype(np.int32), *leaves.arrays())
-
     def check(self, n_features: int) -> None:
         """Refuse arrays that would lead a walk astray: a model file may hold anything."""
         n_nodes, inner = len(self.feature), self.feature >= 0
@@ -174,12 +158,6 @@ def _shares_in(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
 
 def _summing_to_one(shares: np.ndarray) -> np.ndarray:
     return shares / shares.sum(axis=1, keepdims=True)  # in single precision they do not exactly
-
-
-def upgrade_forest(state: dict[str, Any]) -> None:
-    """Make the forest of a model file of an earlier version one of this version, in place."""
-    if len(state.get("forest_", ())) == 6:
-        state["forest_"] = tuple(Forest.of_wide(state["forest_"]))
 
 
 class _Leaves:

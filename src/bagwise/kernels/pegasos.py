@@ -41,7 +41,7 @@ class SupportArrays(NamedTuple):
     shares: np.ndarray  # (m, c) weights of the rows
 
 
-class Work(NamedTuple):
+class _Work(NamedTuple):
     """What one block of bags needs, overwritten by the next: of the largest block's size, once for all steps."""
 
     scores: np.ndarray  # (rows, c) of instances
@@ -69,7 +69,7 @@ def block_starts(offsets: np.ndarray, n_classes: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, weights, best, values):
-    """All steps of `bagwise.solvers.subgradient.descend`.
+    """All steps of `bagwise.solvers.subgradient.BagProblem.descend`.
 
     Parameters
     ----------
@@ -96,10 +96,15 @@ def pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, we
     pull = np.zeros((n_classes, n_features))  # sub-gradient of the loss
     transposed = np.empty((n_features, n_classes))
     shape = (layout.block_rows, n_classes)
-    work = Work(
-        np.empty(shape), np.empty(shape), np.full(shape, -1), np.empty(shape), np.empty(shape[0]),
-        np.empty((shape[0] * n_classes + 1, 2), dtype=np.uint32), np.empty(weights.shape),
-    )  # fmt: skip
+    work = _Work(
+        np.empty(shape),
+        np.empty(shape),
+        np.full(shape, -1),
+        np.empty(shape),
+        np.empty(shape[0]),
+        np.empty((shape[0] * n_classes + 1, 2), dtype=np.uint32),
+        np.empty(weights.shape),
+    )
     n_steps, lowest = values.shape[0] - 1, np.inf
     for step in range(n_steps + 1):
         _copy(weights.T, transposed)
@@ -114,7 +119,7 @@ def pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, we
             lowest = values[step]
             _copy(weights, best)
         if step < n_steps:
-            _move(weights, pull, alpha, first_step + step)
+            take_step(weights, pull, alpha, first_step + step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -163,8 +168,8 @@ def _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, 
     if mode == WEIGHTED_ROWS and rows.indptr.shape[0] == 0 and n_changed > DENSE_FROM * (stop - start) * n_classes:
         _pull_densely(start, stop, rows.dense, layout, support.shares, work, slopes, pull)
     else:
-        found = changed[:n_changed]
-        _pull_changed(start, found, rows, layout, support.shares, new_slopes, new_behind, slopes, behind, pull)
+        moved = changed[:n_changed]
+        _pull_changed(start, moved, rows, layout, support.shares, new_slopes, new_behind, slopes, behind, pull)
     return total
 
 
@@ -230,7 +235,7 @@ def _inner(a, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
-def _move(weights, pull, alpha, t):
+def take_step(weights, pull, alpha, t):
     """Step t: W - (alpha W + pull) / (alpha t), projected on the ball ||W||^2 <= 2 / alpha."""
     keep, length = 1.0 - 1.0 / t, 1.0 / (alpha * t)
     for j in range(weights.shape[0]):

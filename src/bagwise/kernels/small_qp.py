@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def largest_violation(P, q, A, b, G, h, x, y, z):
-    """Largest violation of the optimality conditions, as `bagwise.solvers.qp.kkt_residual` measures it.
+    """Largest violation of the optimality conditions, as `bagwise.solvers._qp.kkt_residual` measures it.
 
     Compiled because it runs once a cut on a handful of numbers, where numpy's calls cost more than the solver.
     """

@@ -1,12 +1,12 @@
 """How good are label sets, rankings, instance labels and clusters; the truth always comes first.
 
-Bag measures take ``Y``, the (n, c) 0/1 matrix of the labels that the bags carry, beside a prediction of the
-same shape: 0/1 label sets for the Hamming loss, scores (higher = more likely present) for the others. A tie
+Bag measures take ``Y``, the (n, c) 0/1 matrix of the labels that the bags carry, and a prediction of the same
+shape: 0/1 label sets for the Hamming loss, scores (higher = more likely present) for the others. A tie
 between a label that the bag carries and one that it does not counts against the prediction everywhere, so
 that constant scores gain nothing. `get_scorer` gives each of them by name, for scikit-learn's searches.
 """
 
-from bagwise.metrics.bags import (
+from bagwise.metrics._bags import (
     average_precision,
     coverage,
     hamming_loss,
@@ -14,10 +14,10 @@ from bagwise.metrics.bags import (
     rank_hinge_loss,
     ranking_loss,
 )
-from bagwise.metrics.clusters import clustering_accuracy, normalized_mutual_information
-from bagwise.metrics.instances import explained_share, instance_accuracy, listed_share
-from bagwise.metrics.probabilities import calibration_error, instance_outcomes, reliability_table
-from bagwise.metrics.scorers import BagScorer, get_scorer, get_scorer_names
+from bagwise.metrics._clusters import clustering_accuracy, normalized_mutual_information
+from bagwise.metrics._instances import explained_share, instance_accuracy, listed_share
+from bagwise.metrics._probabilities import calibration_error, instance_outcomes, reliability_table
+from bagwise.metrics._scorers import BagScorer, get_scorer, get_scorer_names
 
 __all__ = [
     "BagScorer",

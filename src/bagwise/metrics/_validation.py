@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise.bags import Bags, as_indicator
-from bagwise.exceptions import InputError
-from bagwise.inputs import validate_weights
+from bagwise.core.bags import Bags, as_indicator
+from bagwise.core.exceptions import InputError
+from bagwise.core.inputs import validate_weights
 
 
 def as_label_matrix(Y: Any, name: str) -> np.ndarray:
@@ -55,7 +55,7 @@ def as_outcomes(outcome: Any, probability: Any) -> tuple[np.ndarray, np.ndarray]
     if not len(outcome):
         raise InputError("There is nothing to compare; pass at least one outcome and its probability.")
     if not np.isin(outcome, (0.0, 1.0)).all():
-        raise InputError("outcome must hold 0 and 1 only: whether it came true.")
+        raise InputError("outcome must hold 0 and 1 only: whether it was true.")
     bad = np.flatnonzero(~((probability >= 0.0) & (probability <= 1.0)))
     if len(bad):
         raise InputError(f"probability holds {probability[bad[0]]} at position {bad[0]}; it must be in [0, 1].")

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bagwise.kernels._union_exact import ERROR_BOUND, FEW_LABELS, TINY, UNDERFLOW, UNIT_ROUNDOFF
-from bagwise.kernels.union import Rates
 from bagwise.nn._layout import Chunk
+from bagwise.union import LabelNoise
+from bagwise.union.constants import ERROR_BOUND, FEW_LABELS, TINY, UNDERFLOW, UNIT_ROUNDOFF
 
 FEW = 0.1  # of the error bound, for chunks of few labels, where the fall-back costs little
 
 
 @dataclass(frozen=True)
 class DeviceRates:
-    """Rates of wrong labels on a device, one a column."""
+    """Label noise on a device, one rate per column."""
 
     missed: torch.Tensor
     spurious: torch.Tensor
 
     @classmethod
-    def of(cls, rates: Rates | None, device: torch.device) -> DeviceRates | None:
+    def of(cls, rates: LabelNoise | None, device: torch.device) -> DeviceRates | None:
         if rates is None:
             return None
         missed, spurious = (
@@ -74,7 +74,7 @@ class Inferred:
     hidden : (r,) tensor or None
         Share of what is loose that went unnoticed.
     pull : (b, k) tensor or None
-        As of `bagwise.kernels._union_exact`; with rates only.
+        As of `bagwise.union._exact`; with rates only.
     """
 
     log_p: torch.Tensor
@@ -165,7 +165,7 @@ def sum_by_bag(values: torch.Tensor, chunk: DeviceChunk) -> torch.Tensor:
 def _inclusion_exclusion(
     A: torch.Tensor, loose: torch.Tensor, need: torch.Tensor | None, chunk: DeviceChunk
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """As `bagwise.kernels._union_exact._inclusion_exclusion`, all bags at once.
+    """As `bagwise.union._exact._inclusion_exclusion`, all bags at once.
 
     The sums over subsets are products with a 0/1 matrix here, whose order of additions is the library's: they may carry
     2^k roundings instead of k, which the certificate counts.

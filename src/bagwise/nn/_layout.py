@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.union import LabelNoise, UnionProblem
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ class Layout:
     known_unlisted: np.ndarray
 
 
-def lay_out(problem: UnionProblem, n_columns: int, max_exact_labels: int, budget: int, rates: Rates | None) -> Layout:
+def lay_out(
+    problem: UnionProblem, n_columns: int, max_exact_labels: int, budget: int, rates: LabelNoise | None
+) -> Layout:
     """Sort the bags into chunks.
 
     Parameters
@@ -76,7 +78,7 @@ def lay_out(problem: UnionProblem, n_columns: int, max_exact_labels: int, budget
     budget : int
         Entries of the widest array of a chunk: rows times columns, or rows times subsets. A bag that alone exceeds it
         is a chunk of its own.
-    rates : Rates or None
+    rates : LabelNoise or None
         Only counts which of them are zero.
     """
     n_bags = len(problem.offsets) - 1

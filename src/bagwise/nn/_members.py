@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.exceptions import InputError
+from bagwise.core.exceptions import InputError
 from bagwise.nn.device import as_device
 
 BLOCK = 1 << 12  # instances that are judged at a time

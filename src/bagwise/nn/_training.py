@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.kernels.union import Rates, UnionProblem
 from bagwise.nn._layout import part
 from bagwise.nn._members import BLOCK, Ensemble, mean_probabilities
 from bagwise.nn._resume import (
@@ -25,6 +24,7 @@ from bagwise.nn.batches import balanced_batches
 from bagwise.nn.device import as_device
 from bagwise.nn.union import PreparedUnion
 from bagwise.solvers.result import Callback, CheckpointLike
+from bagwise.union import LabelNoise, UnionProblem
 
 TEMPERATURES = (1.0, 1.3, 1.7, 2.2, 2.8, 3.6)  # at which held-out bags are looked at
 RISING = 0.3  # of the epochs
@@ -44,7 +44,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingData:
     """What is learned from.
 
     Attributes
@@ -53,7 +53,7 @@ class Lesson:
     problem : UnionProblem
     n_columns : int
         Classes, and the background where there is one.
-    rates : Rates or None
+    rates : LabelNoise or None
         Of wrong labels; where they are learned, those to start with.
     learn_rates : function or None
         Of a problem, the probabilities of its instances by networks that did not see them, the rates so far, and the
@@ -67,8 +67,8 @@ class Lesson:
     X: np.ndarray
     problem: UnionProblem
     n_columns: int
-    rates: Rates | None = None
-    learn_rates: Callable[[UnionProblem, np.ndarray, Any, np.ndarray | None], Rates | None] | None = None
+    rates: LabelNoise | None = None
+    learn_rates: Callable[[UnionProblem, np.ndarray, Any, np.ndarray | None], LabelNoise | None] | None = None
     held_out: np.ndarray | None = None
     weights: np.ndarray | None = None
 
@@ -85,7 +85,7 @@ class Trained:
     history : list of float
         Mean log-likelihood a bag over the members, dropout and all, of every epoch; in later rounds that of the
         instances under the posterior.
-    rates : Rates or None
+    rates : LabelNoise or None
     failed : tuple of int or None
         Epoch and step, both counted from the first, at which the loss was no number any more.
     """
@@ -93,19 +93,19 @@ class Trained:
     ensemble: Ensemble
     epochs: np.ndarray
     history: list[float] = field(default_factory=list)
-    rates: Rates | None = None
+    rates: LabelNoise | None = None
     failed: tuple[int, int] | None = None
 
 
 class _Batch:
     """Bags that are looked at together, by all members."""
 
-    def __init__(self, at: Classroom, bags: np.ndarray, posterior: torch.Tensor | None) -> None:
-        alone, rows = part(at.lesson.problem, bags)
+    def __init__(self, at: Trainer, bags: np.ndarray, posterior: torch.Tensor | None) -> None:
+        alone, rows = part(at.data.problem, bags)
         index = torch.as_tensor(rows, device=at.device)
         self.bags = torch.as_tensor(bags, device=at.device)
         self.X = at.X if len(rows) == len(at.X) else at.X[index]
-        self.shape, self.n_columns = (at.n_members, len(bags)), at.lesson.n_columns
+        self.shape, self.n_columns = (at.n_members, len(bags)), at.data.n_columns
         self.posterior = None if posterior is None else posterior[index]
         if posterior is None:
             self.union = PreparedUnion(
@@ -114,7 +114,7 @@ class _Batch:
         else:
             self.bag = torch.as_tensor(np.repeat(np.arange(len(bags)), np.diff(alone.offsets)), device=at.device)
 
-    def log_likelihood(self, scores: torch.Tensor, rates: Rates | None) -> torch.Tensor:
+    def log_likelihood(self, scores: torch.Tensor, rates: LabelNoise | None) -> torch.Tensor:
         """(e, n) of the (e, m, c) scores of its instances: of the label sets, or of instances under the posterior."""
         logs = torch.log_softmax(scores, dim=2)
         if self.posterior is None:
@@ -123,22 +123,22 @@ class _Batch:
         return torch.zeros(self.shape, dtype=logs.dtype, device=logs.device).index_add_(1, self.bag, expected)
 
 
-class Classroom:
-    """A lesson on a device, the networks that learn it, and how far they are."""
+class Trainer:
+    """Training data on a device, the networks that learn it, and how far they are."""
 
     def __init__(
         self,
         draw: Callable[[np.random.RandomState], Ensemble],
-        lesson: Lesson,
+        data: TrainingData,
         plan: Plan,
         device: torch.device,
         rng: np.random.RandomState,
         start: Any,
     ) -> None:
-        self.draw, self.lesson, self.plan, self.device, self.rng, self.start = draw, lesson, plan, device, rng, start
-        self.X = torch.as_tensor(np.ascontiguousarray(lesson.X, dtype=np.float32), device=device)
-        self.sizes, self.rates = np.diff(lesson.problem.offsets), lesson.rates
-        self.weights = np.ones(len(self.sizes)) if lesson.weights is None else lesson.weights
+        self.draw, self.data, self.plan, self.device, self.rng, self.start = draw, data, plan, device, rng, start
+        self.X = torch.as_tensor(np.ascontiguousarray(data.X, dtype=np.float32), device=device)
+        self.sizes, self.rates = np.diff(data.problem.offsets), data.rates
+        self.weights = np.ones(len(self.sizes)) if data.weights is None else data.weights
         self.ensemble = self.drawn()
         self.n_members = self.ensemble.n_members
         self.history: list[float] = []
@@ -157,7 +157,7 @@ class Classroom:
     def posterior(self) -> np.ndarray:
         """(m, c) of every instance, by what the members say together and by the labels of its bag."""
         proba = mean_probabilities(self.ensemble, self.X)
-        self.lesson.problem.infer_in_place(
+        self.data.problem.infer_in_place(
             proba, softmax=False, residual=False, rates=self.rates, max_exact_labels=self.plan.max_exact_labels
         )
         return proba
@@ -175,23 +175,23 @@ class Classroom:
 
     def unseen(self) -> tuple[UnionProblem, np.ndarray, np.ndarray | None]:
         """Bags that some member holds out, the probabilities of their instances by the first that does, and weights."""
-        out = self.lesson.held_out
+        out = self.data.held_out
         assert out is not None
         bags = np.flatnonzero(out.any(axis=0))
-        alone, rows = part(self.lesson.problem, bags)
+        alone, rows = part(self.data.problem, bags)
         judge = np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets))
         proba = torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
-        return alone, proba, None if self.lesson.weights is None else self.weights[bags]
+        return alone, proba, None if self.data.weights is None else self.weights[bags]
 
     def learn_rates(self) -> None:
-        if self.lesson.learn_rates is not None:
+        if self.data.learn_rates is not None:
             alone, proba, weights = self.unseen()
-            self.rates = self.lesson.learn_rates(alone, proba, self.rates, weights)
+            self.rates = self.data.learn_rates(alone, proba, self.rates, weights)
 
 
 def train(
     draw: Callable[[np.random.RandomState], Ensemble],
-    lesson: Lesson,
+    data: TrainingData,
     plan: Plan,
     *,
     device: str,
@@ -203,105 +203,105 @@ def train(
     """Train all members at once.
 
     First by the likelihood of the label sets, each without its held-out bags; the weights are kept under which these
-    are most likely. Then, in every round, networks that are drawn anew learn all bags from the posterior that the
+    are most likely. Then, in every round, new networks learn all bags from the posterior that the
     last ones give together. `start` holds the weights of an earlier fit, which are then gone on from.
     """
     on = as_device(device)
     kept = None if checkpoint is None else checkpoint.load()
-    room = Classroom(draw, lesson, plan, on, rng, start)
+    trainer = Trainer(draw, data, plan, on, rng, start)
     with torch.random.fork_rng(devices=[on] if on.type == "cuda" else []):
         torch.manual_seed(int(rng.randint(2**31 - 1)))
         begun = 0 if kept is None else int(kept["place"][0])
         if kept is None or begun == 0:
-            trained = _first_round(room, Keeper(room, checkpoint, kept), callback)
+            trained = _first_round(trainer, TrainingState(trainer, checkpoint, kept), callback)
         else:
-            room.ensemble.take(unpack("last", kept))
-            trained = Trained(room.ensemble, np.array(kept["first_epochs"]))
+            trainer.ensemble.take(unpack("last", kept))
+            trained = Trained(trainer.ensemble, np.array(kept["first_epochs"]))
         for number in range(max(begun, 1), plan.n_rounds + 1):
             if trained.failed is not None:
                 break
-            keeper = Keeper(room, checkpoint, kept if number == begun else None, number, trained.epochs)
-            _later_round(room, keeper, trained, callback)
-    trained.rates, trained.history = room.rates, room.history
+            state = TrainingState(trainer, checkpoint, kept if number == begun else None, number, trained.epochs)
+            _later_round(trainer, state, trained, callback)
+    trained.rates, trained.history = trainer.rates, trainer.history
     return trained
 
 
-def _first_round(room: Classroom, keeper: Keeper, callback: Callback | None) -> Trained:
+def _first_round(trainer: Trainer, state: TrainingState, callback: Callback | None) -> Trained:
     """By the likelihood of the label sets."""
-    out = room.lesson.held_out
-    seen = np.ones((room.n_members, len(room.sizes)), dtype=bool) if out is None else ~out
-    held_out = None if out is None else HeldOut(room, out)
+    out = trainer.data.held_out
+    seen = np.ones((trainer.n_members, len(trainer.sizes)), dtype=bool) if out is None else ~out
+    held_out = None if out is None else HeldOutBags(trainer, out)
 
     def look(epoch: int) -> None:
         if held_out is None:
-            keeper.best.keep_all(room.ensemble, epoch)
+            state.best.keep_all(trainer.ensemble, epoch)
             return
-        room.learn_rates()
-        keeper.best.keep_better(room.ensemble, held_out.log_likelihoods(), epoch)
+        trainer.learn_rates()
+        state.best.keep_better(trainer.ensemble, held_out.log_likelihoods(), epoch)
 
-    failed = _run(room, keeper, seen, room.plan.epochs, look, callback)
-    keeper.best.restore(room.ensemble)
+    failed = _run(trainer, state, seen, trainer.plan.epochs, look, callback)
+    state.best.restore(trainer.ensemble)
     if failed is None:
-        room.learn_rates()
-    return Trained(room.ensemble, keeper.best.epochs, failed=failed)
+        trainer.learn_rates()
+    return Trained(trainer.ensemble, state.best.epochs, failed=failed)
 
 
-def _later_round(room: Classroom, keeper: Keeper, trained: Trained, callback: Callback | None) -> None:
+def _later_round(trainer: Trainer, state: TrainingState, trained: Trained, callback: Callback | None) -> None:
     """By the posterior of the networks of the round before, whose place the new ones take unless they fail."""
-    last, best = trained.ensemble, keeper.best
-    seen = np.ones((room.n_members, len(room.sizes)), dtype=bool)
+    last, best = trained.ensemble, state.best
+    seen = np.ones((trainer.n_members, len(trainer.sizes)), dtype=bool)
     trained.failed = _run(
-        room, keeper, seen, room.plan.epochs, lambda epoch: best.keep_all(room.ensemble, epoch), callback
+        trainer, state, seen, trainer.plan.epochs, lambda epoch: best.keep_all(trainer.ensemble, epoch), callback
     )
     if trained.failed is not None:
-        room.ensemble = last
-    trained.ensemble = room.ensemble.eval()
+        trainer.ensemble = last
+    trained.ensemble = trainer.ensemble.eval()
 
 
 def _run(
-    room: Classroom,
-    keeper: Keeper,
+    trainer: Trainer,
+    state: TrainingState,
     seen: np.ndarray,
     epochs: int,
     look: Callable[[int], None],
     callback: Callback | None,
 ) -> tuple[int, int] | None:
     """The epochs of a round; gives epoch and step at which the loss was no number, where it was."""
-    plan, ensemble, posterior = room.plan, room.ensemble, keeper.target
-    counted = seen * room.weights
-    weight_of = torch.as_tensor(counted, dtype=torch.float32, device=room.device)
+    plan, ensemble, posterior = trainer.plan, trainer.ensemble, state.target
+    counted = seen * trainer.weights
+    weight_of = torch.as_tensor(counted, dtype=torch.float32, device=trainer.device)
     optimizer = torch.optim.AdamW(
         [p for p in ensemble.parameters() if p.requires_grad], lr=plan.learning_rate, weight_decay=plan.weight_decay
     )
-    first = keeper.resume(optimizer)
-    fixed = room.batches(None, posterior)
+    first = state.resume(optimizer)
+    fixed = trainer.batches(None, posterior)
     every = max(1, epochs // LOOKS)
     for epoch in range(first + 1, epochs + 1):
         ensemble.train()
         total = 0.0
-        drawn = fixed if len(fixed) == 1 else room.batches(room.rng, posterior)
+        drawn = fixed if len(fixed) == 1 else trainer.batches(trainer.rng, posterior)
         for i, batch in enumerate(drawn):
             _set_rate(optimizer, plan.learning_rate, (epoch - 1 + i / len(drawn)) / epochs)
             optimizer.zero_grad(set_to_none=True)
             weight = weight_of[:, batch.bags]
-            value = torch.where(weight > 0, batch.log_likelihood(ensemble(batch.X), room.rates), 0.0) * weight
+            value = torch.where(weight > 0, batch.log_likelihood(ensemble(batch.X), trainer.rates), 0.0) * weight
             in_all = weight.sum(dim=1)
             loss = -(value.sum(dim=1) / torch.where(in_all > 0, in_all, 1.0)).sum()
-            room.steps += 1
+            trainer.steps += 1
             if not torch.isfinite(loss):
-                return len(room.history) + 1, room.steps
-            keeper.best.note_good(ensemble)
+                return len(trainer.history) + 1, trainer.steps
+            state.best.note_good(ensemble)
             loss.backward()
             optimizer.step()
             total += float(value.detach().sum())
         if not ensemble.is_finite():
-            return len(room.history) + 1, room.steps
-        room.history.append(total / float(counted.sum()))
+            return len(trainer.history) + 1, trainer.steps
+        trainer.history.append(total / float(counted.sum()))
         if callback is not None:
-            callback(len(room.history), room.history[-1])
+            callback(len(trainer.history), trainer.history[-1])
         if epoch % every == 0 or epoch == epochs:
             look(epoch)
-        keeper.save(epoch, optimizer)
+        state.save(epoch, optimizer)
     return None
 
 
@@ -358,13 +358,13 @@ class Best:
         self.value, self.epochs = np.array(arrays["value"]), np.array(arrays["epochs"])
 
 
-class Keeper:
+class TrainingState:
     """What a round has beside its networks, and the checkpoint that keeps all of it.
 
     Parameters
     ----------
-    room : Classroom
-        In a later round, networks are drawn anew for it.
+    trainer : Trainer
+        In a later round, new networks are drawn for it.
     checkpoint : CheckpointLike or None
     kept : arrays or None
         Of a checkpoint of this round, which is gone on from.
@@ -376,60 +376,63 @@ class Keeper:
 
     def __init__(
         self,
-        room: Classroom,
+        trainer: Trainer,
         checkpoint: CheckpointLike | None,
         kept: Arrays | None,
         number: int = 0,
         first_epochs: np.ndarray | None = None,
     ) -> None:
-        self.room, self.checkpoint, self.kept, self.number = room, checkpoint, kept, number
+        self.trainer, self.checkpoint, self.kept, self.number = trainer, checkpoint, kept, number
         self.fixed: dict[str, np.ndarray] = {}
         self.target = None
         if number:
-            posterior = room.posterior() if kept is None else kept["posterior"]
+            posterior = trainer.posterior() if kept is None else kept["posterior"]
             self.fixed = {
                 "posterior": posterior, "first_epochs": np.asarray(first_epochs),
-                **pack("last", [tensor.clone() for tensor in room.ensemble.tensors()]),
+                **pack("last", [tensor.clone() for tensor in trainer.ensemble.tensors()]),
             }  # fmt: skip
-            self.target = torch.as_tensor(np.array(posterior), dtype=torch.float32, device=room.device)
-            room.ensemble = room.drawn()
-        self.best = Best(room.ensemble)
+            self.target = torch.as_tensor(np.array(posterior), dtype=torch.float32, device=trainer.device)
+            trainer.ensemble = trainer.drawn()
+        self.best = Best(trainer.ensemble)
 
     def resume(self, optimizer: torch.optim.Optimizer) -> int:
         """Epochs of the round that are done already, all else being as it was after them."""
         if self.kept is None:
             return 0
-        room, kept = self.room, self.kept
-        room.ensemble.take(unpack("member", kept))
+        trainer, kept = self.trainer, self.kept
+        trainer.ensemble.take(unpack("member", kept))
         self.best.load(kept)
         load_optimizer(optimizer, kept)
-        load_generators(room.rng, room.device, kept)
-        room.history, room.steps = kept["history"].tolist(), int(kept["place"][2])
+        load_generators(trainer.rng, trainer.device, kept)
+        trainer.history, trainer.steps = kept["history"].tolist(), int(kept["place"][2])
         if "missed" in kept:
-            room.rates = Rates(np.array(kept["missed"]), np.array(kept["spurious"]))
+            trainer.rates = LabelNoise(np.array(kept["missed"]), np.array(kept["spurious"]))
         return int(kept["place"][1])
 
     def save(self, epoch: int, optimizer: torch.optim.Optimizer) -> None:
         if self.checkpoint is None:
             return
-        room = self.room
-        rates = {} if room.rates is None else {"missed": room.rates.missed, "spurious": room.rates.spurious}
+        trainer = self.trainer
+        rates = {} if trainer.rates is None else {"missed": trainer.rates.missed, "spurious": trainer.rates.spurious}
         self.checkpoint.save(
-            place=np.array([self.number, epoch, room.steps]), history=np.array(room.history), **rates, **self.fixed,
-            **pack("member", room.ensemble.tensors()), **self.best.arrays(), **optimizer_arrays(optimizer),
-            **generator_arrays(room.rng, room.device),
+            place=np.array([self.number, epoch, trainer.steps]), history=np.array(trainer.history), **rates,
+            **self.fixed,
+            **pack("member", trainer.ensemble.tensors()), **self.best.arrays(), **optimizer_arrays(optimizer),
+            **generator_arrays(trainer.rng, trainer.device),
         )  # fmt: skip
 
 
-class HeldOut:
+class HeldOutBags:
     """The bags that members hold out, each of which is looked at by those that do."""
 
-    def __init__(self, room: Classroom, out: np.ndarray) -> None:
-        self.room = room
+    def __init__(self, trainer: Trainer, out: np.ndarray) -> None:
+        self.trainer = trainer
         self.member, bags = np.nonzero(out)
-        alone, self.rows = part(room.lesson.problem, bags)
-        self.judge, self.weights = np.repeat(self.member, np.diff(alone.offsets)), room.weights[bags]
-        self.union = PreparedUnion(alone, room.lesson.n_columns, room.device, room.rates, room.plan.max_exact_labels)
+        alone, self.rows = part(trainer.data.problem, bags)
+        self.judge, self.weights = np.repeat(self.member, np.diff(alone.offsets)), trainer.weights[bags]
+        self.union = PreparedUnion(
+            alone, trainer.data.n_columns, trainer.device, trainer.rates, trainer.plan.max_exact_labels
+        )
 
     def log_likelihoods(self) -> np.ndarray:
         """(e,) of the held-out bags of each member, at the temperature that suits it best.
@@ -437,12 +440,12 @@ class HeldOut:
         Networks grow too sure long before they stop to learn; what is asked is whether they still tell labels apart
         better.
         """
-        scores = self.room.judged(self.judge, self.rows)
+        scores = self.trainer.judged(self.judge, self.rows)
         values = []
         for temperature in TEMPERATURES:
-            found = self.union.log_likelihood(torch.log_softmax(scores / temperature, dim=1), self.room.rates)
+            found = self.union.log_likelihood(torch.log_softmax(scores / temperature, dim=1), self.trainer.rates)
             weighted = self.weights * found.to(torch.float64).cpu().numpy()
-            values.append(np.bincount(self.member, weights=weighted, minlength=self.room.n_members))
+            values.append(np.bincount(self.member, weights=weighted, minlength=self.trainer.n_members))
         return np.max(values, axis=0)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.bags import as_bags, as_indicator
-from bagwise.exceptions import InputError
+from bagwise.core.bags import as_bags, as_indicator
+from bagwise.core.exceptions import InputError
 
 
 def balanced_batches(sizes: np.ndarray, most: int, rng: np.random.RandomState | None = None) -> list[np.ndarray]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
-from bagwise.exceptions import InputError, MemoryLimitError
-from bagwise.kernels.union import Rates, UnionProblem
+from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood
+from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.nn._inference import DeviceChunk, DeviceRates, Inferred, infer_chunk
 from bagwise.nn._layout import lay_out, part
 from bagwise.nn.union import log_unlisted
+from bagwise.union import LabelNoise, UnionProblem
 
 BUDGETS = {"cpu": 1 << 21, "cuda": 1 << 26}  # entries of the widest array of a chunk
 
@@ -70,12 +72,18 @@ class DeviceLikelihood:
     device : str
     max_exact_labels : int
         Bags with more labels that need an instance stay on the processor.
-    possible : Rates or None
+    possible : LabelNoise or None
         Which rates of wrong labels may be above zero.
     """
 
     def __init__(
-        self, X: Any, problem: UnionProblem, n_columns: int, device: str, max_exact_labels: int, possible: Rates | None
+        self,
+        X: Any,
+        problem: UnionProblem,
+        n_columns: int,
+        device: str,
+        max_exact_labels: int,
+        possible: LabelNoise | None,
     ) -> None:
         if sp.issparse(X):
             raise InputError(
@@ -98,7 +106,7 @@ class DeviceLikelihood:
     def _moved(self, array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(np.ascontiguousarray(array), device=self.device)
 
-    def value_and_gradient(self, weights: np.ndarray, rates: Rates | None) -> tuple[float, np.ndarray, np.ndarray]:
+    def value_and_gradient(self, weights: np.ndarray, rates: LabelNoise | None) -> tuple[float, np.ndarray, np.ndarray]:
         """Log-likelihood, its (c, d + 1) gradient, and (1, 3) statistics for that in the rates."""
         on_device = DeviceRates.of(rates, self.device)
         with memory_of(self.device, self._n_bytes):
@@ -131,7 +139,7 @@ class DeviceLikelihood:
             total += self._add_large(weights, rates, slope, statistics)
         return total, slope, statistics
 
-    def _of_known_and_unlisted(self, rates: Rates, statistics: np.ndarray) -> float:
+    def _of_known_and_unlisted(self, rates: LabelNoise, statistics: np.ndarray) -> float:
         """What rates add: labels not listed that are not spurious, known instances of labels not listed."""
         layout, n_real = self._layout, self.n_columns - (self.problem.background >= 0)
         small = np.ones(len(self.problem.offsets) - 1, dtype=bool)
@@ -143,7 +151,7 @@ class DeviceLikelihood:
             return float(log_unlisted(self.problem, rates)[small].sum() + np.log(rates.missed[unnoticed]).sum())
 
     def _add_large(
-        self, weights: np.ndarray, rates: Rates | None, gradient: np.ndarray, statistics: np.ndarray
+        self, weights: np.ndarray, rates: LabelNoise | None, gradient: np.ndarray, statistics: np.ndarray
     ) -> float:
         """Bags with more labels than are summed over, on the processor."""
         assert self._large is not None
@@ -157,6 +165,39 @@ class DeviceLikelihood:
         gradient[:, -1] += scores.sum(axis=0)
         statistics += own.sum(axis=0)
         return float(value.sum())
+
+
+class DeviceObjective(PenalizedLikelihood):
+    """Of instances that were moved to a device of torch."""
+
+    def __init__(
+        self,
+        X: Any,
+        problem: UnionProblem,
+        n_columns: int,
+        *,
+        device: str,
+        l2: float,
+        max_exact_labels: int,
+        possible: LabelNoise | None,
+        rates: LabelNoise | None,
+    ):
+        super().__init__(l2)
+        self.rates = rates
+        self.n_instances = X.shape[0]
+        self._here = partial(ORedObjective, X, problem, l2=l2, method="auto", max_exact_labels=max_exact_labels)
+        self._likelihood = DeviceLikelihood(X, problem, n_columns, device, max_exact_labels, possible)
+
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient, self.statistics = self._likelihood.value_and_gradient(weights, self.rates)
+        return value, gradient
+
+    def errors(self, weights: np.ndarray) -> np.ndarray:
+        return self._here(rates=self.rates).errors(weights)
+
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, float]]:
+        """By compiled code: a dozen evaluations after the fit."""
+        return self._here(rates=self.rates).background_mass(weights)
 
 
 def _scores(rows: torch.Tensor, W: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -179,7 +220,7 @@ def _add_gradient(gradient: torch.Tensor, residual: torch.Tensor, X: torch.Tenso
 
 
 def _statistics(found: Inferred, chunk: DeviceChunk) -> torch.Tensor:
-    """(3,) noticed, unnoticed and pull of a chunk, as of `bagwise.kernels._union_rates.infer_with_rates`."""
+    """(3,) noticed, unnoticed and pull of a chunk, as of `bagwise.union._rates.infer_with_rates`."""
     assert found.pull is not None
     explained = found.log_p > -torch.inf
     rows = explained[chunk.bag]

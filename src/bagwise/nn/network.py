@@ -5,41 +5,42 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from joblib import Parallel, delayed
+from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._background import (
-    BackgroundMixin,
-    background_label,
-    counted_instances,
-    listed_labels,
-    move_last_column,
-    shift_to_share,
-    union_problem,
+from bagwise.annotation.background import background_label, move_last_column, shift_to_share
+from bagwise.annotation.forest import grow_forest
+from bagwise.annotation.rates import RateParameters, keep_if_useful, learn_rates, plain_rate
+from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
+from bagwise.core.bags import Bags, known_labels
+from bagwise.core.exceptions import InputError
+from bagwise.core.fitted import (
+    ITERATED,
+    Attribute,
+    ByName,
+    Choice,
+    Either,
+    ListOf,
+    Maybe,
+    Number,
+    Numbers,
+    Text,
+    TupleOf,
+    savable,
 )
-from bagwise.annotation._calibration import CalibratedMixin
-from bagwise.annotation._feasibility import LabelledBags, relaxed_bags, select_bags
-from bagwise.annotation._forest_bags import infer
-from bagwise.annotation._rates import RateParameters, WrongLabelsMixin, learn_rates, plain_rate
-from bagwise.annotation.forest import ORedForest
-from bagwise.bags import Bags, known_labels
-from bagwise.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
-from bagwise.exceptions import InputError
-from bagwise.findings import Findings
-from bagwise.fitted import ITERATED, Attribute, ByName, Choice, Either, ListOf, Maybe, Number, Numbers, Text, TupleOf
-from bagwise.inputs import validate_weights
+from bagwise.core.inputs import refuse_sparse, validate_weights
+from bagwise.core.parameters import check_count, check_not_negative, check_positive, check_that, is_count
+from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
-from bagwise.kernels.union import Rates, UnionProblem
-from bagwise.nn._plain import held_out_bags, mean_proba
-from bagwise.parameters import check_count, check_not_negative, check_positive, check_that, is_count
+from bagwise.kernels.softmax import softmax_in_place
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.union import LabelledBags, LabelNoise, UnionModel, UnionProblem, select_bags
 
 BLOCK = 1 << 14  # instances that are judged at a time
 N_BATCHES, LARGEST_BATCH = 8, 1 << 15  # an epoch, and instances
@@ -48,15 +49,13 @@ MODULES = {"patch": "bagwise.nn.patch:patch_network"}
 """Networks of our own by name: functions of features and outputs."""
 
 
-class ORedNetwork(
-    BackgroundMixin, CalibratedMixin, WrongLabelsMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator
-):
+class ORedNetwork(UnionAnnotator):
     """Small networks trained on bag labels that are the union of instance labels, their probabilities averaged.
 
     The model of `bagwise.ORedLogisticRegression` with a network in place of the linear scores: the exact likelihood of
     the label sets is what the networks are trained by (`bagwise.nn.union_log_likelihood`). All members are trained at
     once, as batched products, each without a part of the bags; of every member the weights are kept under which these
-    bags were most likely. Then, in rounds, networks that are drawn anew learn all instances from the posterior that the
+    bags were most likely. Then, in rounds, new networks learn all instances from the posterior that the
     last ones give together: one network believes its first guess of who carries which label, several correct it.
 
     Parameters
@@ -83,18 +82,15 @@ class ORedNetwork(
     module : None, torch.nn.Module, function or str, default=None
         A network of one's own, which gives (m, outputs) scores of (m, features) instances (float32); `hidden` and
         `dropout` are not looked at then. Every member is a copy of a module as it is; a function of the numbers of
-        features and outputs makes each anew. A name is one of our own ("patch"). A model file holds its weights alone:
+        features and outputs makes each of them. One of our own has a name ("patch"). A model file holds its weights:
         give it again after loading (``set_params(module=...)``).
     background : bool, default=False
         Add a class that any bag may hold without listing it, as of `ORedLogisticRegression`.
     background_share : float or None, default=None
     missed, spurious : float, (c,) array or "learn", default=0.0
-        Rates of wrong labels, as of `ORedLogisticRegression`. Learned ones maximise the likelihood of the label sets of
+        Rates of label noise, as of `ORedLogisticRegression`. Learned ones maximise the likelihood of the label sets of
         held-out bags; that a rate of missed labels is worth having is asked of three folds, each fitted with and
         without.
-    calibrate : {"bag"} or None, default=None
-        "bag": probabilities are put right by what copies that did not see a bag say of it, as of
-        `ORedLogisticRegression`; that takes up to five more fits.
     on_infeasible : {"drop", "error", "relax"}, default="drop"
     max_exact_labels : int, default=16
     warm_start : bool, default=False
@@ -126,7 +122,7 @@ class ORedNetwork(
     converged_ : bool
         Whether all epochs were run.
     missed_, spurious_, background_shift_, background_label_
-        As of `ORedLogisticRegression`, and what `calibrate` leaves there.
+        As of `ORedLogisticRegression`.
 
     Examples
     --------
@@ -139,12 +135,13 @@ class ORedNetwork(
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
         "layers_": Maybe(ListOf(TupleOf(Numbers("members", "_in", "_out"), Numbers("members", 1, "_out")))),
         "module_states_": Maybe(ListOf(ByName(Either(Numbers(...), Numbers(..., whole=True))))),
         "module_name_": Maybe(Text()), "forest_": Maybe(FOREST), "epochs_": Numbers("epochs", whole=True, low=0),
         "module": Choice(None, *MODULES), "device": Choice(None, "cpu", "cuda"),
-        "max_exact_labels": Number(1, 30, whole=True), **ITERATED,
+        "max_exact_labels": Number(1, 30, whole=True), **ITERATED, **NOISE_AND_BACKGROUND,
     }  # fmt: skip
 
     def _check_fitted(self) -> None:
@@ -183,7 +180,6 @@ class ORedNetwork(
         background_share: float | None = None,
         missed: Any = 0.0,
         spurious: Any = 0.0,
-        calibrate: str | None = None,
         on_infeasible: str = "drop",
         max_exact_labels: int = 16,
         warm_start: bool = False,
@@ -207,7 +203,6 @@ class ORedNetwork(
         self.background_share = background_share
         self.missed = missed
         self.spurious = spurious
-        self.calibrate = calibrate
         self.on_infeasible = on_infeasible
         self.max_exact_labels = max_exact_labels
         self.warm_start = warm_start
@@ -246,33 +241,30 @@ class ORedNetwork(
         from bagwise.nn import check_torch
 
         check_torch()
-        self._check_parameters()
+        self.check_parameters()
         last = self._last_fit()
         bags, indicator = self._start_fit(X, y)
-        refuse_sparse(bags)
+        refuse_sparse(self, bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         rates = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
         weights = validate_weights(sample_weight, len(bags))
-        rates = self._borne_out(rates, bags, indicator, instance_labels, weights)
-        told = select_bags(
+        rates = keep_if_useful(rates, self, bags, indicator, instance_labels, weights)
+        labelled = select_bags(
             LabelledBags.of(bags.offsets, indicator, known, weights),
             background=self.background,
             on_infeasible=self.on_infeasible,
             rates=rates.possible,
         )
-        bags = bags if len(told) == len(bags) else bags[told.index]
-        self._forget_calibration()
+        bags = bags if len(labelled) == len(bags) else bags[labelled.index]
         self.background_label_ = background_label(self.classes_)
         self.missed_, self.spurious_ = plain_rate(self.missed), plain_rate(self.spurious)
         self.__dict__.pop("background_shift_", None)
         if self.background:
             self.background_shift_ = 0.0
-        problem = union_problem(bags.offsets, told.indicator, self.background, told.known, told.relaxed)
-        self._train(bags, problem, told.weights, rates, last, self._progress(callback), checkpoint)
+        problem = self.union_model().problem(bags.offsets, labelled.indicator, labelled.known, labelled.relaxed)
+        self._train(bags, problem, labelled.weights, rates, last, self._progress(callback), checkpoint)
         if self.background and self.background_share is not None:
-            self._move_background(bags, problem, told.weights)
-        if self._can_calibrate(told.indicator):
-            self._calibrate(self._cross_fitted(bags, told))  # one member is surer than all, so copies are asked
+            self._move_background(bags, problem, labelled.weights)
         return self
 
     def _last_fit(self) -> tuple[Any, Any] | None:
@@ -299,7 +291,7 @@ class ORedNetwork(
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
     ) -> None:
-        from bagwise.nn._training import Lesson, Plan, train
+        from bagwise.nn._training import Plan, TrainingData, train
 
         rng = check_random_state(self.random_state)
         n_columns = len(self.classes_) + bool(self.background)
@@ -312,7 +304,7 @@ class ORedNetwork(
             )
         trained = train(
             self._draw(n_columns),
-            Lesson(
+            TrainingData(
                 bags.instances, problem, n_columns, rates.possible, _learner_of(rates) if rates.learned else None, out,
                 weights,
             ),
@@ -376,21 +368,18 @@ class ORedNetwork(
         bags: Bags,
         problem: UnionProblem,
         weights: np.ndarray | None,
-        rates: Rates | None,
+        rates: LabelNoise | None,
         rng: np.random.RandomState,
     ) -> None:
         """Trees on all pairs of instance and label, weighted by the posterior of the networks."""
         self.__dict__.pop("forest_", None)
         if not self.n_estimators:
             return
-        _, posterior = infer(problem, self._network_proba(bags.instances), rates)
+        model = UnionModel(len(self.classes_), bool(self.background), rates)
+        posterior = self._network_proba(bags.instances)
+        model.infer(problem, posterior)
         instances, of_rows = np.ascontiguousarray(bags.instances, dtype=np.float32), _of_rows(bags, weights)
-        seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_estimators)
-        grow = ORedForest()._grow
-        trees = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(grow)(instances, posterior, of_rows, int(seed)) for seed in seeds
-        )
-        self.forest_: tuple[Any, ...] = tuple(Forest.of(trees, posterior.shape[1]))
+        self.forest_ = tuple(grow_forest(instances, posterior, of_rows, self.n_estimators, rng, n_jobs=self.n_jobs))
 
     def _mean_proba(self, X: np.ndarray) -> np.ndarray:
         """(m, c) mean of the members' probabilities, and where there are trees of these and theirs."""
@@ -422,18 +411,19 @@ class ORedNetwork(
         """Shift the background's scores until its mean posterior over the training instances is the share asked."""
         unmoved = self._probabilities(bags)
 
+        model = self.union_model()
+
         def background_at(shift: float) -> np.ndarray:
             proba = move_last_column(unmoved.copy(), shift)
-            problem.infer_in_place(
-                proba, softmax=False, residual=False, rates=self._rates(), max_exact_labels=self.max_exact_labels
-            )
+            model.infer(problem, proba)
             return proba[:, -1]
 
         self.background_shift_ = shift_to_share(
-            background_at, counted_instances(problem) * _of_rows(bags, weights), float(self.background_share or 0)
+            background_at, problem.counted_instances * _of_rows(bags, weights), float(self.background_share or 0)
         )
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_that(
             self, "hidden", lambda value: isinstance(value, (tuple, list)) and all(map(is_count, value)),
             "a tuple of whole numbers, 1 or more",
@@ -445,7 +435,6 @@ class ORedNetwork(
             self, "module", lambda value: value is None or callable(value) or value in MODULES,
             f"None, a torch.nn.Module, a function of features and outputs, or one of {', '.join(MODULES)}",
         )  # fmt: skip
-        self._check_calibrate()
         check_positive(self, "learning_rate")
         check_not_negative(self, "weight_decay")
         check_that(self, "dropout", lambda value: 0 <= value < 1, "in [0, 1)")
@@ -454,67 +443,46 @@ class ORedNetwork(
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
-    def _plain_scores(self, bags: Bags) -> np.ndarray:
-        """(m, c) or, with background, (m, c + 1) logarithms of the mean of the members' probabilities."""
-        refuse_sparse(bags)
+    def union_model(self) -> UnionModel:
+        """How label sets follow from the labels of instances, inferred as `max_exact_labels` says."""
+        return replace(super().union_model(), max_exact_labels=self.max_exact_labels)
+
+    def _prior(self, bags: Bags, *, listed: bool = False) -> np.ndarray:
+        """The mean of the members' probabilities, none of which is zero."""
+        refuse_sparse(self, bags)
         proba = self._mean_proba(np.asarray(bags.instances))
         if self._has_background:
             move_last_column(proba, self.background_shift_)
-        return np.log(np.maximum(proba, SMALLEST))
-
-    def _probabilities(self, bags: Bags) -> np.ndarray:
-        return self._as_probabilities(self._plain_scores(bags), bags)
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        """What is calibrated keeps its order."""
-        return np.exp(self._plain_scores(bags))[:, : len(self.classes_)]
-
-    def _find_alone(self, bags: Bags) -> Findings:
-        proba = self._probabilities(bags)
-        return self._findings(proba[:, : len(self.classes_)].argmax(axis=1), proba)
-
-    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
-        """The posterior given the labels of the bags; the most probable of them is the label."""
-        relaxed = relaxed_bags(bags.offsets, indicator, known, self._has_background, self._rates())
-        problem = union_problem(bags.offsets, indicator, self._has_background, known, relaxed)
-        posterior = self._told_probabilities(bags)
-        problem.infer_in_place(
-            posterior, softmax=False, residual=False, rates=self._rates(), max_exact_labels=self.max_exact_labels
-        )
-        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
-
-    def _union_problem(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Any:
-        return union_problem(bags.offsets, indicator, self._has_background, known)
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        """The largest probability in the bag; where bags have one label each, sum_i log p_ic."""
-        proba = self._instance_scores(bags)
-        if self.single_label_:
-            with np.errstate(divide="ignore"):
-                return np.add.reduceat(np.maximum(np.log(proba), -1e300), bags.offsets[:-1], axis=0)
-        return np.maximum.reduceat(proba, bags.offsets[:-1], axis=0)
-
-    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        """The union of the instances' most probable labels, the background left out."""
-        return union_of_best(self._probabilities(bags), bags)[:, : len(self.classes_)]
+        return np.maximum(proba, SMALLEST)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        own = tags.bag_tags
-        own.probabilities = own.instance_labels = own.callback = own.warm_start = own.checkpoint = True
-        own.sample_weight = True
-        own.background = self._has_background if self._is_fitted else bool(self.background)
+        tags.bag_tags.warm_start = tags.bag_tags.checkpoint = True
         tags.non_deterministic = self.random_state is None
         return tags
 
 
-def refuse_sparse(bags: Bags) -> None:
-    if sp.issparse(bags.instances):
-        raise InputError(
-            "ORedNetwork does not take sparse features; reduce them first, for example with "
-            "PerInstance(TruncatedSVD(100)), or pass a dense array."
-        )
+def held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.RandomState) -> np.ndarray | None:
+    """(e, n) bags that each member does not learn from, another part for each as far as they go; None for none."""
+    if share == 0.0 or n_bags < 4:
+        return None
+    n_parts = max(2, round(1.0 / share))
+    part = rng.permutation(n_bags) % n_parts
+    return np.stack([part == e % n_parts for e in range(n_members)])
+
+
+def mean_proba(layers: Any, X: np.ndarray) -> np.ndarray:
+    """(m, c) mean of the members' probabilities, as `bagwise.nn._members.Members` computes their scores."""
+    hidden = np.asarray(X, dtype=np.float32)
+    for i, (weight, bias) in enumerate(layers):
+        if i:
+            hidden = hidden * ndtr(hidden)  # GELU
+        hidden = hidden @ weight + bias
+    scores = hidden.astype(np.float64)
+    flat = scores.reshape(-1, scores.shape[2])
+    softmax_in_place(flat)
+    return flat.reshape(scores.shape).mean(axis=0)
 
 
 def _of_rows(bags: Bags, weights: np.ndarray | None) -> np.ndarray:
@@ -524,12 +492,17 @@ def _of_rows(bags: Bags, weights: np.ndarray | None) -> np.ndarray:
 
 def _learner_of(
     parameters: RateParameters,
-) -> Callable[[UnionProblem, np.ndarray, Rates, np.ndarray | None], Rates | None]:
+) -> Callable[[UnionProblem, np.ndarray, LabelNoise, np.ndarray | None], LabelNoise | None]:
     """What learns rates from probabilities of bags that were not learned from, starting with the last ones."""
 
-    def learn(problem: UnionProblem, proba: np.ndarray, last: Rates, weights: np.ndarray | None) -> Rates | None:
+    def learn(
+        problem: UnionProblem, proba: np.ndarray, last: LabelNoise, weights: np.ndarray | None
+    ) -> LabelNoise | None:
         start = parameters.start({name: float(getattr(last, name)[0]) for name in parameters.learned})
         logits, _ = learn_rates(parameters, problem, np.maximum(proba, SMALLEST), start, weights)
         return parameters.rates(logits)
 
     return learn
+
+
+savable(ORedNetwork)

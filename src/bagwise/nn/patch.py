@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bagwise.exceptions import InputError
+from bagwise.core.exceptions import InputError
 from bagwise.nn.patch_shape import COLUMNS, LAYERS, N_FEATURES, ROWS
 
 CHANNELS = (16, 32, 64)
@@ -15,11 +15,11 @@ STRIP = (4, 4)  # rows and columns of the strips that are wiped out
 
 
 def patch_network(n_features: int, n_outputs: int) -> torch.nn.Module:
-    """The network for patches as `bagwise.featurize` cuts them out; features of another kind are an error."""
+    """The network for patches of spectrograms; features of another kind are an error."""
     if n_features != N_FEATURES:
         raise InputError(
             f"The network of patches looks at {LAYERS[0]} and {LAYERS[1]} of {ROWS} x {COLUMNS} points, {N_FEATURES} "
-            f"features, and there are {n_features}; read recordings as patches (--medium-set features=patch)."
+            f"features, and there are {n_features}; read recordings as patches (--media-set features=patch)."
         )
     return PatchNetwork(n_outputs)
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.bags import as_indicator
-from bagwise.exceptions import InputError
-from bagwise.kernels.union import MAX_EXACT_LABELS, Rates, UnionProblem, check_bags
+from bagwise.core.bags import as_indicator
+from bagwise.core.exceptions import InputError
 from bagwise.nn._inference import DeviceChunk, DeviceRates, infer_chunk, sum_by_bag
 from bagwise.nn._layout import lay_out, part
+from bagwise.union import MAX_EXACT_LABELS, LabelNoise, UnionProblem, check_bags
 
 BUDGET = 1 << 24  # entries of the widest array of a chunk
 COMPILED_BELOW = 1 << 21  # entries below which the compiled code is faster than a GPU is asked
@@ -30,7 +30,7 @@ def union_log_likelihood(
 ) -> torch.Tensor:
     """Log-probability that the labels of every bag are the union of its instances' labels, differentiable.
 
-    The same number as that of `bagwise.kernels.union_posterior`; its gradient in `log_proba` is the posterior, so that
+    The same number as that of `bagwise.union.union_posterior`; its gradient in `log_proba` is the posterior, so that
     nothing of size 2^|Y| is kept for the backward pass. Through `log_softmax`, the gradient in the scores is posterior
     minus prior.
 
@@ -46,7 +46,7 @@ def union_log_likelihood(
     known : (m,) integers or None
         Column of the instances whose label is known, -1 elsewhere.
     missed, spurious : float or (c,) array
-        Rates of wrong labels, as of `union_posterior`.
+        Rates of label noise, as of `union_posterior`.
     max_exact_labels : int
         Bags with more labels are inferred on the processor as `union_posterior` does it.
 
@@ -63,7 +63,7 @@ def union_log_likelihood(
     offsets, indicator = _array(offsets).astype(np.int64), as_indicator(_array(Y))
     known = None if known is None else _array(known).astype(np.int64)
     check_bags(len(log_proba), log_proba.shape[1], offsets, indicator, background, known)
-    rates = Rates.of(_array(missed), _array(spurious), log_proba.shape[1])
+    rates = LabelNoise.of(_array(missed), _array(spurious), log_proba.shape[1])
     problem = UnionProblem.build(offsets, indicator, background, known)
     union = PreparedUnion(problem, log_proba.shape[1], log_proba.device, rates, max_exact_labels)
     return union.log_likelihood(log_proba, rates)
@@ -115,7 +115,7 @@ class _UnionLogLikelihood(torch.autograd.Function):
     """Value by union inference; the gradient is the posterior that the same inference gives."""
 
     @staticmethod
-    def forward(ctx: Any, log_proba: torch.Tensor, union: PreparedUnion, rates: Rates | None) -> torch.Tensor:
+    def forward(ctx: Any, log_proba: torch.Tensor, union: PreparedUnion, rates: LabelNoise | None) -> torch.Tensor:
         value, posterior = union.infer(log_proba.detach().to(torch.float64), rates)
         ctx.save_for_backward(posterior.to(log_proba.dtype), union.sizes)
         return value.to(log_proba.dtype)
@@ -136,7 +136,7 @@ class PreparedUnion:
     problem : UnionProblem
     n_columns : int
     device : torch.device
-    possible : Rates or None
+    possible : LabelNoise or None
         Which rates of wrong labels may be above zero.
     max_exact_labels : int
     """
@@ -146,7 +146,7 @@ class PreparedUnion:
         problem: UnionProblem,
         n_columns: int,
         device: torch.device,
-        possible: Rates | None = None,
+        possible: LabelNoise | None = None,
         max_exact_labels: int = MAX_EXACT_LABELS,
     ) -> None:
         self.problem, self.n_columns, self.max_exact_labels = problem, n_columns, max_exact_labels
@@ -167,11 +167,11 @@ class PreparedUnion:
     def _moved(self, array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(array, device=self.device)
 
-    def log_likelihood(self, log_proba: torch.Tensor, rates: Rates | None = None) -> torch.Tensor:
+    def log_likelihood(self, log_proba: torch.Tensor, rates: LabelNoise | None = None) -> torch.Tensor:
         """(n,) tensor that can be differentiated."""
         return _UnionLogLikelihood.apply(log_proba, self, rates)
 
-    def infer(self, logs: torch.Tensor, rates: Rates | None) -> tuple[torch.Tensor, torch.Tensor]:
+    def infer(self, logs: torch.Tensor, rates: LabelNoise | None) -> tuple[torch.Tensor, torch.Tensor]:
         """(n,) log-likelihoods and the (m, c) posterior, zero in bags that no assignment explains."""
         on_device = DeviceRates.of(rates, self.device)
         value = torch.zeros(len(self.sizes), dtype=torch.float64, device=self.device)
@@ -196,7 +196,7 @@ class PreparedUnion:
         return value, torch.where(explained[:, None], posterior, 0.0)
 
     def _infer_large(
-        self, logs: torch.Tensor, rates: Rates | None, value: torch.Tensor, posterior: torch.Tensor
+        self, logs: torch.Tensor, rates: LabelNoise | None, value: torch.Tensor, posterior: torch.Tensor
     ) -> None:
         """By compiled code on the processor; P is of degree one in every row."""
         alone, rows = part(self.problem, self._large)
@@ -214,7 +214,7 @@ def compiled_is_faster(device: torch.device, n_entries: int) -> bool:
     return device.type == "cpu" or n_entries < COMPILED_BELOW
 
 
-def log_unlisted(problem: UnionProblem, rates: Rates) -> np.ndarray:
+def log_unlisted(problem: UnionProblem, rates: LabelNoise) -> np.ndarray:
     """(n,) log-probability that the labels that are not listed are not spurious either."""
     absent = np.log1p(-rates.spurious)
     if problem.background >= 0:

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import uuid4
 
 from bagwise._version import __version__
-from bagwise.bags import Bags
-from bagwise.exceptions import BagwiseError, InputError
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import BagwiseError, InputError
 from bagwise.scale.ahead import tree_sum
 from bagwise.scale.engine import Sums, Task, Training, ready_bags
 from bagwise.scale.pieces import Piece

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from bagwise.exceptions import InputError
-from bagwise.model_selection import BAG_MEASURES, MODES, Record, _splitter
+from bagwise.core.exceptions import InputError
+from bagwise.model_selection import MODES, Record, measure_bags, split_bags
 from bagwise.pipeline import bag_tags, final_step, transform_for_final
 from bagwise.scale.fit import check_learner, fit_source
 from bagwise.scale.source import BagSource
@@ -53,7 +53,7 @@ def evaluate_source(
     everything = np.arange(len(index))
     splits = [(everything, everything)]
     if mode == "inductive":
-        splits = list(_splitter(cv, len(index), random_state, None).split(np.zeros(len(index))))
+        splits = split_bags(cv, len(index), random_state)
     base = {"dataset": source.name, "model": name or type(final).__name__, "mode": mode}
     records = []
     for fold, (train, test) in enumerate(splits):
@@ -92,10 +92,7 @@ def _judged(model: Any, source: BagSource, test: np.ndarray, mode: str) -> Recor
             scores.append(_spread(final.decision_function(X), columns, len(source.class_names), -np.inf))
     record: Record = {"accuracy": right / asked} if asked else {}
     if mode == "inductive":
-        Y = np.asarray(source.Y)[test]
-        outcome = {"labels": np.concatenate(labels), "scores": _finite(np.concatenate(scores))}
-        for measure, (function, needs) in BAG_MEASURES.items():
-            record[measure] = float(function(Y, outcome[needs]))
+        record |= measure_bags(np.asarray(source.Y)[test], np.concatenate(labels), _finite(np.concatenate(scores)))
     return record
 
 

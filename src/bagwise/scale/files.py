@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import offsets_of
-from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.parquet_parts import FileOutline, ParquetParts
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io.data.outline import FileOutline
+from bagwise.io.data.parquet import ParquetBags
 from bagwise.io.text import check_readable
 
 ENDINGS = (".parquet", ".pq")
@@ -49,13 +49,13 @@ def find_files(paths: Any) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def count_features(file: ParquetParts) -> int:
+def count_features(file: ParquetBags) -> int:
     if file.form == "long":
         return len(file.roles.features)
     return next(file.bags(0, [(1, file.first_size())])).n_features
 
 
-def check_same_columns(first: ParquetParts, file: ParquetParts) -> None:
+def check_same_columns(first: ParquetBags, file: ParquetBags) -> None:
     """All files of a source have the same columns of the same kinds, in whatever order those of features stand."""
     kinds = [{h: str(f.schema.field(h).type) for h in f.headings if not _is_feature(f, h)} for f in (first, file)]
     names = [f.feature_names for f in (first, file)]
@@ -70,38 +70,11 @@ def check_same_columns(first: ParquetParts, file: ParquetParts) -> None:
     raise FormatError(f"{file.path}: {what}; all files of one source have the same columns.")
 
 
-def _is_feature(file: ParquetParts, heading: str) -> bool:
+def _is_feature(file: ParquetBags, heading: str) -> bool:
     return file.headings.index(heading) in file.roles.features
 
 
-def check_distinct(files: Sequence[ParquetParts], outlines: Sequence[FileOutline]) -> None:
-    """No bag is in two files, or in two places of one."""
-    keys = np.concatenate([outline.keys for outline in outlines])
-    if not len(keys):
-        return
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    same = np.flatnonzero((keys[order[1:]] == keys[order[:-1]]).all(axis=1))
-    if not len(same):
-        return
-    starts = offsets_of([len(outline.keys) for outline in outlines])
-    bags = sorted(order[same[0] : same[0] + 2].tolist())
-    (one, first), (other, second) = (
-        (f := int(np.searchsorted(starts, bag, side="right")) - 1, int(outlines[f].first_rows[bag - starts[f]]))
-        for bag in bags
-    )
-    name = files[other].bag_name_at(second)
-    if one == other:
-        raise FormatError(
-            f"{files[one].path}, row {second + 1}: the bag {name!r} began at row {first + 1} and was left; sort the "
-            "rows by bag, so that the file can be read in pieces."
-        )
-    raise FormatError(
-        f"{files[other].path}, row {second + 1}: the bag {name!r} is also in {files[one].path}, row {first + 1}; put "
-        "all rows of a bag into one file, or name the bags differently if they are not the same."
-    )
-
-
-def join_labels(files: Sequence[ParquetParts], outlines: Sequence[FileOutline]) -> tuple[list[Any], np.ndarray | None]:
+def join_labels(files: Sequence[ParquetBags], outlines: Sequence[FileOutline]) -> tuple[list[Any], np.ndarray | None]:
     """Classes of all files in one order, and the labels of all bags."""
     named = [file.class_names for file in files]
     for file, names in zip(files, named, strict=True):
@@ -132,7 +105,7 @@ def join_labels(files: Sequence[ParquetParts], outlines: Sequence[FileOutline]) 
     return class_names, Y
 
 
-def cut_rows(outline: FileOutline, file: ParquetParts, most: int) -> np.ndarray:
+def cut_rows(outline: FileOutline, file: ParquetBags, most: int) -> np.ndarray:
     """Numbers of the bags at which pieces begin, and of all: at most so many instances each, or one bag.
 
     Row groups are joined while they fit; one that is too large is cut between bags.

@@ -12,14 +12,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from bagwise.annotation import CLPL, ORedForest, ORedLogisticRegression, SupportInstanceMachine
-from bagwise.annotation._feasibility import LabelledBags
 from bagwise.annotation.clpl import labelled_bags
-from bagwise.bags import Bags, offsets_of
-from bagwise.base import sort_classes
-from bagwise.exceptions import InputError, warn_caller
-from bagwise.inputs import validate_weights
+from bagwise.calibration import CalibratedAnnotator
+from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.base import sort_classes
+from bagwise.core.exceptions import InputError, warn_caller
+from bagwise.core.inputs import validate_weights
+from bagwise.core.typing import WeightsLike
 from bagwise.io.checkpoint import Checkpoint, identity_of
-from bagwise.losses import LOSSES
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.scale.ahead import read_ahead
 from bagwise.scale.cluster import OnCluster
@@ -29,8 +29,9 @@ from bagwise.scale.machine import SummedHinges
 from bagwise.scale.pieces import read_pieces
 from bagwise.scale.scaling import Passes, fit_step, width_behind
 from bagwise.scale.source import BagSource
+from bagwise.solvers.losses import LOSSES
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.typing import WeightsLike
+from bagwise.union import LabelledBags
 
 SHARE_OF_SAMPLE = 4  # a learner that needs its bags at once takes as much again for each of its steps
 
@@ -102,6 +103,11 @@ def fit_source(
 def check_learner(model: Any, checkpoint: bool = False) -> None:
     """Refuse a model that cannot learn from pieces, or keep checkpoints where these are wanted."""
     final = final_step(model)
+    if isinstance(final, CalibratedAnnotator):
+        raise InputError(
+            "CalibratedAnnotator fits again on folds in memory, so it cannot go by pieces; fit the estimator inside "
+            "(--set calibrate=none), or fit in memory."
+        )
     learns = type(final) in LEARNERS
     if not learns or not (model is final or isinstance(model, Pipeline)):
         names = ", ".join(kind.__name__ for kind in LEARNERS)
@@ -124,7 +130,7 @@ class _Labels:
 
     classes: np.ndarray
     training: Training
-    told: LabelledBags
+    labelled: LabelledBags
 
 
 def _labels_of(
@@ -192,33 +198,28 @@ def _fit_ored(
     checkpoint: CheckpointLike | None,
 ) -> None:
     final: ORedLogisticRegression = final_step(model)
-    final._check_parameters()
+    final.check_parameters()
     if final.device is not None:
         raise InputError(
             f"device={final.device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit in "
             "memory."
         )
-    if final.calibrate is not None:
-        raise InputError(
-            f"calibrate={final.calibrate!r} fits again on folds in memory, so it cannot go by pieces; leave it out "
-            "(--set calibrate=none), or fit in memory."
-        )
     engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
-    last = final._last_fit()
+    last = final.last_fit()
     _set_classes(final, labels, n_features)
 
-    def likelihood_of(told: LabelledBags, scale: float = 1.0) -> SummedLikelihood:
+    def likelihood_of(labelled: LabelledBags, scale: float = 1.0) -> SummedLikelihood:
         return SummedLikelihood(
-            engine, labels.training, told, background=final.background, scale=scale,
-            options=final._objective_options(),
+            engine, labels.training, labelled, background=final.background, scale=scale,
+            options=final.objective_options(),
         )  # fmt: skip
 
     def sample() -> tuple[Bags, np.ndarray, Bags | None, np.ndarray | None]:
-        bags, told = _sample(model, source, labels)
-        known = None if told.known is None else Bags(told.known, told.offsets)
-        return transform_for_final(model, bags), told.indicator, known, told.weights
+        bags, labelled = _sample(model, source, labels)
+        known = None if labelled.known is None else Bags(labelled.known, labelled.offsets)
+        return transform_for_final(model, bags), labelled.indicator, known, labelled.weights
 
-    final._learn(labels.told, likelihood_of, sample, last, callback, checkpoint)
+    final.learn(labels.labelled, likelihood_of, sample, last, callback, checkpoint)
 
 
 def _fit_clpl(
@@ -230,15 +231,15 @@ def _fit_clpl(
     checkpoint: CheckpointLike | None,
 ) -> None:
     final: CLPL = final_step(model)
-    final._check_parameters()
+    final.check_parameters()
     engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
     _set_classes(final, labels, n_features)
-    learned = labelled_bags(labels.told.indicator)
-    if labels.told.weights is not None:
-        learned = learned & (labels.told.weights > 0.0)
-    told = labels.told[learned]
-    loss = SummedAmbiguousLoss(engine, labels.training, told)
-    final._learn(loss, loss.n_instances, loss.size, callback, checkpoint)
+    learned = labelled_bags(labels.labelled.indicator)
+    if labels.labelled.weights is not None:
+        learned = learned & (labels.labelled.weights > 0.0)
+    labelled = labels.labelled[learned]
+    loss = SummedAmbiguousLoss(engine, labels.training, labelled)
+    final.learn(loss, loss.n_instances, loss.size, callback, checkpoint)
 
 
 def _fit_machine(
@@ -250,16 +251,16 @@ def _fit_machine(
     checkpoint: CheckpointLike | None,
 ) -> None:
     final: SupportInstanceMachine = final_step(model)
-    final._check_parameters()
+    final.check_parameters()
     engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
     _set_classes(final, labels, n_features)
-    keep = final._defined_bags(labels.told.indicator)
-    if labels.told.weights is not None:
-        keep = keep & (labels.told.weights > 0.0)
-    told = labels.told if keep.all() else labels.told[keep]
-    problem = SummedHinges(engine, labels.training, told, LOSSES[final.loss], float(final.alpha), n_features)
+    keep = final.defined_bags(labels.labelled.indicator)
+    if labels.labelled.weights is not None:
+        keep = keep & (labels.labelled.weights > 0.0)
+    labelled = labels.labelled if keep.all() else labels.labelled[keep]
+    problem = SummedHinges(engine, labels.training, labelled, LOSSES[final.loss], float(final.alpha), n_features)
     largest, longest = problem.sizes()
-    final._learn(problem, largest, lambda: longest, callback, checkpoint)
+    final.learn(problem, largest, lambda: longest, callback, checkpoint)
 
 
 def _set_classes(final: Any, labels: _Labels, n_features: int) -> None:
@@ -275,33 +276,33 @@ def _fit_sample(
     checkpoint: CheckpointLike | None,
 ) -> None:
     """On as many of the bags, drawn at random, as a share of the memory holds."""
-    bags, told = _sample(model, source, labels)
-    if len(told) < len(labels.told):
+    bags, labelled = _sample(model, source, labels)
+    if len(labelled) < len(labels.labelled):
         warn_caller(
-            f"{type(final_step(model)).__name__} needs its bags at once: it learned from {len(told)} of "
-            f"{len(labels.told)}, drawn at random, which is what {source.memory / 2**30:.2g} GB allow. "
+            f"{type(final_step(model)).__name__} needs its bags at once: it learned from {len(labelled)} of "
+            f"{len(labels.labelled)}, drawn at random, which is what {source.memory / 2**30:.2g} GB allow. "
             "ORedLogisticRegression learns from all of them.",
             UserWarning,
         )
     parameters: dict[str, Any] = {}
-    if told.known is not None:
-        parameters["instance_labels"] = Bags(told.known, told.offsets)
-    if told.weights is not None:
-        parameters["sample_weight"] = told.weights
+    if labelled.known is not None:
+        parameters["instance_labels"] = Bags(labelled.known, labelled.offsets)
+    if labelled.weights is not None:
+        parameters["sample_weight"] = labelled.weights
     if callback is not None and bag_tags(model).callback:
         parameters["callback"] = callback
-    sets = [set(labels.classes[row == 1].tolist()) for row in told.indicator]
+    sets = [set(labels.classes[row == 1].tolist()) for row in labelled.indicator]
     model.fit(bags, sets, **fit_parameters(model, **parameters))
 
 
 def _sample(model: Any, source: BagSource, labels: _Labels) -> tuple[Bags, LabelledBags]:
     """Bags, drawn at random, of as many bytes as a share of the memory, and what is said of them."""
-    sizes = np.diff(labels.told.offsets)
+    sizes = np.diff(labels.labelled.offsets)
     order = check_random_state(final_step(model).random_state).permutation(len(sizes))
     row_bytes = widest(model, source) * source.dtype.itemsize
     fitting = int(np.searchsorted(np.cumsum(sizes[order]) * row_bytes, source.memory // SHARE_OF_SAMPLE, side="right"))
     index = np.sort(order[: max(fitting, 1)])
-    return _gather(labels.training, index), labels.told[index]
+    return _gather(labels.training, index), labels.labelled[index]
 
 
 def _gather(training: Training, index: np.ndarray) -> Bags:

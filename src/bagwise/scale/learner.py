@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.annotation._background import union_problem
-from bagwise.annotation._feasibility import LabelledBags
-from bagwise.annotation._ored_objective import ORedObjective, PenalizedLikelihood
 from bagwise.annotation.clpl import SummedLoss, largest_and_squares, norm_of
-from bagwise.bags import Bags
-from bagwise.kernels.union import Rates
+from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood
+from bagwise.core.bags import Bags
 from bagwise.scale.engine import Engine, Items, Sums, Task, Training
 from bagwise.solvers.em import SHRINK
+from bagwise.union import LabelledBags, LabelNoise, UnionModel
 
 STEPS_AT_ONCE = 3  # lengths of a backtracking search that one pass looks at
 
@@ -27,7 +25,7 @@ class SummedLikelihood(PenalizedLikelihood):
         self,
         engine: Engine,
         training: Training,
-        told: LabelledBags,
+        labelled: LabelledBags,
         *,
         background: bool,
         scale: float = 1.0,
@@ -35,8 +33,8 @@ class SummedLikelihood(PenalizedLikelihood):
     ):
         super().__init__(options["l2"], scale)
         self.rates = options["rates"]
-        self.n_instances = told.n_instances
-        self.items: Items = engine.items(_MakeObjective(background, options), pieces_of(training, told))
+        self.n_instances = labelled.n_instances
+        self.items: Items = engine.items(_MakeObjective(background, options), pieces_of(training, labelled))
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, statistics = self.items.total(_Evaluate(weights, self.rates))
@@ -67,11 +65,11 @@ class SummedLikelihood(PenalizedLikelihood):
         return mass
 
 
-def pieces_of(training: Training, told: LabelledBags) -> list[LabelledBags | None]:
+def pieces_of(training: Training, labelled: LabelledBags) -> list[LabelledBags | None]:
     """What is said of the bags of each piece, whose numbers count from the first used one there; None of no bag."""
     parts: list[LabelledBags | None] = []
-    for positions, first in zip(training.split(told.index), training.starts, strict=False):
-        part = told[positions] if len(told.index[positions]) else None
+    for positions, first in zip(training.split(labelled.index), training.starts, strict=False):
+        part = labelled[positions] if len(labelled.index[positions]) else None
         parts.append(None if part is None else replace(part, index=part.index - first))
     return parts
 
@@ -83,10 +81,13 @@ class _MakeObjective:
     background: bool
     options: dict[str, Any]
 
-    def __call__(self, bags: Bags, told: LabelledBags) -> ORedObjective:
-        bags = _selected(bags, told)
-        problem = union_problem(bags.offsets, told.indicator, self.background, told.known, told.relaxed)
-        return ORedObjective(bags.instances, problem, weights=told.weights, **self.options)
+    def __call__(self, bags: Bags, labelled: LabelledBags) -> ORedObjective:
+        bags = selected(bags, labelled)
+        model = UnionModel(
+            labelled.indicator.shape[1], self.background, max_exact_labels=self.options["max_exact_labels"]
+        )
+        problem = model.problem(bags.offsets, labelled.indicator, labelled.known, labelled.relaxed)
+        return ORedObjective(bags.instances, problem, weights=labelled.weights, **self.options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +95,7 @@ class _Evaluate(Task):
     """Log-likelihood, gradient and what the gradient in the rates is made of."""
 
     weights: np.ndarray
-    rates: Rates | None
+    rates: LabelNoise | None
 
     def __call__(self, item: ORedObjective) -> Sums:
         item.rates = self.rates
@@ -117,7 +118,7 @@ class _Bend(Task):
 class _BackgroundMass(Task):
     weights: np.ndarray
     shift: float
-    rates: Rates | None
+    rates: LabelNoise | None
 
     def __call__(self, item: ORedObjective) -> Sums:
         item.rates = self.rates
@@ -129,7 +130,7 @@ class _Errors(Task):
     """Of the bags, one after another."""
 
     weights: np.ndarray
-    rates: Rates | None
+    rates: LabelNoise | None
 
     def __call__(self, item: ORedObjective) -> Sums:
         item.rates = self.rates
@@ -146,9 +147,9 @@ class _Errors(Task):
 class SummedAmbiguousLoss:
     """The loss of CLPL over instances in pieces, divided by their norm on average."""
 
-    def __init__(self, engine: Engine, training: Training, told: LabelledBags):
-        self.n_instances = told.n_instances
-        details = pieces_of(training, told)
+    def __init__(self, engine: Engine, training: Training, labelled: LabelledBags):
+        self.n_instances = labelled.n_instances
+        details = pieces_of(training, labelled)
         largest, squares = engine.items(_weighted, details).total(_Norm())
         self.size = norm_of(largest, squares, self.n_instances)
         self.items: Items = engine.items(_MakeLoss(self.size), details)
@@ -158,23 +159,23 @@ class SummedAmbiguousLoss:
         return float(value), gradient
 
 
-def _selected(bags: Bags, told: LabelledBags) -> Bags:
-    return bags if np.array_equal(told.index, np.arange(len(bags))) else bags[told.index]
+def selected(bags: Bags, labelled: LabelledBags) -> Bags:
+    return bags if np.array_equal(labelled.index, np.arange(len(bags))) else bags[labelled.index]
 
 
-def _weighted(bags: Bags, told: LabelledBags) -> tuple[Bags, np.ndarray | None]:
+def _weighted(bags: Bags, labelled: LabelledBags) -> tuple[Bags, np.ndarray | None]:
     """The bags that are learned from, and the weights of their instances."""
-    bags = _selected(bags, told)
-    return bags, None if told.weights is None else np.repeat(told.weights, bags.sizes)
+    bags = selected(bags, labelled)
+    return bags, None if labelled.weights is None else np.repeat(labelled.weights, bags.sizes)
 
 
 @dataclass(frozen=True)
 class _MakeLoss:
     size: float
 
-    def __call__(self, bags: Bags, told: LabelledBags) -> SummedLoss:
-        bags, weights = _weighted(bags, told)
-        return SummedLoss(bags.instances / self.size, np.repeat(told.indicator, bags.sizes, axis=0), weights)
+    def __call__(self, bags: Bags, labelled: LabelledBags) -> SummedLoss:
+        bags, weights = _weighted(bags, labelled)
+        return SummedLoss(bags.instances / self.size, np.repeat(labelled.indicator, bags.sizes, axis=0), weights)
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from bagwise.aggregation import Aggregation, Support, aggregate_max, aggregate_mean
-from bagwise.annotation._feasibility import LabelledBags
-from bagwise.bags import Bags
-from bagwise.losses import Loss
+from bagwise.core.bags import Bags
+from bagwise.kernels.pegasos import take_step
 from bagwise.scale.engine import Engine, Items, Sums, Task, Training
-from bagwise.scale.learner import _selected, pieces_of
+from bagwise.scale.learner import pieces_of, selected
+from bagwise.solvers.aggregation import AGGREGATIONS, Aggregation, Support, averaging_matrix
+from bagwise.solvers.losses import Loss
 from bagwise.solvers.subgradient import Descent
+from bagwise.union import LabelledBags
 
 
 @dataclass(frozen=True)
-class SupportAt:
-    """Support instances by how they are found: an aggregation, and the weights at which it is asked."""
+class _SupportAt:
+    """Support instances by how they are computed: an aggregation, and the weights it is applied at."""
 
     aggregation: Aggregation
     weights: np.ndarray
@@ -31,7 +31,7 @@ Piece = tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class SummedHinges:
-    """What `bagwise.solvers.subgradient.BagProblem` is to bags in memory: values and sub-gradients are sums of pieces.
+    """As `bagwise.solvers.subgradient.BagProblem`, with values and sub-gradients that are sums over pieces.
 
     Support instances are not kept, which would take a number for every instance and class: each pass finds them again
     from the weights that they belong to.
@@ -41,17 +41,18 @@ class SummedHinges:
         self,
         engine: Engine,
         training: Training,
-        told: LabelledBags,
+        labelled: LabelledBags,
         loss: Loss,
         alpha: float,
         n_features: int,
         means: bool = False,
     ):
-        self._made = (engine, training, told, loss, alpha, n_features)
+        self._made = (engine, training, labelled, loss, alpha, n_features)
         self.alpha, self._loss = alpha, loss
-        self._n_bags = float(len(told) if told.weights is None else told.weights.sum())  # as often as they count
-        self._shape = told.indicator.shape[1], n_features
-        self._items: Items = engine.items(_MakeBags(means), pieces_of(training, told))
+        # weighted bags count as often as their weights say
+        self._n_bags = float(len(labelled) if labelled.weights is None else labelled.weights.sum())
+        self._shape = labelled.indicator.shape[1], n_features
+        self._items: Items = engine.items(_MakeBags(means), pieces_of(training, labelled))
 
     @property
     def start(self) -> np.ndarray:
@@ -62,20 +63,20 @@ class SummedHinges:
         largest, longest = self._items.total(_Sizes())
         return float(largest), float(longest)
 
-    def mean_support(self) -> SupportAt:
-        return SupportAt(aggregate_mean, self.start)
+    def mean_support(self) -> _SupportAt:
+        return _SupportAt(AGGREGATIONS["mean"], self.start)
 
-    def first_phase(self) -> tuple[SummedHinges, SupportAt]:
+    def first_phase(self) -> tuple[SummedHinges, _SupportAt]:
         return SummedHinges(*self._made, means=True), self.mean_support()
 
-    def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, SupportAt]:
-        support = SupportAt(aggregation, weights.copy())
+    def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, _SupportAt]:
+        support = _SupportAt(aggregation, weights.copy())
         value, _ = self._value_and_pull(support, weights, False)
         return value, support
 
     def descend(
         self,
-        support: SupportAt,
+        support: _SupportAt,
         start: np.ndarray,
         *,
         n_steps: int,
@@ -83,23 +84,18 @@ class SummedHinges:
         skip_start: bool = False,
         upper_bound: bool = False,
     ) -> Descent:
-        """As `bagwise.solvers.subgradient.descend`."""
+        """As `bagwise.solvers.subgradient.BagProblem.descend`."""
         weights, best, values = start.copy(), start.copy(), np.empty(n_steps + 1)
-        lowest, radius = np.inf, np.sqrt(2.0 / self.alpha)
+        lowest = np.inf
         for step in range(n_steps + 1):
             values[step], pull = self._value_and_pull(support, weights, upper_bound)
             if values[step] < lowest and not (skip_start and step == 0):
                 lowest, best = values[step], weights.copy()
             if step < n_steps:
-                t = first_step + step
-                weights = (1.0 - 1.0 / t) * weights - pull / (self.alpha * t)
-                norm = np.sqrt(np.vdot(weights, weights))
-                weights *= radius / norm if norm > radius else 1.0
+                take_step(weights, np.ascontiguousarray(pull), self.alpha, first_step + step)
         return Descent(best, weights, values)
 
-    def _value_and_pull(
-        self, support: SupportAt, weights: np.ndarray, upper_bound: bool
-    ) -> tuple[float, np.ndarray]:  # fmt: skip
+    def _value_and_pull(self, support: _SupportAt, weights: np.ndarray, upper_bound: bool) -> tuple[float, np.ndarray]:
         """The objective with these support instances, and the sub-gradient of its loss."""
         value, pull = self._items.total(_Hinges(self._loss, support, weights, upper_bound))
         penalty = 0.5 * self.alpha * float(np.vdot(weights, weights))
@@ -112,14 +108,12 @@ class _MakeBags:
 
     means: bool
 
-    def __call__(self, bags: Bags, told: LabelledBags) -> Piece:
-        bags = _selected(bags, told)
+    def __call__(self, bags: Bags, labelled: LabelledBags) -> Piece:
+        bags = selected(bags, labelled)
         X = bags.instances.astype(np.float64, copy=False)
         if not self.means:
-            return X, bags.offsets, told.indicator, told.weights
-        shares = np.repeat(1.0 / bags.sizes, bags.sizes)
-        averaging = sp.csr_matrix((shares, np.arange(len(shares)), bags.offsets), shape=(len(bags), len(shares)))
-        return averaging @ X, np.arange(len(bags) + 1), told.indicator, told.weights
+            return X, bags.offsets, labelled.indicator, labelled.weights
+        return averaging_matrix(bags.offsets) @ X, np.arange(len(bags) + 1), labelled.indicator, labelled.weights
 
 
 class _Sizes(Task):
@@ -135,17 +129,17 @@ class _Hinges(Task):
     """Loss of the bags of a piece, times their number, and its sub-gradient."""
 
     loss: Loss
-    support: SupportAt
+    support: _SupportAt
     weights: np.ndarray
     upper_bound: bool
 
     def __call__(self, item: Piece) -> Sums:
         X, offsets, Y, counts = item
-        scores = scores_of(X, self.weights)
-        _, support = self.support.aggregation(scores_of(X, self.support.weights), offsets)
-        shares = shares_of(support, scores.shape)
+        scores = _scores_of(X, self.weights)
+        _, support = self.support.aggregation(_scores_of(X, self.support.weights), offsets)
+        shares = _shares_of(support, scores.shape)
         if self.upper_bound:  # classes that a bag does not list have the largest score under the weights as they are
-            largest = shares_of(aggregate_max(scores, offsets)[1], scores.shape)
+            largest = _shares_of(AGGREGATIONS["max"](scores, offsets)[1], scores.shape)
             shares = np.where(np.repeat(Y, np.diff(offsets), axis=0) == 1, shares, largest)
         bag_scores = np.add.reduceat(shares * scores, offsets[:-1], axis=0)
         value, slopes = self.loss(bag_scores, Y, counts)
@@ -154,11 +148,11 @@ class _Hinges(Task):
         return len(Y) * value, len(Y) * pull
 
 
-def scores_of(X: Any, weights: np.ndarray) -> np.ndarray:
+def _scores_of(X: Any, weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(X @ weights.T)
 
 
-def shares_of(support: Support, shape: tuple[int, ...]) -> np.ndarray:
+def _shares_of(support: Support, shape: tuple[int, ...]) -> np.ndarray:
     """(m, c) part that every instance has in the support instance of its bag and class."""
     if support.rows is None:
         assert support.weights is not None  # a support is one or the other

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags import Bags
-from bagwise.dataset import BagDataset
-from bagwise.exceptions import FormatError
-from bagwise.io.data.parquet_parts import Fingerprint, ParquetParts
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import FormatError
+from bagwise.io.data.outline import Fingerprint
+from bagwise.io.data.parquet import ParquetBags
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class FilePiece:
     def numbered(self, number: int, n_pieces: int) -> FilePiece:
         return replace(self, number=number, n_pieces=n_pieces)
 
-    def _open(self) -> ParquetParts:
+    def _open(self) -> ParquetBags:
         try:
             now = Fingerprint.of(self.path)
         except OSError as error:
@@ -85,7 +86,7 @@ class FilePiece:
                 f"{self}: the file changed since the first pass ({self.fingerprint.size} bytes then, {now.size} now); "
                 "leave the data alone while it is learned from, and start again."
             )
-        file = ParquetParts(self.path, **dict(self.options))
+        file = ParquetBags(self.path, **dict(self.options))
         if self.class_names is not None:
             file.class_names = list(self.class_names)
         return file

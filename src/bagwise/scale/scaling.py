@@ -11,11 +11,17 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from bagwise.bags import Bags
-from bagwise.exceptions import InputError
-from bagwise.memory import check_allocation
-from bagwise.parameters import check_positive
-from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary, _column_moments
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InputError
+from bagwise.core.memory import check_allocation
+from bagwise.preprocessing import (
+    CLPLScaler,
+    PerInstance,
+    RandomFourierFeatures,
+    RBFDictionary,
+    check_variances,
+    column_moments,
+)
 from bagwise.scale.engine import Engine, Sums, Task, Training
 
 
@@ -54,7 +60,9 @@ def fit_step(step: Any, passes: Passes) -> None:
             f"{type(transformer).__name__} cannot learn from pieces; before the learner PerInstance of {names} can."
         )
     step.transformer_ = fitted = clone(transformer)
-    learn(fitted, passes)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers that are too large for it are told of below
+        learn(fitted, passes)
+    check_variances(fitted)
     step.n_features_in_ = fitted.n_features_in_ = passes.n_features
 
 
@@ -64,7 +72,7 @@ def width_behind(step: Any, n_features: int, n_instances: int) -> int:
     if isinstance(transformer, RandomFourierFeatures):
         return 2 * transformer.n_components
     if isinstance(transformer, RBFDictionary):
-        return transformer._dictionary_size(n_instances)
+        return transformer.dictionary_size(n_instances)
     return n_features
 
 
@@ -88,28 +96,24 @@ def _fit_min_max(scaler: MinMaxScaler, passes: Passes) -> None:
 
 
 def _fit_clpl(scaler: CLPLScaler, passes: Passes) -> None:
-    scaler._set_range(*passes.range())
-    _, mean, squares = passes.total(_Moments(scaler._to_unit))
-    scaler._set_moments(mean, squares)
+    scaler.fit_range(*passes.range())
+    _, mean, squares = passes.total(_Moments(scaler.to_unit))
+    scaler.fit_moments(mean, squares)
 
 
 def _fit_fourier(features: RandomFourierFeatures, passes: Passes) -> None:
-    features._check_parameters()
-    features._draw(
-        passes.n_features, passes.dtype, _mean_distance(*passes.moments()) if features.gamma == "scale" else 0.0
-    )
+    features.draw(passes.n_features, passes.dtype, lambda: _mean_distance(*passes.moments()))
 
 
 def _fit_dictionary(features: RBFDictionary, passes: Passes) -> None:
-    check_positive(features, "width")
-    rows = features._draw_rows(passes.n_instances)
+    rows = features.draw_rows(passes.n_instances)
     check_allocation(
         8 * len(rows) * max(len(rows), 1), f"A dictionary of {len(rows)} instances", "choose a smaller one with size="
     )
     starts = passes.training.offsets[passes.training.starts[:-1]]
     details = [(int(start), rows) for start in starts]
     chosen, *moments = passes.engine.items(_with_rows, details).total(_Dictionary())
-    features._set_dictionary(chosen, _mean_distance(*moments))
+    features.fit_dictionary(chosen, _mean_distance(*moments))
 
 
 BY_PIECES: dict[type, Callable[[Any, Passes], None]] = {
@@ -149,7 +153,7 @@ class _Moments(Task):
 
     def __call__(self, item: np.ndarray) -> Sums:
         X = item if self.transform is None else self.transform(item)
-        return len(X), *_column_moments(X)
+        return len(X), *column_moments(X)
 
     def add(self, one: Sums, other: Sums) -> Sums:
         (n, mean, squares), (m, other_mean, other_squares) = one, other

@@ -17,20 +17,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags import Bags, offsets_of
-from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
+from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import InputError
+from bagwise.core.memory import memory_limit, parse_memory
 from bagwise.io.checkpoint import fingerprint
-from bagwise.io.data.formats import guess_format, read_described
-from bagwise.io.data.long import dense_features
-from bagwise.io.data.parquet_parts import Fingerprint, ParquetParts
-from bagwise.io.data.parquet_write import write_parquet
+from bagwise.io.data import dense_features
+from bagwise.io.data.formats import guess_format, read_described, write_dataset
+from bagwise.io.data.outline import Fingerprint, check_distinct, read_outline
+from bagwise.io.data.parquet import ParquetBags
 from bagwise.io.data.pieces import PARQUET
 from bagwise.io.text import check_readable, printable
-from bagwise.memory import memory_limit, parse_memory
 from bagwise.scale.ahead import read_ahead
 from bagwise.scale.files import (
-    check_distinct,
     check_same_columns,
     count_features,
     cut_bags,
@@ -124,14 +123,13 @@ class BagSource:
         most = memory_limit() if memory is None else parse_memory(memory)
         found = find_files(paths)
         fingerprints = [Fingerprint.of(path) for path in found]
-        files = [ParquetParts(path, **options) for path in found]
+        files = [ParquetBags(path, **options) for path in found]
         for file in files[1:]:
             check_same_columns(files[0], file)
         dtype = np.result_type(*(file.dtype for file in files))
-        outlines = [file.outline() for file in files]
+        outlines = [read_outline(file) for file in files]
         for file, outline in zip(files, outlines, strict=True):  # a piece holds one bag at least, however large
-            largest = int(outline.sizes.max())
-            file.check_rows(largest, f"{file.path}: its largest bag, of {largest} instances,")
+            file.check_largest(outline)
         check_distinct(files, outlines)
         class_names, Y = join_labels(files, outlines)
         n_features = count_features(files[0])
@@ -328,7 +326,7 @@ def _convert(dataset: BagDataset, target: Path) -> None:
         free = shutil.disk_usage(target.parent).free
         if free < needed:
             raise InputError(f"The scratch folder {target.parent} has {free / 2**20:.0f} MB left; {cure}.")
-        write_parquet(dense, target)
+        write_dataset(dense, target, "parquet")
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise InputError(f"The scratch folder {target.parent} is full; {cure}.") from error

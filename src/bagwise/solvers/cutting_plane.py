@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bagwise.kernels.cuts import most_violated
-from bagwise.solvers.qp import KKT_TOLERANCE, QuadraticProgram, solve_qp
+from bagwise.solvers._qp import KKT_TOLERANCE, QuadraticProgram, solve_qp
 from bagwise.solvers.result import SolveResult
 
 ENOUGH = 0.5  # of the gain so far; see `solve_cutting_plane`
 
 
 @dataclass(frozen=True)
-class HingeProblem:
+class MarginProblem:
     """Problem (19): a mean of hinge losses, a norm, and a bound on how far the clusters' scores may drift apart.
 
         min_W  1/2 ||W||^2 + C/n sum_i max(0, 1 - <W, v_i>)
@@ -58,7 +58,7 @@ class HingeProblem:
 
 @dataclass(frozen=True)
 class CuttingPlaneResult(SolveResult):
-    """W = sum_i weights_i v_i + shift (x) u, and how it was found.
+    """W = sum_i weights_i v_i + shift (x) u, and how it was reached.
 
     Attributes
     ----------
@@ -81,13 +81,13 @@ class CuttingPlaneResult(SolveResult):
 
 
 def solve_cutting_plane(
-    problem: HingeProblem, *, tol: float, start_value: float | None = None, max_cuts: int = 1000
+    problem: MarginProblem, *, tol: float, start_value: float | None = None, max_cuts: int = 1000
 ) -> CuttingPlaneResult:
     """Add the most violated constraint until none is violated by more than `tol` (steps 5 to 9 of Table 1).
 
     Parameters
     ----------
-    problem : HingeProblem
+    problem : MarginProblem
     tol : float
         epsilon_2: how far the loss may exceed the slack of the cuts. The answer's objective is within C * tol of the
         minimum.
@@ -115,10 +115,10 @@ def solve_cutting_plane(
     while True:
         point = cuts.solve()
         residual = max(residual, point.residual)
+        scores = point.shift * problem.factor
         loss, known = most_violated(
-            point.alpha, cuts.products, point.shift * problem.factor, problem.clusters, problem.along,
-            cuts.masks, margins, mask,
-        )  # fmt: skip
+            point.alpha, cuts.products, scores, problem.clusters, problem.along, cuts.masks, margins, mask
+        )
         if point.residual <= KKT_TOLERANCE:
             lower = point.half_norm + problem.C * point.xi
         value = point.half_norm + problem.C * loss
@@ -150,7 +150,7 @@ def solve_cutting_plane(
 class _Cuts:
     """The cuts c_j found so far, each a vector x_j = 1/n sum_i c_ji v_i, by their products with all that matters."""
 
-    def __init__(self, problem: HingeProblem):
+    def __init__(self, problem: MarginProblem):
         self.problem = problem
         self.n_bags = len(problem.clusters)
         self.count = 0
@@ -172,13 +172,13 @@ class _Cuts:
         self.gram[s, : s + 1] = self.gram[: s + 1, s] = self.masks[: s + 1] @ self.products[s] / self.n_bags
         self.count += 1
 
-    def solve(self) -> CutOptimum:
+    def solve(self) -> _CutOptimum:
         s, problem = self.count, self.problem
         return solve_under_cuts(self.gram[:s, :s], self.drifts[:s], self.offsets[:s], C=problem.C, slack=problem.slack)
 
 
 @dataclass(frozen=True)
-class CutOptimum:
+class _CutOptimum:
     """The optimum under cuts x_j: W = sum_j alpha_j x_j + shift (x) u, half its squared norm, and xi."""
 
     alpha: np.ndarray
@@ -190,7 +190,7 @@ class CutOptimum:
 
 def solve_under_cuts(
     gram: np.ndarray, drifts: np.ndarray, offsets: np.ndarray, *, C: float, slack: float
-) -> CutOptimum:
+) -> _CutOptimum:
     """The dual of Proposition 2: the smallest 1/2 ||W||^2 + C xi with <W, x_j> >= offsets_j - xi, xi >= 0, and balance.
 
     That all pairs of <w_p, u> differ by at most l is that they lie between some h - l and h. The multipliers of the k
@@ -210,7 +210,7 @@ def solve_under_cuts(
 
     Returns
     -------
-    CutOptimum
+    _CutOptimum
         With the KKT residual of the quadratic program.
     """
     s, k = drifts.shape
@@ -239,7 +239,7 @@ def solve_under_cuts(
         shift = _balance(drift, solution.x[:k] - solution.x[k:e] if e else -drift, slack)
     products = gram @ alpha + drifts @ shift
     half_norm = 0.5 * float(alpha @ (gram @ alpha) + 2.0 * drift @ shift + shift @ shift)
-    return CutOptimum(alpha, shift, half_norm, max(0.0, float((offsets - products).max())), solution.residual)
+    return _CutOptimum(alpha, shift, half_norm, max(0.0, float((offsets - products).max())), solution.residual)
 
 
 def _balance(drift: np.ndarray, shift: np.ndarray, slack: float) -> np.ndarray:

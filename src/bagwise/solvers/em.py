@@ -1,4 +1,4 @@
-"""Generalised EM with one backtracked gradient step an iteration (section 4.2 of Pham et al.)."""
+"""Generalised EM with one backtracked gradient step per iteration (section 4.2 of Pham et al.)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult, has_settled
 
-SUFFICIENT_INCREASE = 0.5  # Armijo: half of what the gradient promises
+SUFFICIENT_INCREASE = 0.5  # Armijo's condition: half of the increase that is linear in the step
 GROWTH, SHRINK = 2.0, 0.5
 
 
-class Expectation(Protocol):
+class _Expectation(Protocol):
     """An E-step: the objective at its weights, the surrogate's gradient there, and the surrogate along a direction."""
 
     objective: float
@@ -24,7 +24,7 @@ class Expectation(Protocol):
 
 
 def generalized_em(
-    expectation: Callable[[np.ndarray], Expectation],
+    expectation: Callable[[np.ndarray], _Expectation],
     start: np.ndarray,
     *,
     max_iter: int,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bagwise.typing import Callback
+from bagwise.core.typing import Callback
 
 __all__ = ["Callback", "CheckpointLike", "SolveResult", "has_settled"]
 

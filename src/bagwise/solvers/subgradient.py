@@ -1,4 +1,4 @@
-"""Projected sub-gradient descent on a bag-level hinge loss, and the alternating heuristic built on it.
+"""Projected sub-gradient descent on a bag-level hinge loss, and the two procedures built on it: heuristic and CCCP.
 
 References
 ----------
@@ -10,17 +10,18 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.aggregation import Aggregation, Support
-from bagwise.bags import Bags
+from bagwise.core.bags import Bags
 from bagwise.kernels.pegasos import ONE_ROW, UPPER_BOUND, WEIGHTED_ROWS, Layout, SupportArrays, block_starts, pegasos
 from bagwise.kernels.segments import Rows
-from bagwise.losses import Loss, label_lists
+from bagwise.solvers.aggregation import Aggregation, Support, averaging_matrix
+from bagwise.solvers.losses import Loss, label_lists
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
 
 
@@ -63,7 +64,7 @@ class BagProblem:
         """The zero weights from which every solver starts; the objective is 1 there."""
         return np.zeros((self.Y.shape[1], self.instances.shape[1]))
 
-    def layout(self) -> Layout:
+    def _layout(self) -> Layout:
         """What the kernels see of bags and labels."""
         blocks = block_starts(self.offsets, self.Y.shape[1])
         block_rows = int(np.diff(self.offsets[blocks]).max())
@@ -71,14 +72,10 @@ class BagProblem:
         weights = weights if self.relative is None else weights * self.relative
         return Layout(self.offsets, *label_lists(self.Y), weights, blocks, block_rows)
 
-    def means(self) -> BagProblem:
+    def _means(self) -> BagProblem:
         """The same problem with each bag's mean for its only instance."""
-        sizes = np.diff(self.offsets)
-        n_bags, n_instances = len(sizes), self.offsets[-1]
-        averaging = sp.csr_matrix(
-            (np.repeat(1.0 / sizes, sizes), np.arange(n_instances), self.offsets), shape=(n_bags, n_instances)
-        )
-        return replace(self, instances=averaging @ self.instances, offsets=np.arange(n_bags + 1))
+        instances = averaging_matrix(self.offsets) @ self.instances
+        return replace(self, instances=instances, offsets=np.arange(len(self.offsets)))
 
     def aggregate(self, aggregation: Aggregation, weights: np.ndarray) -> tuple[float, Support]:
         """The objective (equation 11), convex only where the aggregation is linear, and the support, at `weights`."""
@@ -94,15 +91,67 @@ class BagProblem:
 
     def first_phase(self) -> tuple[BagProblem, Support]:
         """The problem with the bags' means for all support instances, which needs no other instances."""
-        return self.means(), Support(weights=np.ones(self.Y.shape))
+        return self._means(), Support(weights=np.ones(self.Y.shape))
 
-    def descend(self, support: Support, start: np.ndarray, **options: Any) -> Descent:
-        """As the function `descend`."""
-        return descend(self, support, start, **options)
+    def descend(
+        self,
+        support: Support,
+        start: np.ndarray,
+        *,
+        n_steps: int,
+        first_step: int = 1,
+        skip_start: bool = False,
+        upper_bound: bool = False,
+    ) -> Descent:
+        """Pegasos on the convex problem that fixed support instances leave (Algorithm 1 of [1]_).
+
+        Step t goes from W to the projection of W - V / (alpha t) on the ball ||W||^2 <= 2 / alpha, which holds the
+        solution (Lemma 4.1); V is a sub-gradient of alpha / 2 ||W||^2 + loss.
+
+        Parameters
+        ----------
+        support : Support
+        start : (c, d) array
+        n_steps : int
+        first_step : int
+            Number of the first step, which sets its length.
+        skip_start : bool
+            Let the best weights be the best after some step, even where the start is better.
+        upper_bound : bool
+            Use the fixed support for the labels of a bag only; the score of any other class is the largest under the
+            current weights. That is CCCP's convex upper bound (equation 25) instead of equation 26.
+
+        Returns
+        -------
+        Descent
+            With n_steps + 1 values: at the start and after every step.
+
+        Notes
+        -----
+        A step costs one product of instances and weights (none where each support instance is one row: then n c inner
+        products) and a sweep over the bags. The slopes of the hinges are small whole numbers of which a step changes
+        few, so the sub-gradient is kept and moved by the changed ones only.
+        """
+        if upper_bound:
+            mode = UPPER_BOUND
+        else:
+            mode = WEIGHTED_ROWS if support.rows is None else ONE_ROW
+        weights, best, values = start.copy(), start.copy(), np.empty(n_steps + 1)
+        support_arrays = SupportArrays(
+            np.empty((0, 0), dtype=np.int64) if support.rows is None else support.rows,
+            np.empty((0, 0)) if support.weights is None else support.weights,
+        )
+        rows, layout = Rows.of(self.instances), self._layout()
+        loss, alpha = self.loss.code, self.alpha
+        pegasos(mode, rows, layout, support_arrays, loss, alpha, first_step, skip_start, weights, best, values)
+        return Descent(best, weights, values)
 
 
 class HingeProblem(Protocol):
-    """What `heuristic` and `bagwise.solvers.cccp.cccp` ask of a problem; a support is nothing to them but its own."""
+    """What `heuristic` and `cccp` ask of a problem; they hand its supports back to it unseen.
+
+    `bagwise.scale` has one whose bags are in pieces.
+    """
 
     @property
     def start(self) -> np.ndarray: ...
@@ -132,61 +181,6 @@ class Descent:
     @property
     def best_value(self) -> float:
         return float(self.values.min())
-
-
-def descend(
-    problem: BagProblem,
-    support: Support,
-    start: np.ndarray,
-    *,
-    n_steps: int,
-    first_step: int = 1,
-    skip_start: bool = False,
-    upper_bound: bool = False,
-) -> Descent:
-    """Pegasos on the convex problem that fixed support instances leave (Algorithm 1 of [1]_).
-
-    Step t goes from W to the projection of W - V / (alpha t) on the ball ||W||^2 <= 2 / alpha, which holds the solution
-    (Lemma 4.1); V is a sub-gradient of alpha / 2 ||W||^2 + loss.
-
-    Parameters
-    ----------
-    problem : BagProblem
-    support : Support
-    start : (c, d) array
-    n_steps : int
-    first_step : int
-        Number of the first step, which sets its length.
-    skip_start : bool
-        Let the best weights be the best after some step, even where the start is better.
-    upper_bound : bool
-        Use the fixed support for the labels of a bag only; the score of any other class is the largest under the
-        current weights. That is CCCP's convex upper bound (equation 25) instead of equation 26.
-
-    Returns
-    -------
-    Descent
-        With n_steps + 1 values: at the start and after every step.
-
-    Notes
-    -----
-    A step costs one product of instances and weights (none where each support instance is one row: then n c inner
-    products) and a sweep over the bags. The slopes of the hinges are small whole numbers of which a step changes few,
-    so the sub-gradient is kept and moved by the changed ones only.
-    """
-    if upper_bound:
-        mode = UPPER_BOUND
-    else:
-        mode = WEIGHTED_ROWS if support.rows is None else ONE_ROW
-    weights, best, values = start.copy(), start.copy(), np.empty(n_steps + 1)
-    support_arrays = SupportArrays(
-        np.empty((0, 0), dtype=np.int64) if support.rows is None else support.rows,
-        np.empty((0, 0)) if support.weights is None else support.weights,
-    )
-    rows, layout = Rows.of(problem.instances), problem.layout()
-    loss, alpha = problem.loss.code, problem.alpha
-    pegasos(mode, rows, layout, support_arrays, loss, alpha, first_step, skip_start, weights, best, values)
-    return Descent(best, weights, values)
 
 
 def heuristic(
@@ -220,20 +214,114 @@ def heuristic(
     SolveResult
         The history is the true objective (equation 11) after every phase; it may rise.
     """
-    weights, history = problem.start, list[float]()
-    phase_problem, support = problem.first_phase()
+
+    def descend(phase_problem: HingeProblem, support: Any, weights: np.ndarray, first: bool) -> np.ndarray:
+        descent = phase_problem.descend(support, weights, n_steps=n_steps, skip_start=first)
+        return descent.best if restart == "best" else descent.last
+
+    result = _run_phases(problem, aggregation, problem.first_phase(), descend, n_phases, callback, checkpoint)
+    return replace(result, converged=True)
+
+
+def cccp(
+    problem: HingeProblem,
+    aggregation: Aggregation,
+    *,
+    n_phases: int,
+    n_steps: int,
+    max_steps: int,
+    callback: Callback | None = None,
+    checkpoint: CheckpointLike | None = None,
+) -> SolveResult:
+    """Minimise one convex upper bound after another, each touching the objective at the last weights.
+
+    Algorithm 5 of Briggs et al. 2013: in each phase the scores of a bag's labels are replaced by the linear functions
+    that touch them from below, the others stay as they are (equation 25). If `n_steps` steps do not lower the bound,
+    further rounds follow until one does or `max_steps` is reached; then the procedure ends with the best weights.
+    The objective never rises, because it lies below the bound and meets it where the phase starts (equation 64).
+
+    Where alpha is so small that even the first phase, which starts at zero weights, cannot lower its bound, the
+    algorithm as printed would return zero. Here the first phase is then replaced by one with the bags' means for all
+    scores, as the heuristic's, provided that it lowers the objective.
+
+    Parameters
+    ----------
+    problem : HingeProblem
+    aggregation : Aggregation
+        Convex in the weights, with one row for support: ``AGGREGATIONS["max"]``.
+    n_phases, n_steps, max_steps : int
+        T, K and K_max of the paper. The first phase uses the bags' means for the support of their labels.
+    callback : callable or None
+        Called after every phase with its number and the objective.
+    checkpoint : Checkpoint or None
+        Keeps the weights of every phase; if it has kept any, the phases after them are run.
+
+    Returns
+    -------
+    SolveResult
+        The history is the true objective (equation 11) after every phase; `converged` says that the last phase could
+        not lower it.
+    """
+
+    def lower(_: HingeProblem, support: Any, weights: np.ndarray, first: bool) -> np.ndarray | None:
+        lowered = _lower_bound(problem, support, weights, n_steps, max_steps)
+        return _lower_mean(problem, aggregation, n_steps) if lowered is None and first else lowered
+
+    start = problem, problem.mean_support()
+    return _run_phases(problem, aggregation, start, lower, n_phases, callback, checkpoint)
+
+
+def _run_phases(
+    problem: HingeProblem,
+    aggregation: Aggregation,
+    start: tuple[HingeProblem, Any],
+    step: Callable[[HingeProblem, Any, np.ndarray, bool], np.ndarray | None],
+    n_phases: int,
+    callback: Callback | None,
+    checkpoint: CheckpointLike | None,
+) -> SolveResult:
+    """Alternate between `step`, which gives new weights for fixed supports, and the supports at these weights.
+
+    `start` is the problem of the first phase and its support. A step that gives None has converged.
+    """
+    weights, history, converged = problem.start, list[float](), False
+    phase_problem, support = start
     kept = None if checkpoint is None else checkpoint.load()
     if kept is not None:
         weights, history, phase_problem = kept["weights"], kept["history"].tolist(), problem
         support = problem.aggregate(aggregation, weights)[1]
-    for phase in range(len(history) + 1, n_phases + 1):
-        descent = phase_problem.descend(support, weights, n_steps=n_steps, skip_start=phase == 1)
-        weights = descent.best if restart == "best" else descent.last
-        phase_problem = problem
+    while len(history) < n_phases and not converged:
+        lower = step(phase_problem, support, weights, not history)
+        converged = lower is None
+        weights, phase_problem = weights if lower is None else lower, problem
         value, support = problem.aggregate(aggregation, weights)
         history.append(value)
-        if checkpoint is not None:
+        if checkpoint is not None and not converged:
             checkpoint.save(weights=weights, history=history)
         if callback is not None:
-            callback(phase, value)
-    return SolveResult(weights, history[-1], n_phases, True, np.asarray(history))
+            callback(len(history), value)
+    return SolveResult(weights, history[-1], len(history), converged, np.asarray(history))
+
+
+def _lower_bound(
+    problem: HingeProblem, support: Any, start: np.ndarray, n_steps: int, max_steps: int
+) -> np.ndarray | None:
+    """Weights at which the phase's upper bound is lower than at `start`, or None when none are found."""
+    last, taken, at_start = start, 0, np.inf
+    while taken < max_steps:
+        round_steps = min(n_steps, max_steps - taken)
+        descent = problem.descend(support, last, n_steps=round_steps, first_step=taken + 1, upper_bound=True)
+        if taken == 0:
+            at_start = descent.values[0]
+        if descent.best_value < at_start:
+            return descent.best
+        last, taken = descent.last, taken + round_steps
+    return None
+
+
+def _lower_mean(problem: HingeProblem, aggregation: Aggregation, n_steps: int) -> np.ndarray | None:
+    """Weights from a descent with the bags' means for support, if the objective is lower there than at zero."""
+    means, support = problem.first_phase()
+    weights = means.descend(support, problem.start, n_steps=n_steps).best
+    at_weights, at_zero = (problem.aggregate(aggregation, W)[0] for W in (weights, problem.start))
+    return weights if at_weights < at_zero else None

@@ -7,23 +7,24 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bagwise.dataset import BagDataset
-from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data import mat, musk
-from bagwise.io.data.arff import read_arff, write_arff
-from bagwise.io.data.csv_long import read_csv, write_csv
-from bagwise.io.data.long import has_names, has_unlabelled, with_labels
-from bagwise.io.data.mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
-from bagwise.io.data.miml_csv import read_miml_csv, write_miml_csv
-from bagwise.io.data.musk import read_musk, write_musk
-from bagwise.io.data.npz import read_npz, write_npz
-from bagwise.io.data.parquet import read_parquet
-from bagwise.io.data.parquet_write import write_nested, write_parquet
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io.data._arff import read_arff, write_arff
+from bagwise.io.data._csv_long import read_csv, write_csv
+from bagwise.io.data._long import has_names, has_unlabelled, with_labels
+from bagwise.io.data._mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
+from bagwise.io.data._mat import CLASS as _MAT_CLASS
+from bagwise.io.data._miml_csv import read_miml_csv, write_miml_csv
+from bagwise.io.data._musk import CLASS as _MUSK_CLASS
+from bagwise.io.data._musk import CONFORMATION, read_musk, write_musk
+from bagwise.io.data._npz import read_npz, write_npz
+from bagwise.io.data._parquet_write import write_parquet
+from bagwise.io.data.parquet import is_nested_file, read_parquet
 from bagwise.io.labels import LabelTable, read_labels
-from bagwise.io.parquet_file import is_nested_file
 from bagwise.io.text import check_readable, printable
 
 INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES = "instance labels", "locations", "feature names"
@@ -43,7 +44,7 @@ class Format:
     extension : str
         Of files that are written; the first of the endings by which it is known.
     read : function of path and options, gives data set and how it was understood
-    write : function of data set and path
+    write : function of data set and path; that of parquet and CSV also takes pieces of one
     holds : frozenset
         What it can keep beyond features and labels.
     options : tuple of str
@@ -53,7 +54,7 @@ class Format:
     about: str
     extension: str
     read: Callable[..., tuple[BagDataset, str]]
-    write: Callable[[BagDataset, Any], None]
+    write: Callable[..., None]
     holds: frozenset[str]
     options: tuple[str, ...] = ()
 
@@ -62,13 +63,13 @@ _COLUMNS = ("bag", "labels", "instance_label", "features")
 FORMATS: dict[str, Format] = {
     "npz": Format("numpy arrays in a zip", ".npz", read_npz, write_npz, EVERYTHING - {LOCATIONS}),
     "parquet": Format(
-        "parquet, a row an instance", ".parquet", read_parquet, write_parquet, EVERYTHING, _COLUMNS
+        "parquet, a row per instance", ".parquet", read_parquet, write_parquet, EVERYTHING, _COLUMNS
     ),
     "parquet-nested": Format(
-        "parquet, a row a bag", ".parquet", read_parquet, write_nested, EVERYTHING - {LOCATIONS},
-        ("bag", "labels", "instance_label"),
+        "parquet, a row per bag", ".parquet", read_parquet, partial(write_parquet, nested=True),
+        EVERYTHING - {LOCATIONS}, ("bag", "labels", "instance_label"),
     ),
-    "csv": Format("CSV, a row an instance", ".csv", read_csv, write_csv, EVERYTHING, (*_COLUMNS, "separator")),
+    "csv": Format("CSV, a row per instance", ".csv", read_csv, write_csv, EVERYTHING, (*_COLUMNS, "separator")),
     "arff": Format(
         "multi-instance ARFF with an XML of label names", ".arff", read_arff, write_arff,
         frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}), ("xml",),
@@ -88,7 +89,7 @@ FORMATS: dict[str, Format] = {
     "musk": Format("musk .data, one class", ".data", read_musk, write_musk, frozenset({BAG_NAMES})),
 }  # fmt: skip
 
-FIXED_CLASS = {"mil-mat": [mat.CLASS], "musk": [musk.CLASS]}
+_FIXED_CLASS = {"mil-mat": [_MAT_CLASS], "musk": [_MUSK_CLASS]}
 _BY_EXTENSION = {
     ".npz": ("npz",), ".parquet": ("parquet", "parquet-nested"), ".pq": ("parquet", "parquet-nested"),
     ".csv": ("csv", "miml-csv"), ".tsv": ("csv",), ".txt": ("csv", "miml-csv", "musk"), ".arff": ("arff",),
@@ -210,8 +211,8 @@ def read_described(
     understood = f"{name}: {understood}"
     if labels_from is not None:
         table = labels_from if isinstance(labels_from, LabelTable) else read_labels(labels_from)
-        for _, doubt in table.problems:
-            warnings.warn(doubt, UserWarning, stacklevel=3)
+        for _, problem in table.problems:
+            warnings.warn(problem, UserWarning, stacklevel=3)
         dataset = with_labels(dataset, table, path, table.path, missing_labels)
         understood = f"{understood}; labels from {table.path}: {table.form}"
     return dataset, understood
@@ -237,9 +238,9 @@ def write_dataset(dataset: BagDataset, path: str | os.PathLike[str], format: str
     lost = [what for what in _has(dataset) if what not in chosen.holds]
     if name == "mil-mat" and all(isinstance(bag, int) for bag in dataset.bag_names):
         lost = [what for what in lost if what != BAG_NAMES]
-    if dataset.class_names in (FIXED_CLASS.get(name), [0]):
+    if dataset.class_names in (_FIXED_CLASS.get(name), [0]):
         lost = [what for what in lost if what != CLASS_NAMES]
-    if name == "musk" and set(dataset.locations or ()) <= {musk.CONFORMATION}:
+    if name == "musk" and set(dataset.locations or ()) <= {CONFORMATION}:
         lost = [what for what in lost if what != LOCATIONS]
     chosen.write(dataset, path)
     if lost:

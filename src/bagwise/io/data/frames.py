@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.columns import Columns, is_missing, place_in_table
-from bagwise.dataset import BagDataset
-from bagwise.exceptions import InputError
-from bagwise.io.data.long import LongTable, encode_label_lists, to_dataset
+from bagwise.core.columns import Columns, is_missing, place_in_table
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import InputError
+from bagwise.io.data._long import LongTable, encode_label_lists, to_dataset
 from bagwise.io.labels import LIST_MARK
 
 
@@ -21,7 +21,7 @@ def read_table(
     instance_labels: str | None = None,
     features: Sequence[str] | None = None,
 ) -> BagDataset:
-    """The data set of a table in memory, a row an instance.
+    """The data set of a table in memory, a row per instance.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _labels(columns: Columns, text: str | None, one_hot: list[str]) -> tuple[np.
         arrays = [columns.values(name) for name in one_hot]
         for name, array in zip(one_hot, arrays, strict=True):
             if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
-                raise InputError(f"The label column {name!r} holds more than 0 and 1; mend it.")
+                raise InputError(f"The label column {name!r} holds more than 0 and 1; correct it.")
         return np.stack(arrays, axis=1).astype(np.uint8), list(one_hot)
     if text is None:
         return None, None

@@ -1,25 +1,28 @@
-"""Parquet: long (a row an instance) or nested (a row a bag), read in parts, so that a file may exceed the memory.
+"""Parquet: long (a row per instance) or nested (a row per bag), read in parts, so that a file may exceed the memory.
 
-Long files have the columns of `bagwise.io.data.long`. Nested files have a row a bag: ``bag``, ``labels`` (list),
+Long files have the columns of `bagwise.io.data._long`. Nested files have a row per bag: ``bag``, ``labels`` (list),
 ``labelled``, ``instances`` (list of lists of numbers) and ``instance_labels`` (list). The key ``bagwise`` of the
 file's metadata holds JSON: the names of all classes, in order, and of the features where the columns do not tell them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bagwise.columns import import_pyarrow
-from bagwise.dataset import BagDataset
-from bagwise.exceptions import FormatError
-from bagwise.io.data.long import (
+from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.columns import import_pyarrow
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import FormatError
+from bagwise.core.memory import check_allocation
+from bagwise.io.data._long import (
+    INSTANCE_LABELS,
     LABEL_PREFIX,
     Coded,
     LongTable,
@@ -27,28 +30,29 @@ from bagwise.io.data.long import (
     encode_label_lists,
     find_roles,
     parse_locations,
+    place,
     to_dataset,
 )
+from bagwise.io.data.outline import FileOutline, check_distinct, read_outline
 from bagwise.io.labels import LIST_MARK
-from bagwise.io.parquet_file import (
+from bagwise.io.parquet import (
+    METADATA_KEY,
     NEEDED_BY,
     arrow_errors,
     arrow_values,
+    count_bytes,
+    count_values,
     matrix_of,
-    nested_columns,
     open_file,
-    plain_labels,
     python_values,
-    read_about,
-    text_columns,
 )
-from bagwise.io.parquet_footer import count_bytes, count_values
 from bagwise.io.text import check_readable
-from bagwise.memory import check_allocation
 
-INSTANCES, INSTANCE_LABELS = "instances", "instance_labels"
+INSTANCES = "instances"
 BATCH_ROWS = 1 << 15
 BATCH_BAGS = 1 << 10
+LIGHT_ROWS = 1 << 17  # of columns of bags and labels that are read at a time
+READ_BAGS = 1 << 8  # of nested files
 # What reading takes, in bytes (measured): a feature is held as the file has it and as the row of an instance; a row has
 # codes of its bag and an order; a cell of labels, names or places becomes a Python object, one of 0 and 1 does not; a
 # name that occurs once takes more.
@@ -93,11 +97,11 @@ class ParquetBags:
         with arrow_errors(self.path):
             file = open_file(self._arrow, self.path)
             self.schema = file.schema_arrow
-            self._file = open_file(self._arrow, self.path, text_columns(file))
+            self._file = open_file(self._arrow, self.path, _text_columns(file))
             self.n_rows = self._file.metadata.num_rows
-            about = read_about(self.schema, self.path)
+            about = _read_about(self.schema, self.path)
         self.headings = list(self.schema.names)
-        nested = nested_columns(self._arrow, self.schema)
+        nested = _nested_columns(self._arrow, self.schema)
         self.form = "nested" if nested and features is None else "long"
         self.class_names = about.get("class_names")
         where = f"{self.path}, its columns"
@@ -126,6 +130,26 @@ class ParquetBags:
                 )
 
     @property
+    def has_labels(self) -> bool:
+        return self.roles.labels is not None or bool(self.roles.one_hot)
+
+    @property
+    def has_instance_labels(self) -> bool:
+        return self._instance_label_column is not None
+
+    @property
+    def _instance_label_column(self) -> str | None:
+        if self.form == "nested":
+            return INSTANCE_LABELS if INSTANCE_LABELS in self.headings else None
+        return None if self.roles.instance_label is None else self.headings[self.roles.instance_label]
+
+    @property
+    def group_rows(self) -> np.ndarray:
+        """Row at which each row group begins, and the number of rows."""
+        metadata = self._file.metadata
+        return offsets_of([metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)])
+
+    @property
     def dtype(self) -> Any:
         """float32 where the file's features are, else float64."""
         kinds = {self.schema.field(i).type for i in self.roles.features}
@@ -135,7 +159,7 @@ class ParquetBags:
 
     def understood(self) -> str:
         """How the file was understood, one sentence."""
-        row = "a row an instance" if self.form == "long" else f"a row a bag, instances in {self._instances!r}"
+        row = "a row per instance" if self.form == "long" else f"a row per bag, instances in {self._instances!r}"
         parts = [f"{row}, {self.n_rows} rows in {self._file.num_row_groups} row group(s)"]
         parts.append(f"bags by {self.headings[self.roles.bag]!r}")
         if self.roles.labels is not None:
@@ -157,17 +181,22 @@ class ParquetBags:
     def iter_bags(self) -> Iterator[BagDataset]:
         """The file as a series of data sets of whole bags, each about as large as a batch.
 
-        The rows of a bag must stand one after another.
+        A first pass over the columns of bags and labels finds where bags begin; the rows of one must stand one after
+        another.
         """
         self._learn_classes()
-        convert = self._iter_long if self.form == "long" else self._iter_nested
-        iterator = convert()
-        while True:
-            with arrow_errors(self.path):
-                dataset = next(iterator, None)
-            if dataset is None:
-                return
-            yield dataset
+        if self.form == "nested":
+            stops = np.append(np.arange(BATCH_BAGS, self.n_rows, BATCH_BAGS), self.n_rows)
+        else:
+            outline = read_outline(self)
+            check_distinct([self], [outline])
+            self.check_largest(outline)
+            starts = outline.first_rows
+            last = (
+                np.searchsorted(starts, np.append(np.arange(BATCH_ROWS, self.n_rows, BATCH_ROWS), self.n_rows)) - 1
+            )  # bag that a batch ends in
+            stops = np.append(starts[np.unique(last[last > 0])], self.n_rows)
+        yield from self._datasets(0, stops.tolist())
 
     @property
     def n_cells(self) -> int:
@@ -189,7 +218,7 @@ class ParquetBags:
         return total
 
     def _other_columns(self) -> dict[str, int]:
-        """The columns that are read beside features, and what a cell of each takes beside the row."""
+        """The columns that are read besides features, and what a cell of each takes besides the row."""
         roles = self.roles
         bits = {self.headings[i] for i in (*roles.one_hot, roles.labelled) if i is not None}
         features = {self.headings[i] for i in roles.features}
@@ -205,6 +234,12 @@ class ParquetBags:
         n_features = len(self.roles.features) if self.form == "long" else 0  # of a nested file they are there already
         size = _COPIES * n_features * np.dtype(self.dtype).itemsize + _ROW + sum(self._other_columns().values())
         check_allocation(n_rows * size, what, "split this bag")
+
+    def check_largest(self, outline: FileOutline) -> None:
+        """Hold the largest bag against the memory: whatever is read at a time, it is one bag at least."""
+        bag = int(np.argmax(outline.sizes))
+        name, size = self.bag_name_at(int(outline.first_rows[bag])), int(outline.sizes[bag])
+        self.check_rows(size, f"{self.path}: the bag {str(name)[:60]!r}, of {size} instances,")
 
     def _columns(self) -> list[str]:
         roles = self.roles
@@ -239,52 +274,132 @@ class ParquetBags:
                 else:
                     values = python_values(self._arrow, batch.column(0))
                     rows = values if self.form == "nested" else [values]
-                    labels = plain_labels([label for row in rows for label in row or ()])
+                    labels = _plain_labels([label for row in rows for label in row or ()])
                 found.update(label for label in labels if label is not None)
         self.class_names = sorted(found, key=lambda label: (str(type(label)), label))
 
-    def _iter_long(self) -> Iterator[BagDataset]:
-        """Whole bags: the last bag of a batch waits for the next one, where it may go on."""
-        pending: list[Any] = []
-        first_row, n_pending, last_id, seen = 0, 0, None, set[int | bytes]()
-        for batch in self._batches():
-            ids = self._coded(batch.column(self.headings[self.roles.bag]), partial(_place, self.path, first_row))
-            starts = np.flatnonzero(ids.codes[1:] != ids.codes[:-1]) + 1
-            if not pending or ids.values[ids.codes[0]] != last_id:
-                starts = np.concatenate([[0], starts])
-            last_id = ids.values[ids.codes[-1]]
-            for start in starts:
-                name = ids.values[ids.codes[start]]
-                # a long text as its digest, which takes little room; not as its hash, which names may share
-                key = name if isinstance(name, int) else blake2b(name.encode(), digest_size=16).digest()
-                if key in seen:
-                    raise FormatError(
-                        f"{self.path}, row {first_row + n_pending + start + 1}: the bag {name!r} began earlier and was "
-                        "left; sort the rows by bag, so that the file can be read in parts."
-                    )
-                seen.add(key)
-            if len(starts) and n_pending + starts[-1] > 0:
-                table = self._arrow.Table.from_batches([*pending, batch.slice(0, starts[-1])])
-                yield self._to_dataset(table, first_row)
-                first_row += table.num_rows
-                pending, n_pending = [batch.slice(starts[-1])], batch.num_rows - int(starts[-1])
-            else:
-                pending.append(batch)
-                n_pending += batch.num_rows
-                self.check_rows(n_pending, f"{self.path}: the bag {str(last_id)[:60]!r}")
-        if pending:
-            yield self._to_dataset(self._arrow.Table.from_batches(pending), first_row)
+    # -- columns -----------------------------------------------------------------------------------------------
 
-    def _iter_nested(self) -> Iterator[BagDataset]:
-        first_row = 0
-        for batch in self._batches():
-            yield self._to_dataset(self._arrow.Table.from_batches([batch]), first_row)
-            first_row += len(batch)
+    def light_batches(self, names: list[str]) -> Iterator[tuple[int, Any]]:
+        """First row, and batch, of these columns."""
+        first = 0
+        size = READ_BAGS if self.form == "nested" and self._instances in names else LIGHT_ROWS
+        for batch in self._file.iter_batches(batch_size=size, columns=names):
+            yield first, batch
+            first += len(batch)
+
+    def known(self, class_names: Sequence[Any], n_instances: int) -> np.ndarray:
+        """(m,) int32 class of every instance, -1 where unknown."""
+        name, codes, at = self._instance_label_column, np.full(n_instances, -1, dtype=np.int32), 0
+        column = {label: c for c, label in enumerate(class_names)} | {None: -1}
+        assert name is not None
+        with arrow_errors(self.path):
+            for first, batch in self.light_batches([name]):
+                values = python_values(self._arrow, batch.column(0))
+                if self.form == "nested":
+                    values = [label for row in values for label in row or ()]
+                for label in _plain_labels(values):
+                    if label not in column:
+                        raise FormatError(
+                            f"{self.path}, from row {first + 1} on: the instance label {label!r} is no label of any "
+                            "bag; correct it, or leave it empty."
+                        )
+                    codes[at] = column[label]
+                    at += 1
+        return codes
+
+    # -- ranges of rows -----------------------------------------------------------------------------------------------
+
+    def bags(self, start: int, ranges: Sequence[tuple[int, np.ndarray]]) -> Iterator[Bags]:
+        """Bags of ranges of rows that follow each other from row `start` on: the row where each ends, its bags' sizes.
+
+        Features alone are read.
+        """
+        names = [self.headings[i] for i in self.roles.features]
+        for (stop, sizes), batches in zip(
+            ranges, self._ranges(names, start, [stop for stop, _ in ranges]), strict=True
+        ):
+            with arrow_errors(self.path):
+                X = self._collect(batches, stop - start, int(sizes.sum()))
+            yield Bags(X, offsets_of(sizes))
+            start = stop
+
+    def dataset(self, start: int, stop: int) -> BagDataset:
+        """Everything in a range of rows."""
+        return next(self._datasets(start, [stop]))
+
+    def _datasets(self, start: int, stops: Sequence[int]) -> Iterator[BagDataset]:
+        for stop, batches in zip(stops, self._ranges(self._columns(), start, stops), strict=True):
+            with arrow_errors(self.path):
+                dataset = self._to_dataset(self._arrow.Table.from_batches(list(batches)), start)
+            yield dataset
+            start = stop
+
+    def bag_name_at(self, row: int) -> Any:
+        """What the bag of a row is called."""
+        name = self.headings[self.roles.bag]
+        (batches,) = self._ranges([name], row, [row + 1])
+        return python_values(self._arrow, next(batches).column(0))[0]
+
+    def first_size(self) -> np.ndarray:
+        """Number of instances of the first bag of a nested file."""
+        (batches,) = self._ranges([self._instances], 0, [1])
+        return np.asarray(self._arrow.compute.list_value_length(next(batches).column(0)))
+
+    def _collect(self, batches: Iterator[Any], n_rows: int, n_instances: int) -> np.ndarray:
+        """The features of some batches in one array, which is all the memory that it takes besides a batch."""
+        X, at, rows = None, 0, 0
+        for batch in batches:
+            table = self._arrow.Table.from_batches([batch])
+            if self.form == "nested":
+                block = self._nested_features(table, partial(place, self.path, 0))[0]
+            else:
+                block = self._features(table)
+            if X is None:
+                X = np.empty((n_instances, block.shape[1]), dtype=self.dtype)
+            if at + len(block) > n_instances:
+                break
+            X[at : at + len(block)] = block
+            at, rows = at + len(block), rows + len(batch)
+        if X is None or at != n_instances or rows != n_rows:
+            raise FormatError(
+                f"{self.path}: it holds other instances than at the first pass; leave it alone meanwhile."
+            )
+        return X
+
+    def _ranges(self, names: list[str], start: int, stops: Sequence[int]) -> Iterator[Iterator[Any]]:
+        """For each range of rows, an iterator of batches of these columns, to be used up before the next."""
+        groups = self.group_rows
+        first = int(np.searchsorted(groups, start, side="right")) - 1
+        last = int(np.searchsorted(groups, stops[-1], side="left"))
+        size = READ_BAGS if self.form == "nested" else BATCH_ROWS
+        stream = self._file.iter_batches(batch_size=size, row_groups=list(range(first, last)), columns=names)
+        left: list[Any] = []  # what of the last batch belongs to later ranges
+        at = int(groups[first])
+
+        def until(stop: int) -> Iterator[Any]:
+            nonlocal at
+            while at < stop:
+                batch = left.pop() if left else next(stream, None)
+                if batch is None:
+                    return
+                skipped = max(start - at, 0)
+                if skipped >= len(batch):
+                    at += len(batch)
+                    continue
+                if at + len(batch) > stop:
+                    left.append(batch.slice(stop - at))
+                    batch = batch.slice(0, stop - at)
+                at += len(batch)
+                yield batch.slice(skipped) if skipped else batch
+
+        for stop in stops:
+            yield until(stop)
 
     # -- conversion ---------------------------------------------------------------------------------------------------
 
     def _to_dataset(self, table: Any, first_row: int) -> BagDataset:
-        where = partial(_place, self.path, first_row)
+        where = partial(place, self.path, first_row)
         if table.num_rows == 0:
             raise FormatError(f"{self.path}: it has no rows; there is nothing to read in it.")
         roles = self.roles
@@ -298,14 +413,19 @@ class ParquetBags:
             self.check_rows(int(sizes.sum()), f"{self.path}: bags of {int(sizes.sum())} instances")
             row_of = np.repeat(np.arange(len(sizes)), sizes)
             long = LongTable(
-                X, Coded(row_of, [names.values[code] for code in names.codes]), self.feature_names, None,
-                None if indicator is None else indicator[row_of], class_names,
-                None if labelled is None else labelled[row_of], self._nested_labels(table, sizes, where),
-            )  # fmt: skip
+                X,
+                Coded(row_of, [names.values[code] for code in names.codes]),
+                self.feature_names,
+                None,
+                None if indicator is None else indicator[row_of],
+                class_names,
+                None if labelled is None else labelled[row_of],
+                self._nested_labels(table, sizes, where),
+            )
             return to_dataset(long, self.path.stem, lambda row: where(int(row_of[row])))
         instance_labels, locations = None, None
         if roles.instance_label is not None:
-            instance_labels = plain_labels(python_values(self._arrow, self._column(table, roles.instance_label)))
+            instance_labels = _plain_labels(python_values(self._arrow, self._column(table, roles.instance_label)))
         if roles.location is not None:
             texts = python_values(self._arrow, self._column(table, roles.location))
             locations = parse_locations((text or "" for text in texts), where)
@@ -363,7 +483,7 @@ class ParquetBags:
             try:
                 return encode_label_lists(lists, self.class_names)
             except ValueError as error:
-                raise FormatError(f"{self.path}: {error}; make it anew.") from error
+                raise FormatError(f"{self.path}: {error}; write it again.") from error
         if not roles.one_hot:
             return None, self.class_names
         columns = [self._bits(table, i, where) for i in roles.one_hot]
@@ -409,7 +529,8 @@ class ParquetBags:
         names = self.feature_names
         if names is not None and len(names) != X.shape[1]:
             raise FormatError(
-                f"{self.path}: instances have {X.shape[1]} features but the metadata names {len(names)}; make it anew."
+                f"{self.path}: instances have {X.shape[1]} features but the metadata names {len(names)}; write it "
+                "again."
             )
         return X, sizes
 
@@ -422,11 +543,7 @@ class ParquetBags:
             if not isinstance(labels, list) or len(labels) != sizes[i]:
                 raise FormatError(f"{where(i)}: {INSTANCE_LABELS} do not hold one label for each instance.")
             flat += labels
-        return plain_labels(flat)
-
-
-def _place(path: Path, first_row: int, row: int) -> str:
-    return f"{path}, row {first_row + row + 1}"
+        return _plain_labels(flat)
 
 
 def read_parquet(path: str | os.PathLike[str], **options: Any) -> tuple[BagDataset, str]:
@@ -436,3 +553,63 @@ def read_parquet(path: str | os.PathLike[str], **options: Any) -> tuple[BagDatas
     """
     source = ParquetBags(path, **options)
     return source.read(), source.understood()
+
+
+def _nested_columns(arrow: Any, schema: Any) -> list[str]:
+    """Names of the columns that hold lists of lists of numbers."""
+    types = arrow.types
+
+    def is_list(kind: Any) -> bool:
+        return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+    def is_nested(kind: Any) -> bool:
+        if not is_list(kind) or not is_list(kind.value_type):
+            return False
+        inner = kind.value_type.value_type
+        return types.is_floating(inner) or types.is_integer(inner)
+
+    return [name for i, name in enumerate(schema.names) if is_nested(schema.field(i).type)]
+
+
+def _text_columns(file: Any) -> list[str]:
+    """Columns that hold text; read as dictionaries, a long text takes its room once, not on every row.
+
+    Not those that hold lists of text, whose dictionaries pyarrow cannot join.
+    """
+    return [column.path for column in file.schema if column.physical_type == "BYTE_ARRAY" and "." not in column.path]
+
+
+def _plain_labels(labels: list[Any]) -> list[Any]:
+    """Labels of text or whole numbers; those that are empty text are unknown."""
+    for label in labels:
+        if label is not None and type(label) not in (str, int):
+            raise ValueError(f"an instance label is {str(label)[:40]}; expected text or whole numbers")
+    return [None if label == "" else label for label in labels]
+
+
+def is_nested_file(path: Path) -> bool:
+    """Whether a parquet file has a row per bag; nothing but its schema is looked at."""
+    arrow = import_pyarrow(NEEDED_BY)
+    with arrow_errors(path):
+        return bool(_nested_columns(arrow, open_file(arrow, path).schema_arrow))
+
+
+def _read_about(schema: Any, path: Path) -> dict[str, Any]:
+    """Our own metadata, checked; empty where the file was written by others."""
+    raw = (schema.metadata or {}).get(METADATA_KEY)
+    if raw is None:
+        return {}
+    try:
+        about = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: its metadata {METADATA_KEY.decode()!r} is no JSON; write it again.") from error
+    names = {"class_names": (str, int), "feature_names": (str,)}
+    for key, kinds in names.items():
+        value = about.get(key) if isinstance(about, dict) else 0
+        if value is None:
+            continue
+        if not isinstance(value, list) or not all(type(item) in kinds for item in value):
+            raise FormatError(f"{path}: its metadata names no {key} that can be used; write it again.")
+        if len(set(value)) < len(value):
+            raise FormatError(f"{path}: its metadata names one of the {key} twice; write it again.")
+    return about

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bagwise.bags import Bags
-from bagwise.dataset import BagDataset
-from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.csv_long import write_csv_pieces
+from bagwise.core.bags import Bags
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io.data._long import BAG_NAME
 from bagwise.io.data.formats import find_format, format_for_writing, guess_format, read_described, write_dataset
-from bagwise.io.data.long import BAG_NAME
 from bagwise.io.data.parquet import ParquetBags
-from bagwise.io.data.parquet_write import write_pieces
 from bagwise.io.text import check_readable
 
 PARQUET = ("parquet", "parquet-nested")
@@ -56,23 +54,16 @@ def convert_file(
     Between parquet files, and from parquet to CSV, bags go through the memory in pieces.
     """
     to = format_for_writing(target) if target_format is None else target_format
-    find_format(to)
+    writer = find_format(to)
     check_readable(source)
     name = guess_format(source) if source_format is None else source_format
-    if name in PARQUET and to in PIECE_WRITERS and "labels_from" not in options:
+    if name in PARQUET and to in (*PARQUET, "csv") and "labels_from" not in options:
         pieces, understood = iter_dataset(source, name, **options)
-        PIECE_WRITERS[to](pieces, target, BAG_NAME in ParquetBags(source).headings)
+        writer.write(pieces, target, numbered=BAG_NAME in ParquetBags(source).headings)
         return understood
     dataset, understood = read_described(source, name, **options)
     write_dataset(dataset, target, to)
     return understood
-
-
-PIECE_WRITERS: dict[str, Callable[[Iterator[BagDataset], Any, bool], None]] = {
-    "parquet": lambda pieces, path, numbered: write_pieces(pieces, path, nested=False, numbered=numbered),
-    "parquet-nested": lambda pieces, path, numbered: write_pieces(pieces, path, nested=True, numbered=numbered),
-    "csv": write_csv_pieces,
-}
 
 
 def select_features(dataset: BagDataset, names: Sequence[str] | None, source: Any) -> BagDataset:
@@ -86,7 +77,7 @@ def select_features(dataset: BagDataset, names: Sequence[str] | None, source: An
             return dataset
         raise FormatError(
             f"{source}: it has no feature {missing[0]!r}, on which the model was trained ({len(missing)} missing); "
-            "add it, or train anew."
+            "add it, or train again."
         )
     columns = [position[name] for name in names]
     return replace(

@@ -1,19 +1,18 @@
-"""Tables of vectors that other programs worked out: parquet or npz, a row a window of a recording."""
+"""Tables of vectors that other programs worked out: parquet or npz, a row per window of a recording."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from bagwise.columns import import_pyarrow
-from bagwise.exceptions import FormatError, InputError
-from bagwise.io.data.npz import read_arrays
-from bagwise.io.parquet_file import arrow_errors, arrow_values, matrix_of, open_file, python_values
-from bagwise.memory import check_allocation
+from bagwise.core.columns import import_pyarrow
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.memory import check_allocation
+from bagwise.io.data._npz import read_arrays
+from bagwise.io.parquet import arrow_errors, arrow_values, count_values, matrix_of, open_file, python_values
 
 NEEDED_BY = "Reading vectors from parquet"
 # What the columns are called by those who write them, in lower case.
@@ -25,8 +24,8 @@ EXAMPLE = "expected columns file, start, end (in seconds) and vector"
 
 
 @dataclass(frozen=True)
-class VectorRows:
-    """A row a window: names of files, (m,) starts and ends in seconds, (m, e) float32 vectors."""
+class _VectorRows:
+    """A row per window: names of files, (m,) starts and ends in seconds, (m, e) float32 vectors."""
 
     files: list[str]
     start: np.ndarray
@@ -34,7 +33,7 @@ class VectorRows:
     vectors: np.ndarray
 
 
-def read_vector_file(path: Path) -> VectorRows:
+def read_vector_file(path: Path) -> _VectorRows:
     """The windows of a table, checked: finite numbers, windows that end after they begin."""
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; give a table of vectors (--embeddings).")
@@ -47,7 +46,7 @@ def read_vector_file(path: Path) -> VectorRows:
     for what, values in (("start", rows.start), ("end", rows.end), ("vector", rows.vectors)):
         bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
         if len(bad):
-            raise FormatError(f"{path}, row {bad[0] + 1}: its {what} is no finite number; mend or remove the row.")
+            raise FormatError(f"{path}, row {bad[0] + 1}: its {what} is no finite number; correct or remove the row.")
     bad = np.flatnonzero((rows.end <= rows.start) | (rows.start < 0))
     if len(bad):
         i = bad[0]
@@ -74,40 +73,33 @@ def _needed(path: Path, names: list[str], known: tuple[str, ...]) -> str:
     return found
 
 
-def _from_parquet(path: Path) -> VectorRows:
+def _from_parquet(path: Path) -> _VectorRows:
     arrow = import_pyarrow(NEEDED_BY)
     with arrow_errors(path):
         file = open_file(arrow, path)
         names = list(file.schema_arrow.names)
-        told = [_needed(path, names, known) for known in (FILE, START, END)]
+        placed = [_needed(path, names, known) for known in (FILE, START, END)]
         vector = _column(names, VECTOR)
-        columns = [name for name in names if name not in told and name.isdecimal()] if vector is None else [vector]
+        columns = [name for name in names if name not in placed and name.isdecimal()] if vector is None else [vector]
         if not columns:
             raise FormatError(
                 f"{path}: there is no column 'vector' that holds lists, nor columns 0, 1, 2, ... of numbers; {EXAMPLE}."
             )
-        n_numbers = sum(column.num_values for group in _groups(file) for column in group)
-        check_allocation(8 * n_numbers, f"{path}", "split it")
-        table = file.read(columns=[*told, *columns])
-        files = [str(name) for name in python_values(arrow, table.column(told[0]))]
-        start, end = (np.asarray(arrow_values(table.column(name)), dtype=np.float64) for name in told[1:])
+        check_allocation(8 * sum(count_values(path).values()), f"{path}", "split it")
+        table = file.read(columns=[*placed, *columns])
+        files = [str(name) for name in python_values(arrow, table.column(placed[0]))]
+        start, end = (np.asarray(arrow_values(table.column(name)), dtype=np.float64) for name in placed[1:])
         if vector is None:
             values = [np.asarray(arrow_values(table.column(name)), dtype=np.float32) for name in columns]
-            return VectorRows(files, start, end, np.stack(values, axis=1))
+            return _VectorRows(files, start, end, np.stack(values, axis=1))
         lists = table.column(vector).combine_chunks()
         lists = lists.combine_chunks() if isinstance(lists, arrow.ChunkedArray) else lists
         if arrow.types.is_fixed_size_list(lists.type):
             lists = lists.cast(arrow.list_(lists.type.value_type))
-        return VectorRows(files, start, end, np.asarray(matrix_of(arrow, lists, path), dtype=np.float32))
+        return _VectorRows(files, start, end, np.asarray(matrix_of(arrow, lists, path), dtype=np.float32))
 
 
-def _groups(file: Any) -> Iterable[list[Any]]:
-    for i in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(i)
-        yield [group.column(j) for j in range(group.num_columns)]
-
-
-def _from_npz(path: Path) -> VectorRows:
+def _from_npz(path: Path) -> _VectorRows:
     known = (FILE, START, END, VECTOR)
     arrays = read_arrays(path, lambda names: [_needed(path, sorted(names), called) for called in known])
     files, start, end, vectors = arrays.values()
@@ -119,4 +111,4 @@ def _from_npz(path: Path) -> VectorRows:
                 f"{len(files)} windows: text, seconds, and vectors of numbers."
             )
     text = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in files.tolist()]
-    return VectorRows(text, start.astype(np.float64), end.astype(np.float64), vectors.astype(np.float32))
+    return _VectorRows(text, start.astype(np.float64), end.astype(np.float64), vectors.astype(np.float32))

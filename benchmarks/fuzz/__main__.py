@@ -1,0 +1,3 @@
+from benchmarks.fuzz.blind import main
+
+main()

@@ -1,0 +1,163 @@
+"""`make fuzz`: so many changed inputs of each kind, one after the other.
+
+Each kind is tried in a process of its own, so that a crash is seen and reported with the input that brought it about
+(in ``fuzz-output/``).
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import click
+
+from benchmarks.fuzz.kinds import Kind, Ready, find_kinds
+from benchmarks.fuzz.mutate import mutate
+from benchmarks.fuzz.running import MEMORY, MEMORY_LIMIT, limit_memory, place_of, try_input
+
+STUCK = 600  # seconds of the clock after which a process that is not even interrupted is ended
+MOST_KEPT = 3  # inputs of one find
+
+
+@dataclass
+class Outcome:
+    """What came of the inputs of one kind."""
+
+    kind: str
+    n_inputs: int = 0
+    n_read: int = 0
+    n_refused: int = 0
+    slowest: float = 0.0
+    peak_bytes: int = 0
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+
+def make_input(kind: Kind, ready: Ready, rng: random.Random) -> bytes:
+    """A changed example, or nothing but noise."""
+    seed = rng.choice(ready.seeds)
+    if kind.deep is not None and rng.random() < kind.share:
+        return kind.deep(seed, rng)
+    if rng.random() < 0.02:
+        return bytes(rng.randrange(256) for _ in range(rng.randrange(200)))
+    return mutate(seed, rng.choice(ready.seeds), kind.tokens, rng)
+
+
+def prepare(kind: Kind, folder: Path) -> tuple[Ready, list[dict[str, Any]]]:
+    """Examples and reader, with all that is compiled and imported once; and what was wrong with the examples."""
+    place = folder / "made"
+    place.mkdir()
+    ready, failures = kind.make(place), []
+    n_read = 0
+    for i, raw in enumerate(ready.seeds):
+        path = folder / f"seed{kind.endings[i % len(kind.endings)]}"
+        path.write_bytes(raw)
+        was_read, problem = try_input(kind, ready, path, folder)
+        path.unlink()
+        n_read += was_read
+        if problem is not None:
+            failures.append({"input": -1, "problem": problem})
+    if not n_read:
+        failures.append({"input": -1, "problem": "no valid example can be read"})
+    return ready, failures
+
+
+def fuzz_kind(kind: Kind, count: int, seed: int, folder: Path, keep: Path | None = None) -> Outcome:
+    """Give so many inputs, one after the other as a file in `folder`; those that fail are copied to `keep`."""
+    outcome, kept = Outcome(kind.name), Counter[str]()
+    ready, outcome.failures = prepare(kind, folder)
+    if keep is not None:
+        limit_memory()
+    rng = random.Random(f"{kind.name} {seed}")
+    for i in range(count):
+        path = folder / f"input{rng.choice(kind.endings)}"
+        path.write_bytes(make_input(kind, ready, rng))
+        if keep is not None:
+            faulthandler.dump_traceback_later(STUCK, exit=True)
+        started = time.process_time()
+        was_read, problem = try_input(kind, ready, path, folder)
+        outcome.slowest = max(outcome.slowest, time.process_time() - started)
+        outcome.n_inputs += 1
+        outcome.n_read += was_read
+        outcome.n_refused += not was_read and problem is None
+        if problem is not None:
+            outcome.failures.append({"input": i, "problem": problem})
+            kept[place_of(problem)] += 1
+            if keep is not None and kept[place_of(problem)] <= MOST_KEPT:
+                shutil.copy(path, keep / f"{kind.name}-{seed}-{i}{path.suffix}")
+        path.unlink(missing_ok=True)
+    faulthandler.cancel_dump_traceback_later()
+    ready.close()
+    outcome.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return outcome
+
+
+def _work(name: str, count: int, seed: int, folder: Path, keep: Path, queue: Any) -> None:
+    os.environ["BAGWISE_MEMORY_LIMIT"] = str(MEMORY_LIMIT)
+    tempfile.tempdir = str(folder)
+    os.chdir(folder)
+    log = os.open(keep / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)  # libraries tell there what they think of a file
+    os.dup2(log, 2)
+    queue.put(fuzz_kind(find_kinds()[name], count, seed, folder, keep))
+
+
+@click.command()
+@click.option("--count", type=int, default=100_000, show_default=True, help="Inputs of each kind.")
+@click.option("--kind", "names", multiple=True, help="Only these; by default all.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("fuzz-output"), show_default=True)
+def main(count: int, names: tuple[str, ...], seed: int, out: Path) -> None:
+    """Try all that reads bytes; exit code 1 if it crashed, hung, grew or raised anything but our errors."""
+    out = out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread reserves memory
+    context = multiprocessing.get_context("fork")  # all is imported already
+    bad = False
+    click.echo(f"{'kind':<28} {'inputs':>8} {'read':>8} {'refused':>8} {'failed':>7} {'slowest':>9} {'peak':>8}")
+    kinds = find_kinds()  # imported once
+    for name in names or kinds:
+        place = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        with tempfile.TemporaryDirectory(dir=place) as temporary:
+            queue = context.Queue()
+            process = context.Process(target=_work, args=(name, count, seed, Path(temporary), out, queue))
+            process.start()
+            outcome = None
+            while outcome is None and process.is_alive():
+                with suppress(Empty):  # still at work, or dead
+                    outcome = queue.get(timeout=1.0)
+            process.join()
+            if outcome is None:
+                bad = True
+                click.echo(f"{name:<28} died with exit code {process.exitcode}; its last input is in {out}")
+                for path in Path(temporary).glob("input*"):
+                    shutil.copy(path, out / f"{name}-{seed}-crash{path.suffix}")
+                continue
+        bad |= _report(outcome, out)
+    raise SystemExit(1 if bad else 0)
+
+
+def _report(outcome: Outcome, out: Path) -> bool:
+    """Tell what came of a kind; gives whether anything is wrong."""
+    click.echo(
+        f"{outcome.kind:<28} {outcome.n_inputs:>8} {outcome.n_read:>8} {outcome.n_refused:>8} "
+        f"{len(outcome.failures):>7} {outcome.slowest:>8.2f}s {outcome.peak_bytes / 2**20:>5.0f}MiB"
+    )
+    (out / f"{outcome.kind}.json").write_text(json.dumps(vars(outcome), indent=1))
+    places = Counter(place_of(failure["problem"]) for failure in outcome.failures)
+    for place, times in places.most_common():
+        first = next(failure["input"] for failure in outcome.failures if place_of(failure["problem"]) == place)
+        click.echo(f"  {times} times, first with input {first}: {place}")
+    return bool(outcome.failures) or outcome.peak_bytes > MEMORY

@@ -1,0 +1,82 @@
+"""A class that any bag may hold unlisted: what it is called, and the shift of its scores to an expected share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import BackgroundShareWarning, warn_caller
+
+FARTHEST_SHIFT = 30.0
+CLOSE_ENOUGH = 1e-3  # of the shift
+
+
+def background_label(classes: np.ndarray) -> int | None:
+    """What an instance of no class is called beside these."""
+    return -1 if np.issubdtype(classes.dtype, np.integer) else None
+
+
+def listed_labels(
+    posterior: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None = None
+) -> np.ndarray:
+    """(m,) most probable listed label of every instance; -1 in a bag without labels and where background is known."""
+    listed, n_classes = np.repeat(indicator, bags.sizes, axis=0), indicator.shape[1]
+    labels = np.where(listed == 1, posterior[:, :n_classes], -1.0).argmax(axis=1)
+    labels[~listed.any(axis=1)] = -1
+    if known is not None:  # those of a class that is not listed went unnoticed
+        labels[known >= 0] = known[known >= 0]
+        labels[known == n_classes] = -1
+    return labels
+
+
+def shift_to_share(background_at: Callable[[float], np.ndarray], counted: np.ndarray, share: float) -> float:
+    """As `shift_of_mass`, from the (m,) posterior probabilities of the background at a shift, and who counts.
+
+    `counted` is a mask, or holds how much each instance counts.
+    """
+    count = float(counted.sum())
+    return shift_of_mass(lambda shift: (float(np.sum(background_at(shift) * counted)), count), share)
+
+
+def shift_of_mass(mass: Callable[[float], tuple[float, float]], share: float) -> float:
+    """The shift of the background's score at which its mean posterior over the instances that count is the share.
+
+    Zero, with a `BackgroundShareWarning`, where there is no such shift: moved as far as it goes, a model would take
+    everything for background, or nothing, in bags without labels.
+
+    Parameters
+    ----------
+    mass : callable
+        Shift to the posterior probability of the background summed over the instances that count, and their number.
+    share : float
+    """
+
+    def above(shift: float) -> float:
+        total, count = mass(shift)
+        return total / count - share
+
+    total, count = mass(-FARTHEST_SHIFT)
+    if not count:  # all is known, so that there is no share to be had
+        return 0.0
+    least, most = total / count - share, above(FARTHEST_SHIFT)
+    if least > 0.0 or most < 0.0:
+        warn_caller(
+            f"The expected share of background, {share:g}, is infeasible: of the {count:g} unknown "
+            f"instances in bags with labels between {least + share:.3g} and {most + share:.3g} can be background, "
+            "since every label needs an instance. The background stays as the likelihood has it; ask for a share "
+            "between the two (background_share, --noise-share).",
+            BackgroundShareWarning,
+        )
+        return 0.0
+    return float(brentq(above, -FARTHEST_SHIFT, FARTHEST_SHIFT, xtol=CLOSE_ENOUGH))
+
+
+def move_last_column(proba: np.ndarray, shift: float) -> np.ndarray:
+    """Multiply the background's probabilities by exp(shift), and make rows sum to one again; in place."""
+    if shift != 0.0:
+        proba[:, -1] *= np.exp(shift)
+        proba /= proba.sum(axis=1, keepdims=True)
+    return proba

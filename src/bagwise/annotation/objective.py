@@ -1,0 +1,326 @@
+"""The objective that ORed logistic regression maximises, and its E-step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from bagwise.annotation._blocks import Block, exponentials, own_labels_pay
+from bagwise.annotation.rates import RateParameters
+from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
+from bagwise.union import LabelNoise, UnionProblem, count_instances, inference_threads
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+FEW = 32  # blocks whose scores a search along a line keeps; those of more are made again at every step
+
+
+def affine_scores(X: Any, weights: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """(m, c) float64 scores X w_c + b_c; `weights` is (c, d + 1), the intercept last."""
+    coef, intercept = weights[:, :-1], weights[:, -1]
+    if sp.issparse(X) or X.dtype != np.float64:
+        scores = np.ascontiguousarray(X @ coef.T.astype(X.dtype), dtype=np.float64)
+    else:
+        scores = np.matmul(X, coef.T, out=out)
+    scores += intercept
+    return scores
+
+
+def plain_scores(X: Any, weights: np.ndarray) -> np.ndarray:
+    """The same in the precision of the instances."""
+    scores = np.ascontiguousarray(X @ weights[:, :-1].T.astype(X.dtype))
+    scores += weights[:, -1].astype(X.dtype)
+    return scores
+
+
+def affine_gradient(X: Any, residual: Any) -> np.ndarray:
+    """(c, d + 1) sum over instances of residual_ic, dense or sparse, times (x_i, 1)."""
+    gradient = np.empty((residual.shape[1], X.shape[1] + 1))
+    gradient[:, -1] = residual.sum(axis=0)
+    product = X.T @ residual if sp.issparse(residual) else None
+    if product is not None:
+        gradient[:, :-1] = (product.toarray() if sp.issparse(product) else product).T
+    elif sp.issparse(X):
+        gradient[:, :-1] = (X.T @ residual.astype(X.dtype, copy=False)).T
+    else:
+        gradient[:, :-1] = residual.T.astype(X.dtype, copy=False) @ X
+    return gradient
+
+
+def weighted_gradient(X: Any, scores: np.ndarray, row_weights: np.ndarray) -> np.ndarray:
+    """`affine_gradient` of scores times a weight a row, which is put onto the instances: they have fewer columns."""
+    gradient = np.empty((scores.shape[1], X.shape[1] + 1))
+    row_weights = row_weights.astype(scores.dtype, copy=False)
+    gradient[:, -1] = row_weights @ scores
+    if sp.issparse(X):
+        gradient[:, :-1] = (X.multiply(row_weights[:, None]).T @ scores).T
+    else:
+        gradient[:, :-1] = scores.T @ (X * row_weights[:, None])
+    return gradient
+
+
+class PenalizedLikelihood:
+    """What a fit maximises, whoever computes the log-likelihood of weights (c, d + 1), the intercept last.
+
+        L(W) = scale * sum_b v_b log P(Y_b | X_b, W) - l2 / 2 ||W without intercepts||^2
+
+    v_b is the weight of a bag, 1 where none are given. `scale` is 1, or more where the bags are a sample that stands
+    for all of them. A subclass gives `log_likelihood(weights)`, the sum over bags and its gradient, and `n_instances`;
+    where `rates` are not None that also fills `statistics`, whose rows sum to what the gradient in the rates is made
+    of. For EM it gives `bend`, for a background of a given share `background_mass`.
+    """
+
+    n_instances: float  # each counted as often as its bag weighs
+    statistics: np.ndarray
+    rates: LabelNoise | None
+
+    def __init__(self, l2: float, scale: float = 1.0):
+        self.l2 = l2
+        self.scale = scale
+
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        raise NotImplementedError
+
+    def bend(self, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
+        """How far the summed log-partition function A(W + t D) is above its tangent at W, as a function of t."""
+        raise NotImplementedError
+
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, float]]:
+        """Shift of the background's score to its posterior, summed over the instances that count, and their number."""
+        raise NotImplementedError
+
+    def errors(self, weights: np.ndarray) -> np.ndarray:
+        """(n,) estimated errors of the posteriors, zero where a bag is exact."""
+        raise NotImplementedError
+
+    def expectation(self, weights: np.ndarray) -> ORedExpectation:
+        """The E-step of generalised EM."""
+        return ORedExpectation(self, weights)
+
+    def value_and_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """L(W) and its gradient."""
+        value, gradient = self.log_likelihood(weights)
+        gradient *= self.scale
+        gradient[:, :-1] -= self.l2 * weights[:, :-1]
+        penalty = 0.5 * self.l2 * float(np.vdot(weights[:, :-1], weights[:, :-1]))
+        return self.scale * value - penalty, gradient
+
+    def negative_mean(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """-L(W) / m and its gradient: what the minimiser sees, so that its tolerance does not depend on m."""
+        value, gradient = self.value_and_gradient(weights)
+        return -value / self.n_instances, -gradient / self.n_instances
+
+    def learning_rates(self, parameters: RateParameters, shape: tuple[int, ...]) -> Objective:
+        """-(L(W, rates) + log-prior of the learned rates) / m and its gradient, in weights and then logits, flat."""
+        size = int(np.prod(shape))
+
+        def negative_mean(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            weights, logits = flat[:size].reshape(shape), flat[size:]
+            self.rates = parameters.rates(logits)
+            value, gradient = self.value_and_gradient(weights)
+            value += parameters.log_prior(logits)
+            of_rates = parameters.gradient(logits, self.statistics)
+            return -value / self.n_instances, -np.concatenate([gradient.ravel(), of_rates]) / self.n_instances
+
+        return negative_mean
+
+
+class ORedObjective(PenalizedLikelihood):
+    """Of instances in memory, by compiled code; the gradient is X^T (q - p), which one E-step gives.
+
+    Bags are gone through in blocks (`bagwise.annotation._blocks`), whose sums are added in their order.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        problem: UnionProblem,
+        *,
+        l2: float,
+        scale: float = 1.0,
+        method: str,
+        max_exact_labels: int,
+        n_jobs: int | None = None,
+        rates: LabelNoise | None = None,
+        weights: np.ndarray | None = None,
+    ):
+        super().__init__(l2, scale)
+        self.X = X
+        self.problem = problem
+        self.method = method
+        self.max_exact_labels = max_exact_labels
+        self.n_jobs = n_jobs
+        self.rates = rates
+        self.bag_weights = weights
+        self.row_weights = None if weights is None else np.repeat(weights, np.diff(problem.offsets))
+        self.n_instances = count_instances(problem.offsets, weights)
+        self.statistics = np.empty((len(problem.offsets) - 1, 3))  # of the last evaluation, with rates
+        self._parts: dict[int, list[Block]] = {}  # by the number of columns
+        self._scores: np.ndarray | None = None  # of one block, used again at every evaluation
+
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = 0.0, np.zeros((len(weights), self.X.shape[1] + 1))
+        evaluate = self._evaluate_own if self._own_pays(len(weights)) else self._evaluate_all
+        for block in self._blocks(len(weights)):
+            value += evaluate(block, self.X[block.rows], weights, gradient)
+        return value, gradient
+
+    def _evaluate_all(self, block: Block, X: Any, weights: np.ndarray, gradient: np.ndarray) -> float:
+        """Log-likelihood of a block from the scores of all classes; adds its part of the gradient."""
+        residual = affine_scores(X, weights, self._room(block, len(weights)))
+        values = self._infer(block.problem, residual, True, statistics=self.statistics[block.bags])
+        if self.bag_weights is not None and self.row_weights is not None:
+            residual *= self.row_weights[block.rows, None]
+            if self.rates is not None:
+                self.statistics[block.bags] *= self.bag_weights[block.bags, None]
+        gradient += affine_gradient(X, residual)
+        return self._summed(values, block)
+
+    def _summed(self, values: np.ndarray, block: Block) -> float:
+        """Of the bags of a block, as often as they count."""
+        return float(values.sum() if self.bag_weights is None else self.bag_weights[block.bags] @ values)
+
+    def _evaluate_own(self, block: Block, X: Any, weights: np.ndarray, gradient: np.ndarray) -> float:
+        """The same where bags look at their own labels, and at the others only through the normaliser."""
+        scores, own = plain_scores(X, weights), block.own
+        posterior = own.gather(scores)
+        tops, totals = exponentials(scores, inference_threads(scores.size, self.n_jobs))
+        others = np.maximum(totals - np.exp(posterior - tops[:, None]).sum(axis=1), 0.0)
+        with np.errstate(divide="ignore"):
+            posterior[:, -1] = tops + np.log(others)
+        values = self._infer(own.problem, posterior, False)
+        inverse = 1.0 / totals
+        explained = np.isfinite(values)
+        if not explained.all():  # they pull at nothing
+            nothing = ~explained[own.bag]
+            inverse[nothing], posterior[nothing] = 0.0, 0.0
+        if self.row_weights is not None:
+            inverse *= self.row_weights[block.rows]
+            posterior *= self.row_weights[block.rows, None]
+        gradient -= weighted_gradient(X, scores, inverse)
+        gradient += affine_gradient(X, own.spread(posterior, len(weights)))
+        return self._summed(values, block)
+
+    def bend(self, weights: np.ndarray, direction: np.ndarray) -> Callable[[float], float]:
+        blocks = self._blocks(len(weights))
+
+        def of_block(block: Block) -> Callable[[float], float]:
+            counts = None if self.row_weights is None else self.row_weights[block.rows]
+            return bend_of(self.X[block.rows], weights, direction, counts)
+
+        kept = [of_block(block) for block in blocks] if len(blocks) <= FEW else None
+
+        def at(step: float) -> float:
+            return sum(bend(step) for bend in kept or map(of_block, blocks))
+
+        return at
+
+    def background_mass(self, weights: np.ndarray) -> Callable[[float], tuple[float, float]]:
+        counted: np.ndarray = self.problem.counted_instances
+        if self.row_weights is not None:
+            counted = counted * self.row_weights
+
+        def mass(shift: float) -> tuple[float, float]:
+            moved, total = weights.copy(), 0.0
+            moved[-1, -1] += shift
+            for block in self._blocks(len(weights)):
+                posterior, background = self._posterior(block, moved)
+                total += float(posterior[:, background] @ counted[block.rows])
+            return total, float(counted.sum())
+
+        return mass
+
+    def errors(self, weights: np.ndarray) -> np.ndarray:
+        errors = np.zeros(len(self.problem.n_labels))
+        for block in self._blocks(len(weights)):
+            self._posterior(block, weights, errors=errors[block.bags])
+        return errors
+
+    def _posterior(self, block: Block, weights: np.ndarray, **options: Any) -> tuple[np.ndarray, int]:
+        """Posterior of a block's instances, and the column of the background in it."""
+        X = self.X[block.rows]
+        if self._own_pays(len(weights)) and not sp.issparse(X):
+            own = block.own
+            posterior = own.of_instances(X, weights)
+            self._infer(own.problem, posterior, False, **options)
+            return posterior, own.problem.background
+        posterior = affine_scores(X, weights, self._room(block, len(weights)))
+        self._infer(block.problem, posterior, False, **options)
+        return posterior, block.problem.background
+
+    def _blocks(self, n_columns: int) -> list[Block]:
+        if n_columns not in self._parts:
+            self._parts = {n_columns: Block.cut(self.problem, n_columns)}
+        return self._parts[n_columns]
+
+    def _own_pays(self, n_columns: int) -> bool:
+        """With rates, any class may be in any bag."""
+        return self.rates is None and own_labels_pay(self.problem, n_columns)
+
+    def _room(self, block: Block, n_columns: int) -> np.ndarray:
+        """For the scores of a block; the same for all of them."""
+        n_rows = block.rows.stop - block.rows.start
+        if self._scores is None or len(self._scores) < n_rows or self._scores.shape[1] != n_columns:
+            self._scores = np.empty((n_rows, n_columns))
+        return self._scores[:n_rows]
+
+    def _infer(self, problem: UnionProblem, scores: np.ndarray, residual: bool, **options: Any) -> np.ndarray:
+        return problem.infer_in_place(
+            scores,
+            softmax=True,
+            residual=residual,
+            method=self.method,
+            max_exact_labels=self.max_exact_labels,
+            n_threads=inference_threads(scores.size, self.n_jobs),
+            rates=self.rates,
+            **options,
+        )
+
+
+def bend_of(
+    X: Any, weights: np.ndarray, direction: np.ndarray, counts: np.ndarray | None = None
+) -> Callable[[float], float]:
+    """`PenalizedLikelihood.bend` of some instances, each counted so many times."""
+    scores, along = affine_scores(X, weights), affine_scores(X, direction)
+    proba = scores.copy()
+    softmax_in_place(proba)
+
+    def log_partition(step: float) -> float:
+        if counts is None:
+            return sum_log_partition(scores, along, step)
+        return float(counts @ logsumexp(scores + step * along, axis=1))
+
+    if counts is not None:
+        proba *= counts[:, None]
+    base, tangent = log_partition(0.0), float(np.vdot(proba, along))
+    return lambda step: log_partition(step) - base - step * tangent
+
+
+class ORedExpectation:
+    """E-step at some weights: objective, gradient, and the surrogate of equation 10 along a direction."""
+
+    def __init__(self, objective: PenalizedLikelihood, weights: np.ndarray):
+        self._objective = objective
+        self._weights = weights
+        self.objective, self.gradient = objective.value_and_gradient(weights)
+
+    def surrogate_change(self, direction: np.ndarray) -> Callable[[float], float]:
+        """g(W + t D, W) - g(W, W), penalty included, as a function of t.
+
+        The surrogate is linear in the scores but for the log-partition function, and its slope at t = 0 is that of
+        the objective, <gradient, D>; so the posterior itself need not be kept:
+        g(t) - g(0) = t <gradient, D> - (A(t) - A(0) - t <p, XD>) - l2 / 2 t^2 ||D||^2,
+        A the summed log-partition function.
+        """
+        objective = self._objective
+        bend = objective.bend(self._weights, direction)
+        slope = float(np.vdot(self.gradient, direction))
+        curvature = objective.l2 * float(np.vdot(direction[:, :-1], direction[:, :-1]))
+
+        def change(step: float) -> float:
+            return step * slope - objective.scale * bend(step) - 0.5 * step * step * curvature
+
+        return change

@@ -1,0 +1,251 @@
+"""Annotators under the union model: all that follows from the probabilities of instances and the labels of bags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import log_softmax
+
+from bagwise.annotation._blocks import Block, by_blocks
+from bagwise.annotation.background import listed_labels
+from bagwise.annotation.rates import RATE
+from bagwise.core.bags import Bags, known_labels
+from bagwise.core.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    InstanceAnnotatorMixin,
+    encode_labels,
+    given_labels,
+    union_of_best,
+)
+from bagwise.core.findings import Findings
+from bagwise.core.fitted import Attribute, Choice, Maybe, Number
+from bagwise.core.parameters import check_that
+from bagwise.core.typing import BagsLike, LabelsLike
+from bagwise.kernels.softmax import softmax_in_place
+from bagwise.union import (
+    LabelledBags,
+    LabelNoise,
+    UnionModel,
+    UnionProblem,
+    log_absence,
+    relaxed_bags,
+    warn_approximation,
+)
+
+NOISE_AND_BACKGROUND: dict[str, Attribute] = {
+    "missed_": RATE, "spurious_": RATE, "background_label_": Choice(-1, None), "background_shift_": Maybe(Number()),
+}  # fmt: skip
+"""What a learner keeps beside what gives its probabilities; the last one where there is a background, and only then."""
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """What a fit learned from, and what is said of the instances of some of these bags by who did not see the bag.
+
+    Attributes
+    ----------
+    labelled : LabelledBags
+    index : (k,) array
+        Numbers of the bags that are spoken of among them, in order.
+    log_proba : (m, c) array
+        Of the instances of these, as of `UnionAnnotator.log_proba`.
+    """
+
+    labelled: LabelledBags
+    index: np.ndarray
+    log_proba: np.ndarray
+
+
+class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """The label set of a bag is the union of its instances' labels, whatever knows the instances.
+
+    A subclass gives `_prior(bags, listed=...)`: what is known of instances by their features, columns of the classes
+    and behind them the background's. How label sets follow from that says `union_model`. Everything else follows from
+    the two.
+    """
+
+    _gives_scores: ClassVar[bool] = False
+    """Whether `_prior` gives scores, of which a softmax makes probabilities."""
+
+    missed_: Any
+    spurious_: Any
+    background: bool
+    background_share: float | None
+
+    def _prior(self, bags: Bags, *, listed: bool = False) -> np.ndarray:
+        """A new (m, c) or (m, c + 1) array; `listed`: the labels of the bags will be taken into account."""
+        raise NotImplementedError
+
+    def union_model(self) -> UnionModel:
+        """How label sets follow from the labels of instances in the fitted model, background and label noise too."""
+        n_classes = len(self.classes_)
+        noise = LabelNoise.of(self.missed_, self.spurious_, n_classes, self._has_background)
+        return UnionModel(n_classes, self._has_background, noise)
+
+    def noise_rates(self) -> dict[str, Any]:
+        """The rates of missing and spurious labels that the model was fitted with, a number or (c,) each."""
+        return {"missed": self.missed_, "spurious": self.spurious_}
+
+    def presence_when_fitted(
+        self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+    ) -> np.ndarray:
+        """(n, c) `presence` of labels, with what a model knows better of the bags that it learned from."""
+        return presence
+
+    @property
+    def _has_background(self) -> bool:
+        """Whether what was fitted knows a background class, whatever the parameter was set to since."""
+        return hasattr(self, "background_shift_")
+
+    def _check_background_share(self) -> None:
+        check_that(self, "background_share", lambda value: value is None or 0 < value < 1, "None or in (0, 1)")
+
+    # -- instances ----------------------------------------------------------------------------------------------------
+
+    def log_proba(self, X: BagsLike) -> np.ndarray:
+        """(m, c) or, with a background behind the classes, (m, c + 1) logarithms of the probabilities of instances."""
+        prior = self._prior(self._start_predict(X))
+        return log_softmax(prior, axis=1) if self._gives_scores else np.log(prior)
+
+    def _probabilities(self, bags: Bags, *, listed: bool = False) -> np.ndarray:
+        proba = self._prior(bags, listed=listed)
+        if self._gives_scores:
+            softmax_in_place(proba)
+        return proba
+
+    def _by_blocks(self, bags: Bags, function: Callable[[Bags], np.ndarray]) -> np.ndarray:
+        return by_blocks(bags, len(self.classes_) + self.union_model().background, function)
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._prior(bags)[:, : len(self.classes_)]
+
+    def predict_instances(self, X: BagsLike) -> np.ndarray:
+        """(m,) most likely class of every instance when the labels of its bag are not known."""
+        best = self._by_blocks(
+            self._start_predict(X), lambda block: self._prior(block)[:, : len(self.classes_)].argmax(axis=1)
+        )
+        return self._values_of(best)
+
+    def _find_alone(self, bags: Bags) -> Findings:
+        proba = self._probabilities(bags)
+        return self._findings(proba[:, : len(self.classes_)].argmax(axis=1), proba)
+
+    def _findings(self, labels: np.ndarray, proba: np.ndarray) -> Findings:
+        """With the background's column, if there is one, taken apart from the classes'."""
+        background = proba[:, -1] if self.union_model().background else None
+        return Findings(labels, proba[:, : len(self.classes_)], background)
+
+    # -- instances of bags whose labels are given ---------------------------------------------------------------------
+
+    def annotate(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
+        """(m,) most likely class of every instance among the labels of its bag.
+
+        With a background still the most likely listed one (see `background_proba` for the rest), and in a bag without
+        labels ``background_label_``.
+        """
+        Y = given_labels(X, Y)
+        bags = self._start_predict(X)
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        model, labels = self.union_model(), []
+        problem = self._listed_problem(model, bags, indicator, None)
+        errors = problem.room_for_errors(model.max_exact_labels)
+        infer, width = self._labels_by(model, problem, bags)
+        for block in Block.cut(problem, width):
+            wrong = None if errors is None else errors[block.bags]
+            labels.append(infer(block, bags[block.bags], indicator[block.bags], wrong))
+        warn_approximation(problem, model.max_exact_labels, errors)
+        return self._values_of(np.concatenate(labels))
+
+    def _labels_by(self, model: UnionModel, problem: UnionProblem, bags: Bags) -> tuple[Callable[..., np.ndarray], int]:
+        """What gives the most probable listed labels of a block, -1 where none is listed; and its columns."""
+
+        def infer(block: Block, bags: Bags, indicator: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
+            posterior = self._prior(bags, listed=True)
+            model.infer(block.problem, posterior, softmax=self._gives_scores, errors=errors)
+            return listed_labels(posterior, bags, indicator)
+
+        return infer, len(self.classes_) + model.background
+
+    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
+        """The posterior given the labels of the bags; the most probable of them is the label (equation 27)."""
+        model = self.union_model()
+        problem = self._listed_problem(model, bags, indicator, known)
+        _, posterior = model.posterior(problem, self._prior(bags, listed=True), softmax=self._gives_scores)
+        return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
+
+    def _listed_problem(
+        self, model: UnionModel, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+    ) -> UnionProblem:
+        """With a warning about bags that their labels do not explain."""
+        relaxed = relaxed_bags(bags.offsets, indicator, known, model.background, model.noise)
+        return model.problem(bags.offsets, indicator, known, relaxed)
+
+    def _missed_rates(self) -> np.ndarray | None:
+        noise = self.union_model().noise
+        return None if noise is None else noise.missed
+
+    def label_posterior(
+        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: Bags | None = None
+    ) -> np.ndarray:
+        """(n, c) probability that each label, listed or not, is truly in the bag: carried by one of its instances.
+
+        Without rates of label noise listed labels have probability one and others zero. With them, missing labels are
+        the unlisted ones of high probability, spurious labels the listed ones of low. NaN in a bag that nothing
+        explains. Instances that are known (`instance_labels`, as of `find`) count as what they are.
+        """
+        Y, bags, model = given_labels(X, Y), self._start_predict(X), self.union_model()
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=model.background)
+        problem = model.problem(bags.offsets, indicator, known)
+        presence = model.presence(problem, self._probabilities(bags, listed=True))
+        return self.presence_when_fitted(presence, bags, indicator, known)
+
+    # -- bags ---------------------------------------------------------------------------------------------------------
+
+    def _log_joint(self, bags: Bags) -> np.ndarray:
+        """(n, c) sum over instances of the logarithms of their probabilities."""
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(self._probabilities(bags)[:, : len(self.classes_)]), -1e300)
+        return np.add.reduceat(logs, bags.offsets[:-1], axis=0)
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """The largest probability in the bag (section 6.4); where bags have one label each, sum_i log p_ic."""
+        if self.single_label_:
+            return self._by_blocks(bags, self._log_joint)
+
+        def largest(bags: Bags) -> np.ndarray:
+            proba = self._probabilities(bags)[:, : len(self.classes_)]
+            return np.maximum.reduceat(proba, bags.offsets[:-1], axis=0)
+
+        return self._by_blocks(bags, largest)
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        """The union of the instances' most probable labels (equation 28), the background left out."""
+        return self._by_blocks(bags, lambda bags: union_of_best(self._prior(bags), bags)[:, : len(self.classes_)])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, c) probability that each label is among the bag's: 1 - prod_i (1 - p_ic).
+
+        That takes the instances of a bag for independent, which they are not; `bagwise.calibration.CalibratedAnnotator`
+        makes a better one of it. After a fit on (n,) values, where each bag has exactly one label, the (n, c)
+        probabilities of that label: proportional to prod_i p_ic.
+        """
+        bags = self._start_predict(X)
+        if self.single_label_:
+            joint = self._log_joint(bags)
+            softmax_in_place(joint)
+            return joint
+        with np.errstate(divide="ignore"):
+            return -np.expm1(log_absence(self._probabilities(bags)[:, : len(self.classes_)], bags.offsets, 1.0))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = tags.bag_tags
+        own.probabilities = own.instance_labels = own.callback = own.sample_weight = True
+        fitted = "background_label_" in vars(self)
+        own.background = self._has_background if fitted else bool(getattr(self, "background", False))
+        return tags

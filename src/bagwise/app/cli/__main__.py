@@ -1,0 +1,3 @@
+from bagwise.app.cli.main import main
+
+main()

@@ -1,0 +1,121 @@
+"""`bagwise correct` and `bagwise refit`: put annotations right, and learn from that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bagwise.app.cli._annotate import EXIT_SOME_FAILED, print_problems
+from bagwise.app.cli._common import ComputingCommand, any_path, progress
+
+
+@click.command()
+@click.argument("run", type=any_path())
+@click.argument("table", type=any_path(), required=False)
+@click.option(
+    "--from",
+    "source",
+    type=any_path(),
+    help="Annotations that were put right elsewhere: the file or folder of Raven, Audacity, Label Studio, COCO, ...",
+)
+@click.option("--format", "format_name", metavar="NAME", help="Format of --from; by default it is found out.")
+@click.option("--undo", is_flag=True, help="Take the last corrections back instead.")
+@click.option("--new-labels", is_flag=True, help="Take labels that the run does not have yet.")
+@click.option("--by", default="", metavar="NAME", help="Who says so; kept with each correction.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be corrected.")
+def correct(
+    run: Path,
+    table: Path | None,
+    source: Path | None,
+    format_name: str | None,
+    undo: bool,
+    new_labels: bool,
+    by: str,
+    dry_run: bool,
+) -> None:
+    """Put annotations of RUN right: by TABLE, with columns bag, instance and label (empty for noise), or --from a tool.
+
+    Each correction is kept in corrections.csv in the folder of the run. bagwise refit then learns from them.
+
+    Exit code 3: some of the marks of --from fit no instance; each is named.
+    """
+    from bagwise.app.runs import Run
+    from bagwise.app.runs.corrections import ABSENT, CorrectionLog
+    from bagwise.core.exceptions import InputError
+
+    if sum((table is not None, source is not None, undo)) != 1:
+        raise click.UsageError("Give one of TABLE, --from and --undo.")
+    with Run.open(run) as opened:
+        if undo:
+            taken = opened.undo()
+            click.echo(f"took back {_count(taken)}" if taken else "there is nothing to take back")
+            return
+        problems: list[Any] = []
+        given: list[Any]
+        rejected: list[tuple[str, str]] = []
+        if source is not None:
+            given, problems = opened.compare(source, format_name)
+        else:
+            assert table is not None
+            from bagwise.io.text import check_readable
+
+            log = CorrectionLog(check_readable(table).resolve())
+            entries, problems = log.in_force(), log.problems
+            given = [(entry.bag, entry.instance, entry.label) for entry in entries if entry.action != ABSENT]
+            rejected = [(entry.bag, entry.label) for entry in entries if entry.action == ABSENT]
+        strange = sorted({label for _, _, label in given if label} - set(opened.labels))
+        if strange and not new_labels:
+            raise InputError(_strange(strange, opened.labels))
+        for bag, instance, label in given if dry_run else ():
+            what = "noise" if label == "" else label
+            click.echo(f"{bag}, instance {instance}: {what}" if instance is not None else f"{bag}: {what}")
+        if not dry_run:
+            opened.correct(given, absent=rejected, by=by)  # one call: all of it or nothing
+        print_problems(problems)
+        done = "would write" if dry_run else "wrote"
+        click.echo(f"{done} {_count([*given, *rejected])} to {opened.path / 'corrections.csv'}")
+    if problems:
+        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+
+
+def _count(corrections: Any) -> str:
+    return f"{len(corrections)} correction{'' if len(corrections) == 1 else 's'}"
+
+
+def _strange(labels: list[str], known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(labels[0], known, 1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return (
+        f"The run has no label {labels[0]!r}{hint}; its labels are {', '.join(map(repr, known[:8]))}"
+        f"{', ...' if len(known) > 8 else ''}. {len(labels)} such label(s) in all: fix them, or pass --new-labels to "
+        "add them. Nothing was written."
+    )
+
+
+@click.command(cls=ComputingCommand)
+@click.argument("run", type=any_path())
+@click.option("--media", type=any_path(), help="Where the media (or the table) are now, if they were moved.")
+@click.option("--no-page", is_flag=True, help="Do not write report.html again.")
+@click.option("--quiet", is_flag=True, help="No progress bars.")
+def refit(run: Path, media: Path | None, no_page: bool, quiet: bool) -> None:
+    """Learn again with all corrections of RUN, and write model, annotations and page again.
+
+    The model before is kept: bagwise correct RUN --undo goes back to it.
+    """
+    from bagwise.app.runs import Run
+
+    with progress(quiet) as report, Run.open(run, media=media) as opened:
+        actions = Counter(correction["action"] for correction in opened.corrections())
+        done = opened.refit(
+            callback=lambda i, objective: report("learning", i, 0), progress=report, page=False if no_page else None
+        )
+        problems = opened.problems
+    counts = ", ".join(f"{count} {action}" for action, count in sorted(actions.items())) or "none"
+    click.echo(f"corrections: {counts}")
+    click.echo(f"version {done.version}: {done.changed} instances have another label than before; wrote {run}")
+    print_problems(problems)

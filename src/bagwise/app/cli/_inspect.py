@@ -1,0 +1,50 @@
+"""`bagwise inspect`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bagwise.app.cli._common import any_path
+from bagwise.app.cli._options import run_options
+
+
+@click.command()
+@click.argument("file", type=any_path())
+@click.option("--out", type=any_path(), help="Folder for the pictures; inspect-FILE here if not given.")
+@click.option(
+    "--start", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Seconds to begin at (audio)."
+)
+@click.option("--pieces", type=click.IntRange(min=1), default=1, show_default=True, help="Pieces to draw (audio).")
+@run_options("settings")
+def inspect(file: Path, out: Path | None, start: float, pieces: int, settings: dict[str, Any]) -> None:
+    """Draw every stage that FILE, a recording or a picture, goes through before its instances are described."""
+    from bagwise.app.media.media_types import MEDIA
+    from bagwise.core.exceptions import InputError
+
+    staged = [media_type for media_type in MEDIA.values() if media_type.stages is not None]
+    media_type = next((media_type for media_type in staged if file.suffix.lower() in media_type.extensions), None)
+    if media_type is None or media_type.stages is None:
+        endings = ", ".join(ending for media_type in staged for ending in media_type.extensions)
+        raise InputError(f"{file}: only recordings and pictures have stages to draw; their files end in {endings}.")
+    if not file.is_file():
+        raise InputError(f"{file}: there is no such file.")
+    made = media_type.make_settings(settings)
+    folder = out or Path(f"inspect-{file.stem}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"The folder {folder} for the pictures cannot be made ({error}); choose another (--out)."
+        ) from error
+    try:
+        for line in media_type.stages(file, folder, made, start, pieces):
+            click.echo(line)
+    finally:
+        n = sum(1 for _ in folder.iterdir())
+        if not n:  # nothing was drawn
+            folder.rmdir()
+    click.echo(f"{n} picture(s) in {folder}{os.sep}")

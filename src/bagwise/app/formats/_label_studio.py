@@ -1,0 +1,175 @@
+"""Predictions for Label Studio, and the labelling interface that shows them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
+
+from bagwise.app.formats._intervals import intervals_by_file, spread_marks
+from bagwise.app.formats.annotations import Annotations
+from bagwise.app.formats.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
+from bagwise.app.media.documents import document_text
+from bagwise.app.media.media_type import LabelStudio, Row
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io.files import atomic_write
+from bagwise.io.inside import open_folder
+
+SERVED = "/data/local-files/?d="  # with the path below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT
+LABEL = "label"  # name of the control in the interface, and so of the results
+
+
+def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
+    """``label-studio.json``, tasks with predictions to import, and ``label-studio.xml``, the interface of the project.
+
+    Files are named relative to the folder that was annotated, or by the address under which Label Studio serves them
+    from a folder of the machine; texts are in the tasks themselves.
+    """
+    paths = [open_folder(folder, "label-studio.json"), open_folder(folder, "label-studio.xml")]
+    facts = _facts(annotations)
+    rows = intervals_by_file(annotations) if annotations.media_type.joined else annotations.shown_by_file()
+    tasks = (
+        _task(annotations, file, rows[file["file"]], i + 1)
+        for i, file in enumerate(annotations.files)
+        if facts.shows(file)
+    )
+    _write_json_list(tasks, paths[0])
+    with atomic_write(paths[1], "w") as file:
+        file.write(_interface(annotations))
+    return paths
+
+
+def _facts(annotations: Annotations) -> LabelStudio:
+    facts = annotations.media_type.label_studio
+    assert facts is not None, f"{annotations.media_type.name} has the format label-studio but not its facts"
+    return facts
+
+
+def _task(annotations: Annotations, file: dict[str, Any], rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
+    facts = _facts(annotations)
+    text = document_text(annotations.folder / file["file"]) if facts.holds_text else ""
+    results = []
+    for i, row in enumerate(rows):
+        result: dict[str, Any] = {
+            "id": f"{number}-{i + 1}",
+            "from_name": LABEL,
+            "to_name": facts.key,
+            "type": facts.kind,
+            "value": {**facts.value(row, file, text), facts.kind: [row["label"]]},
+        }
+        if row["probability"] is not None:
+            result["score"] = row["probability"]
+        results.append(result | facts.details(row, file))
+    known = [row["probability"] for row in rows if row["probability"] is not None]
+    prediction = {
+        "model_version": f"{annotations.about.get('model', '')} bagwise {annotations.about.get('version', '')}".strip(),
+        "score": min(known) if known else 0.0,  # tasks sorted by score then begin with the least sure
+        "result": results,
+    }
+    shown = text if facts.holds_text else _address(annotations, file["file"])
+    return {"data": {facts.key: shown}, "predictions": [prediction]}
+
+
+def _address(annotations: Annotations, name: str) -> str:
+    """What a task names a file by."""
+    if annotations.served_from is None:
+        return name
+    path, root = (annotations.folder / name).resolve(), annotations.served_from.resolve()
+    if not path.is_relative_to(root):
+        raise InputError(f"{path} does not lie in {root}, from which Label Studio serves files (--label-studio-root).")
+    return SERVED + quote(path.relative_to(root).as_posix())
+
+
+def _interface(annotations: Annotations) -> str:
+    facts = _facts(annotations)
+    lines = ["<View>", f'  <{facts.labels} name="{LABEL}" toName="{facts.key}">']
+    lines += [f"    <Label value={quoteattr(name)}/>" for name in annotations.classes]
+    lines.append(f"  </{facts.labels}>")
+    plain = [f'  <{facts.tag} name="{facts.key}" value="${facts.key}"/>']
+    lines += plain if facts.show is None else facts.show(facts.key, annotations.files[0])
+    return "\n".join([*lines, "</View>"]) + "\n"
+
+
+def read_label_studio(path: Path, annotations: Annotations) -> Marks:
+    """An export of Label Studio, as JSON or as JSON-MIN.
+
+    Of a task the last annotation that was not skipped counts; the predictions where nobody annotated it. A task whose
+    annotations were all skipped says nothing.
+    """
+    tasks = read_json(path)
+    if not isinstance(tasks, list):
+        raise FormatError(f"{path}: it holds no list of tasks; export the project as JSON or JSON-MIN.")
+    facts, labels = _facts(annotations), Spelling(annotations.classes)
+    files = {file["file"]: file for file in annotations.files}
+    find = _TextsByContent(annotations) if facts.holds_text else FileNames(annotations)
+    rows: list[Mark] = []
+    covered = set()
+    for i, task in enumerate(tasks):
+        source = f"{path}, task {i + 1}"
+        try:
+            data = task.get("data", task)
+            name = find(str(data[facts.key]))
+            values = list(_values(task, facts.kind, "data" in task))
+            if None not in values:
+                covered.add(name)
+            for value in values:
+                if value is not None:
+                    place = facts.place(value, files[name]) if name in files else {}
+                    plain = {k: v if k == "polygon" else read_number(v, k, source) for k, v in place.items()}
+                    given = [*value.get(facts.kind, ())] or [""]
+                    rows += [{"source": source, "file": name, **plain, "label": labels(str(g))} for g in given]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(
+                f"{source}: expected data with {facts.key!r} and results with {facts.kind!r} ({error!r})."
+            ) from error
+    marks = Marks(rows, frozenset(covered))
+    return spread_marks(marks, annotations) if annotations.media_type.joined else marks
+
+
+def _values(task: Row, kind: str, full: bool) -> Iterator[Row | None]:
+    """The values of the marks of a task; one None where somebody skipped it."""
+    if not full:
+        yield from task.get(LABEL, [])
+        return
+    made = task.get("annotations") or []
+    kept = [annotation for annotation in made if not annotation.get("was_cancelled")]
+    if made and not kept:
+        yield None
+        return
+    chosen = kept or (task.get("predictions") or [])
+    for result in chosen[-1]["result"] if chosen else []:
+        if result["type"] == kind:
+            yield result["value"]
+
+
+class _TextsByContent:
+    """The file of a text; of several equal texts the next one each time."""
+
+    def __init__(self, annotations: Annotations):
+        self._names: dict[str, list[str]] = defaultdict(list)
+        for file in annotations.files:
+            self._names[document_text(annotations.folder / file["file"])].append(file["file"])
+
+    def __call__(self, text: str) -> str:
+        names = self._names.get(text)
+        if not names:
+            return f"a text that begins with {text[:40]!r}"
+        return names.pop(0) if len(names) > 1 else names[0]
+
+
+def _write_json_list(values: Iterable[Any], path: Path) -> None:
+    """A list as JSON in UTF-8, value by value, so that all of them need not be in memory at once; each value is a line,
+    since Python takes ten times as long to indent one."""
+    with atomic_write(path, "w") as file:
+        file.write("[")
+        between = "\n "
+        for value in values:
+            file.write(between + json.dumps(value, ensure_ascii=False, allow_nan=False))
+            between = ",\n "
+        file.write("]\n" if between == "\n " else "\n]\n")

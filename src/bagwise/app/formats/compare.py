@@ -1,0 +1,249 @@
+"""Marks that people made, compared with the instances of a run: what they corrected."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bagwise.app.formats.annotations import Annotations, plain_cell
+from bagwise.app.formats.marks import Mark, Marks
+
+Correction = tuple[Any, int, str]
+"""Bag, number of the instance in it, and its label; "" says noise."""
+
+LEAST_OVERLAP = 0.5  # of a mark and an instance, intersection over union
+LEAST_INSIDE = 0.5  # of an instance in a mark that may hold several
+# How far a mark may lie next to its instance because numbers were rounded when written; also a share of its length.
+ROUNDING = {"time": 2e-4, "frequency": 0.06, "x": 0.05, "y": 0.05}
+ROUNDING_SHARE = 0.05
+_EDGES = {"time": ("start", "end"), "frequency": ("low", "high")}
+_SIDES = {"x": ("left", "width"), "y": ("top", "height")}
+_COLUMNS = ("polygon", *(name for pair in (*_EDGES.values(), *_SIDES.values()) for name in pair))
+
+
+def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correction], list[tuple[str, str]]]:
+    """What the marks say otherwise than the run.
+
+    An instance is found by bag and number where the mark tells them. Else by place: the instance that lies exactly
+    there up to rounding, one of the same label first; else that of the same file which overlaps most (intersection over
+    union of at least 0.5, in time only where the mark has no frequencies, of boxes where it has a polygon), one that is
+    shown and has no mark yet first.
+
+    Returns
+    -------
+    corrections : list of (bag, instance, label)
+        Instances whose label in the marks is not that of the run; and, with the label "", those that the format showed
+        in a file it covers and that have no mark any more.
+    problems : list of (name, message)
+        Marks that lie on no instance or in no file of the run, and instances with marks of different labels.
+    """
+    rows, problems = annotations.rows, []
+    shown = np.array([annotations.is_shown(row) for row in rows], dtype=bool)
+    found: dict[int, list[Mark]] = defaultdict(list)
+    for i, mark in _find_instances(annotations, marks, shown):
+        if isinstance(i, str):
+            problems.append((str(mark.get("file", mark.get("bag"))), f"{mark['source']}: {i}"))
+        else:
+            found[i].append(mark)
+    corrections: list[Correction] = []
+    for i, row in enumerate(rows):
+        if i not in found:
+            if shown[i] and row.get("file") in marks.covered:
+                corrections.append((row["bag"], row["instance"], ""))
+            continue
+        given = {_plain(mark["label"]): mark["label"] for mark in found[i]}
+        if len(given) > 1:
+            text = (
+                f"instance {row['instance']} of {row['bag']} is marked as {' and as '.join(map(repr, given.values()))}"
+            )
+            problems.append((str(row["bag"]), f"{found[i][-1]['source']}: {text}; leave one of them."))
+            continue
+        ((plain, label),) = given.items()
+        if plain != (_plain(row["label"]) if shown[i] or marks.every_instance else ""):
+            corrections.append((row["bag"], row["instance"], label))
+    return corrections, problems
+
+
+def _plain(label: str) -> str:
+    """A label as any of the formats can hold it."""
+    return plain_cell(label).strip()
+
+
+def _find_instances(annotations: Annotations, marks: Marks, shown: np.ndarray) -> list[tuple[int | str, Mark]]:
+    """For each mark the index of its instance, or what is wrong."""
+    keys = {(str(row["bag"]), row["instance"]): i for i, row in enumerate(annotations.rows)}
+    by_file: dict[str, list[int]] = defaultdict(list, {str(file["file"]): [] for file in annotations.files})
+    for i, row in enumerate(annotations.rows):
+        by_file[str(row.get("file"))].append(i)
+    found: list[tuple[int | str, Mark]] = []
+    placed: dict[str, list[Mark]] = defaultdict(list)
+    for mark in marks.rows:
+        if "bag" in mark:
+            key = (mark["bag"], mark["instance"])
+            found.append((keys.get(key, f"the run has no instance {key[1]:g} of a bag {key[0]!r}."), mark))
+        elif mark.get("file") not in by_file:
+            found.append((f"the run has no file {mark.get('file')!r}, or several of that name.", mark))
+        else:
+            placed[mark["file"]].append(mark)
+    for name, own in placed.items():
+        index = np.array(by_file[name], dtype=int)
+        for j, mark in zip(_match(own, [annotations.rows[i] for i in index], shown[index]), own, strict=True):
+            place = ", ".join(f"{key} {mark[key]:g}" for key in _COLUMNS if key in mark and key != "polygon")
+            where = f"{name}{', ' if place else ''}{place}"
+            found.append((f"no instance was found there ({where})." if j is None else int(index[j]), mark))
+    return found
+
+
+def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.ndarray) -> list[int | None]:
+    """For each mark of a file the instance of that file that it is on."""
+    taken = np.zeros(len(rows), dtype=bool)
+    labels = np.array([_plain(row["label"]) for row in rows], dtype=object)
+    boxes: dict[tuple[str, ...], _Boxes] = {}
+    matched: list[int | None] = [None] * len(marks)
+    exact: list[np.ndarray] = []
+    for mark in marks:
+        columns = tuple(key for key in _COLUMNS if key in mark)
+        if columns not in boxes:
+            boxes[columns] = _Boxes(rows, columns)
+        exact.append(boxes[columns].equal(mark))
+    for same_label in (True, False):  # so that an equal place with another label does not take what is another's
+        for m, mark in enumerate(marks):
+            free = exact[m][~taken[exact[m]]]
+            if same_label:
+                free = free[shown[free] & (labels[free] == _plain(mark["label"]))]
+            if matched[m] is None and len(free):
+                matched[m] = int(free[np.argmax(shown[free])])
+                taken[matched[m]] = True
+    for m, mark in enumerate(marks):
+        if matched[m] is not None:
+            continue
+        if len(exact[m]):
+            matched[m] = int(exact[m][0])
+            continue
+        near, overlap = boxes[tuple(key for key in _COLUMNS if key in mark)].overlapping(mark)
+        if len(near):
+            order = np.lexsort((-overlap, ~shown[near], taken[near]))
+            matched[m] = int(near[order[0]])
+            taken[matched[m]] = True
+    return matched
+
+
+def match_instances(
+    rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> list[tuple[int, int]]:
+    """Pairs of instances of one file in two runs that lie in the same place, each instance in one pair at the most.
+
+    Pairs overlap by half of their union or more; those that overlap most are joined first. Which of the runs comes
+    first makes no difference.
+    """
+    boxes = _Boxes(others, columns)
+    overlaps = [boxes.overlapping(row) for row in rows]
+    options = [
+        (-share, i + j, abs(i - j), i, j)
+        for i, (near, shares) in enumerate(overlaps)
+        for j, share in zip(near.tolist(), shares.tolist(), strict=True)
+    ]
+    pairs: list[tuple[int, int]] = []
+    own: set[int] = set()
+    other: set[int] = set()
+    for *_, i, j in sorted(options):
+        if i not in own and j not in other:
+            pairs.append((i, j))
+            own.add(i)
+            other.add(j)
+    return sorted(pairs)
+
+
+class _Boxes:
+    """The places of the instances of a file along the axes that some marks tell."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]):
+        known = bool(columns) and all(column in row for row in rows for column in columns)
+        spans = [intervals({column: row[column] for column in columns}) for row in rows] if known else []
+        self.axes = list(spans[0]) if spans else []
+        edges = np.array([[span[axis] for axis in self.axes] for span in spans], dtype=float)
+        self.low, self.high = edges.reshape(-1, len(self.axes) or 1, 2).transpose(2, 0, 1)
+        self.order = np.argsort(self.low[:, 0], kind="stable")
+        self.sorted_low = self.low[self.order, 0]
+        rounding = np.array([ROUNDING[axis] for axis in self.axes] or [0.0])
+        self.rounding = np.minimum(rounding, ROUNDING_SHARE * (self.high - self.low)) + 1e-9
+
+    def _of(self, mark: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        span = intervals(mark)
+        low, high = np.array([span[axis] for axis in self.axes], dtype=float).T
+        return low, high
+
+    def _beginning(self, first: float, last: float) -> np.ndarray:
+        """Indices of the instances that begin between two points of the first axis: only these need a look."""
+        left = np.searchsorted(self.sorted_low, first, side="left")
+        right = np.searchsorted(self.sorted_low, last, side="right")
+        return np.sort(self.order[left:right])
+
+    def equal(self, mark: Mark) -> np.ndarray:
+        """Indices of the instances that lie where the mark does, the nearest first."""
+        if not self.axes:
+            return np.empty(0, dtype=int)
+        low, high = self._of(mark)
+        reach = ROUNDING[self.axes[0]] + 1e-9
+        near = self._beginning(low[0] - reach, low[0] + reach)
+        away = np.abs(self.low[near] - low), np.abs(self.high[near] - high)
+        near_enough = np.all(np.maximum(*away) <= self.rounding[near], axis=1)
+        distance = (away[0] + away[1]).sum(axis=1)[near_enough].round(6)
+        return near[near_enough][np.argsort(distance, kind="stable")]
+
+    def inside(self, mark: Mark) -> np.ndarray:
+        """Indices of the instances of which half or more lies in a mark."""
+        low, high = self._of(mark)
+        together = np.maximum(np.minimum(self.high, high) - np.maximum(self.low, low), 0.0).prod(axis=1)
+        size = (self.high - self.low).prod(axis=1)
+        return np.flatnonzero((size > 0) & (together >= LEAST_INSIDE * size))
+
+    def overlapping(self, mark: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the instances that overlap a mark enough, and intersection over union of each."""
+        if not self.axes:
+            return np.empty(0, dtype=int), np.empty(0)
+        low, high = self._of(mark)
+        near = self._beginning(2 * low[0] - high[0], high[0])  # what begins before that is too long or too far away
+        together = np.minimum(self.high[near], high) - np.maximum(self.low[near], low)
+        area = np.maximum(together, 0.0).prod(axis=1)
+        union = (self.high[near] - self.low[near]).prod(axis=1) + max((high - low).prod(), 0.0) - area
+        share = np.divide(area, union, out=np.zeros(len(near)), where=union > 0)
+        enough = share >= LEAST_OVERLAP
+        return near[enough], share[enough]
+
+
+def instances_inside(rows: Sequence[Mapping[str, Any]], marks: Iterable[Mark]) -> dict[int, set[str]]:
+    """The labels of the marks that each instance lies in, by its number.
+
+    An instance lies in a mark with a band if half of it or more does, in time and frequency. A mark without one says
+    what is somewhere in its time; an instance lies in it if they overlap by half of their union or more.
+    """
+    own: dict[str, list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        own[str(row["file"])].append(i)
+    boxes: dict[tuple[str, bool], _Boxes] = {}
+    found: dict[int, set[str]] = defaultdict(set)
+    for mark in marks:
+        name, has_band = mark["file"], "low" in mark and "high" in mark
+        if name not in own:
+            continue
+        if (name, has_band) not in boxes:
+            columns = ("start", "end", "low", "high") if has_band else ("start", "end")
+            boxes[name, has_band] = _Boxes([rows[i] for i in own[name]], columns)
+        near = boxes[name, has_band].inside(mark) if has_band else boxes[name, has_band].overlapping(mark)[0]
+        for j in near.tolist():
+            found[own[name][j]].add(mark["label"])
+    return dict(found)
+
+
+def intervals(place: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """From where to where a place reaches along each axis that it tells; the box of a polygon."""
+    found = {axis: (place[a], place[b]) for axis, (a, b) in _EDGES.items() if a in place and b in place}
+    found |= {axis: (place[a], place[a] + place[b]) for axis, (a, b) in _SIDES.items() if a in place and b in place}
+    if "polygon" in place and "x" not in found:
+        across, down = zip(*place["polygon"], strict=True)
+        found |= {"x": (min(across), max(across)), "y": (min(down), max(down))}
+    return found

@@ -1,0 +1,138 @@
+"""The formats of annotations by name: how each is written and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from bagwise.app.formats._audacity import read_audacity, write_audacity
+from bagwise.app.formats._birdnet import ENDINGS as BIRDNET_ENDINGS
+from bagwise.app.formats._birdnet import read_birdnet, write_birdnet
+from bagwise.app.formats._coco import read_coco, write_coco
+from bagwise.app.formats._intervals import read_intervals, write_intervals
+from bagwise.app.formats._label_studio import read_label_studio, write_label_studio
+from bagwise.app.formats._raven import ENDINGS as RAVEN_ENDINGS
+from bagwise.app.formats._raven import read_raven, table_endings, write_raven
+from bagwise.app.formats._spans import read_spans, write_spans
+from bagwise.app.formats.annotations import Annotations
+from bagwise.app.formats.long_table import read_long, write_long_csv, write_long_parquet
+from bagwise.app.formats.marks import Marks, read_json
+from bagwise.app.media.media_type import MediaType
+from bagwise.core.exceptions import FormatError, InputError, one_file
+from bagwise.io.tables import read_headings
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    Attributes
+    ----------
+    write : function of annotations and a folder that gives the files it wrote
+    read : function of a path and the annotations that were written, gives the marks that are there now
+    """
+
+    write: Callable[[Annotations, Path], list[Path]]
+    read: Callable[[Path, Annotations], Marks]
+
+
+FORMATS = {
+    "csv": Format(write_long_csv, read_long),
+    "parquet": Format(write_long_parquet, read_long),
+    "raven": Format(write_raven, read_raven),
+    "audacity": Format(write_audacity, read_audacity),
+    "birdnet": Format(write_birdnet, read_birdnet),
+    "coco": Format(write_coco, read_coco),
+    "spans": Format(write_spans, read_spans),
+    "intervals": Format(write_intervals, read_intervals),
+    "label-studio": Format(write_label_studio, read_label_studio),
+}
+
+
+def formats_of(media_type: MediaType) -> list[str]:
+    """The formats that are written where none is asked for: all, parquet where pyarrow is installed."""
+    return [name for name in media_type.formats if name != "parquet" or find_spec("pyarrow") is not None]
+
+
+def check_formats(names: Iterable[str], media_type: MediaType) -> list[str]:
+    """The names, if all of them are formats of the media type."""
+    names = list(names)
+    for name in names:
+        if name not in media_type.formats:
+            raise InputError(f"There is no format {name!r} for {media_type.name}; use {', '.join(media_type.formats)}.")
+    return names
+
+
+def write_formats(annotations: Annotations, folder: Path, names: Iterable[str]) -> list[Path]:
+    """Write each of the formats; gives the files."""
+    return [path for name in names for path in FORMATS[name].write(annotations, folder)]
+
+
+def read_marks(path: str | Path, annotations: Annotations, name: str | None = None) -> Marks:
+    """What people made of annotations that were written; None finds out the format."""
+    path = Path(path)
+    name = name or guess_annotation_format(path)
+    check_formats([name], annotations.media_type)
+    with one_file(path, f"it cannot be read as {name}", "Export it again, or name its format (--format)."):
+        return FORMATS[name].read(path, annotations)
+
+
+def guess_annotation_format(path: str | Path) -> str:
+    """The name of the format of a file or folder of annotations, from its ending and its first lines."""
+    path = Path(path)
+    if path.is_dir():
+        for name, endings in (("raven", table_endings(path)), ("birdnet", BIRDNET_ENDINGS)):
+            if any(next(path.rglob(f"*{ending}"), None) for ending in endings):
+                return name
+        if next(path.rglob("*.txt"), None):
+            return "audacity"
+        raise FormatError(f"{path}: there is no selection table and no label track in this folder; give one file.")
+    ending = path.suffix.lower()
+    if ending in (".parquet", ".jsonl"):
+        return "parquet" if ending == ".parquet" else "spans"
+    if ending == ".json":
+        document = read_json(path)
+        first = document[0] if isinstance(document, list) and document else document
+        return "coco" if isinstance(first, dict) and {"images", "image_id"} & first.keys() else "label-studio"
+    if ending in (".csv", ".tsv"):
+        headings = _headings(path)
+        if {"start", "end", "label", "windows"} <= set(headings):
+            return "intervals"
+        return "birdnet" if {"Common name", "common_name"} & set(headings) else "csv"
+    if ending == ".txt":
+        is_track = path.is_file() and (not path.stat().st_size or "Begin Time (s)" not in _headings(path))
+        return "audacity" if is_track else "raven"
+    raise FormatError(
+        f"{path}: annotations are read from .csv, .parquet, .json, .jsonl and .txt files and from folders of selection "
+        "tables or label tracks; give one of these, or name the format."
+    )
+
+
+def _headings(path: Path) -> list[str]:
+    """The first row of a table; those of Raven (.txt) have tabs and no quotes."""
+    is_raven = path.suffix.lower() == ".txt"
+    return read_headings(path, "\t" if is_raven else None, quoted=not is_raven)
+
+
+def selections_format(path: Path) -> str | None:
+    """Whether labels are given by selection tables of Raven or results of BirdNET; else None."""
+    if path.is_dir():
+        name = guess_annotation_format(path)
+    elif path.suffix.lower() in (".txt", ".csv", ".tsv"):
+        try:
+            headings = set(_headings(path))
+        except FormatError:  # whoever reads it as a table of labels says why
+            return None
+        found = {"raven": {"Begin Time (s)"}, "birdnet": {"Start (s)", "Common name"}}
+        found |= {"birdnet of R": {"common_name", "start", "end"}}
+        name = next((name.split()[0] for name, columns in found.items() if columns <= headings), "csv")
+    else:
+        return None
+    if path.is_dir() and name not in ("raven", "birdnet"):
+        raise FormatError(
+            f"{path}: the folder holds no selection tables of Raven (*{RAVEN_ENDINGS[0]}) and no results of BirdNET "
+            f"(*{BIRDNET_ENDINGS[0]}); give these, or one table of labels."
+        )
+    return name if name in ("raven", "birdnet") else None

@@ -1,0 +1,1 @@
+"""What people say about files before anything is learned: label tables, selections, sites."""

@@ -1,0 +1,511 @@
+"""Recordings: a bag is a recording or a piece of one, an instance is a syllable in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bagwise.app.media._ffmpeg import is_for_ffmpeg
+from bagwise.app.media._segmentation import Stages, foreground, segment
+from bagwise.app.media._sound_input import SoundInput
+from bagwise.app.media._stages import draw_sound_stages, numbered_picture
+from bagwise.app.media._syllables import FEATURE_NAMES, PATCH_NAMES, patch_features, syllable_features
+from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, audio_info, open_sound
+from bagwise.app.media.clips import PAGE_RATE, SLOW, as_flac, make_clip
+from bagwise.app.media.files import FileBags
+from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row
+from bagwise.app.media.pictures import (
+    CLOSE_HEIGHT,
+    CLOSE_WIDTH,
+    WIDTH,
+    CloseUp,
+    Picture,
+    as_grey_png,
+    name_once,
+    outline_region,
+    span_in_words,
+    tick_words,
+    time_in_words,
+    time_ticks,
+)
+from bagwise.app.media.settings import Settings
+from bagwise.app.media.spectrogram import Spectrogram, spectrogram
+from bagwise.app.media.when import recorded_sound
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import FormatError, InputError
+
+NO_FEATURES = (
+    "Windows are described by vectors of a network alone; add --embed or --embeddings, or leave segment=windows out."
+)
+FEATURES = {"shape": FEATURE_NAMES, "patch": PATCH_NAMES}
+PLACES = ("start", "end", "low", "high")
+PART = 120.0  # seconds of a long recording that are kept together
+DECODED = 10  # times as much where all of the file before it must be decoded
+STRETCH = 60.0  # seconds at least, if the recording is as long
+MARGIN = 3.0  # seconds that are read beyond the edges of a stretch
+HEIGHT = 300  # of pictures, in units of the page
+LONGEST_PICTURE = 30.0  # seconds: in more of them syllables could not be distinguished
+LONGEST_CLOSE_UP, AROUND, CONTEXT = 3.0, 0.25, 4.0  # seconds; the noise is that of the context
+ULTRASOUND = 15_000.0  # where only what lies above this is looked at, it is played slower
+
+
+@dataclass(frozen=True)
+class AudioSettings(Settings):
+    """How recordings become syllables.
+
+    Attributes
+    ----------
+    window : float
+        Seconds of a piece; a longer recording is cut into pieces of this length. What is found does not depend on it.
+    bags : {"window", "file"}
+        A bag is a piece, or a whole file.
+    frame, overlap : float
+        Seconds of a frame of the spectrogram, and the share that the next one covers again.
+    low, high : float
+        Hertz to look at; high=None is half the rate.
+    smooth : float
+        Deviation in points of the Gaussian that smooths the spectrogram.
+    noise_quantile : float
+        Share of the time in which a frequency is taken to hold noise alone.
+    threshold : float
+        Loudness at which sound begins, in deviations of the noise.
+    least_decibels : float
+        The threshold is never below this.
+    grow : float
+        Share of the threshold down to which a syllable is followed.
+    close : int
+        Frames of a gap that is bridged.
+    thin : int
+        Bridges and specks thinner than this many points are cut.
+    min_area, min_frames : int
+        Least points and frames of a syllable.
+    segment : {"syllables", "windows"}
+        What the instances are: syllables that are found, or windows of a fixed length, for networks trained elsewhere.
+    length, step : float or None
+        Seconds of such a window, and from the start of one to the start of the next; None as the network has it.
+    features : {"shape", "patch"}
+        A syllable is described by the 38 features of its profiles, shape and gradients, or by the patch of the
+        spectrogram around it, for a network that finds its own (the model `ored-patch`).
+    """
+
+    window: float = 10.0
+    bags: str = "window"
+    frame: float = 0.032
+    overlap: float = 0.75
+    low: float = 200.0
+    high: float | None = None
+    smooth: float = 1.0
+    noise_quantile: float = 0.3
+    threshold: float = 4.0
+    least_decibels: float = 6.0
+    grow: float = 0.5
+    close: int = 3
+    thin: int = 2
+    min_area: int = 60
+    min_frames: int = 3
+    segment: str = "syllables"
+    length: float | None = None
+    step: float | None = None
+    features: str = "shape"
+
+    choices: ClassVar = {
+        "bags": ("window", "file"),
+        "segment": ("syllables", "windows"),
+        "features": tuple(FEATURES),
+    }
+    ranges: ClassVar = {
+        "window": (0.1, 3600),
+        "frame": (0.001, 1),
+        "overlap": (0, 0.95),
+        "low": (0, np.inf),
+        "smooth": (0, 10),
+        "noise_quantile": (0, 0.95),
+        "threshold": (0, np.inf),
+        "least_decibels": (0, np.inf),
+        "grow": (0.05, 1),
+        "close": (0, 1000),
+        "thin": (0, 100),
+        "min_area": (1, np.inf),
+        "min_frames": (1, np.inf),
+        "length": (0.05, 3600),
+        "step": (0.01, 3600),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_range("high", self.low + 1, np.inf)
+
+
+def _spectrogram(samples: np.ndarray, rate: int, settings: AudioSettings, low: float) -> Spectrogram:
+    return spectrogram(
+        samples,
+        rate,
+        frame=settings.frame,
+        overlap=settings.overlap,
+        low=low,
+        high=settings.high,
+        smooth=settings.smooth,
+        noise_quantile=settings.noise_quantile,
+    )
+
+
+def find_syllables(samples: np.ndarray, rate: int, settings: AudioSettings) -> Stages:
+    """Spectrogram, mask and regions of one piece of sound."""
+    if settings.low >= rate / 2:
+        raise InputError(
+            f"The recording has a rate of {rate} Hz and so nothing above {rate / 2:g} Hz, but only sounds from "
+            f"{settings.low:g} Hz on are looked at; lower that (--media-set low=100)."
+        )
+    picture = _spectrogram(samples, rate, settings, settings.low)
+    mask, decibels = foreground(
+        picture.above_noise, threshold=settings.threshold, least=settings.least_decibels, grow=settings.grow
+    )
+    labels = segment(
+        mask, close=settings.close, thin=settings.thin, min_area=settings.min_area, min_frames=settings.min_frames
+    )
+    return Stages(picture, mask, labels, decibels)
+
+
+# What is sound and what is background noise does not depend on how a recording is cut into bags. The noise of a
+# frequency is what is there most of the time, so the time must be long enough for sound to be the exception: dense song
+# fills a second. A stretch is therefore a whole recording, or a minute to two of a longer one, whatever the bags are.
+# Stretches are read a little beyond their edges, and a syllable belongs to the one that holds its middle, so none is
+# cut.
+
+
+def _stretches(seconds: float) -> list[tuple[float, float]]:
+    """First and last second of each stretch: equal parts of a minute to two, or the whole recording."""
+    edges = np.linspace(0.0, seconds, max(1, int(seconds // STRETCH)) + 1)
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+def _hear(sound: Sound, span: tuple[float, float], settings: AudioSettings) -> tuple[float, bool, Stages]:
+    """What is found in a stretch: the second at which its sound begins, whether any sample is not zero, the stages."""
+    info = sound.info
+    begin = round(max(0.0, span[0] - MARGIN) * info.rate)
+    size = round(min(span[1] + MARGIN, info.seconds) * info.rate - begin)
+    samples = sound.read(begin, max(1, min(size, info.n_samples - begin)))
+    return begin / info.rate, bool(np.any(samples)), find_syllables(samples, info.rate, settings)
+
+
+def _hear_piece(sound: Sound, start: float, seconds: float, settings: AudioSettings) -> Stages:
+    """What annotation finds in a piece of a recording, times from its start on."""
+    info = sound.info
+    span = next(span for span in _stretches(info.seconds) if start < span[1])
+    span = span[0], max(span[1], min(start + seconds, info.seconds))  # a piece may lie in two _stretches
+    begin, _, stages = _hear(sound, span, settings)
+    picture, times = stages.picture, begin + stages.picture.times
+    columns = _columns_between(times, start, start + seconds)
+    labels = stages.labels[:, columns]
+    cut = replace(
+        picture,
+        level=picture.level[:, columns],
+        above_noise=picture.above_noise[:, columns],
+        intensity=picture.intensity[:, columns],
+        times=picture.times[columns] + begin - start,
+    )
+    numbers = np.searchsorted(np.unique(np.append(labels, 0)), labels)  # those that are left, from 1
+    return Stages(cut, stages.mask[:, columns], numbers, stages.decibels)
+
+
+def _columns_between(times: np.ndarray, start: float, end: float) -> slice:
+    """The columns of rising times from start to end, at least the one nearest to the start."""
+    first, last = np.searchsorted(times, [start, end])
+    nearest = int(np.argmin(np.abs(times - start)))
+    return slice(first, last) if last > first else slice(nearest, nearest + 1)
+
+
+def _piece_name(name: str, start: float) -> str:
+    """What the piece of a recording that begins at `start` is called: seconds to the millisecond, no needless zeros."""
+    return f"{name}@{f'{start:.3f}'.rstrip('0').rstrip('.')}"
+
+
+def _cut_audio(path: str | Path, settings: AudioSettings) -> list[tuple[float, float]]:
+    """First and last second of the parts of a recording: two minutes or more of a long one, else all of it."""
+    return _cut(path, audio_info(path).seconds)
+
+
+def _cut(path: str | Path, seconds: float) -> list[tuple[float, float]]:
+    spans = _stretches(seconds)
+    n = max(1, int(spans[-1][1] // (DECODED * PART if is_for_ffmpeg(path) else PART)))
+    return [(group[0][0], group[-1][1]) for group in np.array_split(np.array(spans), n)]
+
+
+def _read_part(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
+    """The syllables of a part of a recording as one bag; only a stretch of it is in memory at a time."""
+    with open_sound(path) as sound:
+        return _part_of(sound, part, settings)
+
+
+def _part_of(sound: Sound, part: tuple[float, float], settings: AudioSettings) -> FileBags:
+    if settings.segment == "windows":
+        return _windows_of(sound.info, part, settings)
+    features: list[np.ndarray] = []
+    boxes: list[np.ndarray] = []
+    any_sound = False
+    seconds = sound.info.seconds
+    for span in _stretches(seconds):
+        if not part[0] <= span[0] < part[1]:
+            continue
+        begin, has_sound, stages = _hear(sound, span, settings)
+        any_sound = any_sound or has_sound
+        described, places = _described(stages, settings)
+        box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
+        box[:, :2] += begin
+        middle = box[:, :2].mean(axis=1)
+        # neighbouring stretches overlap by their margins: the middle decides, so that each syllable is found once
+        first, last = span
+        own = (middle < last) & ((middle >= first) | (first == 0.0))
+        own |= (last == seconds) & (middle >= last)
+        features.append(described[own])
+        boxes.append(box[own])
+    box = np.concatenate(boxes)
+    locations = {key: box[:, i] for i, key in enumerate(PLACES)}
+    return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"has_sound": any_sound})
+
+
+def _windows_of(info: AudioInfo, part: tuple[float, float], settings: AudioSettings) -> FileBags:
+    """The windows that begin in a part of a recording; the last of it ends where the recording does."""
+    if settings.length is None:
+        raise InputError(NO_FEATURES)
+    room = max(0.0, info.seconds - settings.length)
+    step = settings.length / 2 if settings.step is None else settings.step
+    start = np.minimum(np.arange(int(np.ceil(room / step - 1e-9)) + 1) * step, room)
+    start = start[(start >= part[0]) & ((start < part[1]) | (part[1] >= info.seconds))]
+    places = {"start": start, "end": start + settings.length, "low": np.zeros(len(start))}
+    places["high"] = np.full(len(start), info.rate / 2)
+    return FileBags(["part"], [len(start)], np.empty((len(start), 0)), places, {"has_sound": True})
+
+
+def _described(stages: Stages, settings: AudioSettings) -> tuple[np.ndarray, list[dict[str, float]]]:
+    """Features and boxes of the regions."""
+    if settings.features == "patch":
+        return patch_features(stages.picture, stages.labels, settings.low, settings.high)
+    return syllable_features(stages.picture, stages.labels)
+
+
+def _join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
+    """The bags of a recording from the syllables of its parts.
+
+    A recording of one piece is a bag called `name`; the pieces of a longer one are called ``name@start``, the start
+    in seconds, unless the whole file is one bag. A syllable belongs to the piece that holds its middle.
+    """
+    return _joined(audio_info(path), name, parts, settings)
+
+
+def _joined(info: AudioInfo, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
+    box = np.stack([np.concatenate([part.locations[key] for part in parts]) for key in PLACES], axis=1)
+    box = np.clip(box, 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
+    names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
+    box = box[order]
+    vectors = [part.vectors for part in parts if part.vectors is not None]
+    problems = [*([info.problem] if info.problem else []), *(text for part in parts for text in part.problems)]
+    if not any(part.info["has_sound"] for part in parts):
+        problems.append("every sample is zero: the recorder wrote nothing.")
+    elif not sum(sizes):
+        problems.append("no syllable was found in it; lower the threshold if there are any.")
+    return FileBags(
+        bag_names=names,
+        sizes=sizes,
+        features=np.concatenate([part.features for part in parts])[order],
+        locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
+        info={
+            "seconds": round(info.seconds, 4),
+            "rate": info.rate,
+            "channels": info.channels,
+            **recorded_sound(name, info.noted),
+        },
+        problems=problems,
+        vectors=np.concatenate(vectors)[order] if vectors else None,
+    )
+
+
+def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
+    """The syllables of one recording, all parts of it after each other; see `_join_parts`."""
+    with open_sound(path) as sound:
+        found = [_part_of(sound, part, settings) for part in _cut(path, sound.info.seconds)]
+        return _joined(sound.info, name, found, settings)
+
+
+def _pieces(
+    name: str, middle: np.ndarray, info: AudioInfo, settings: AudioSettings
+) -> tuple[list[str], list[int], np.ndarray]:
+    """Names and sizes of the bags, and the order of the syllables, bag after bag."""
+    if settings.bags == "file":
+        return [name], [len(middle)], np.arange(len(middle))
+    size = max(1, round(settings.window * info.rate))
+    length, n_pieces = size / info.rate, max(1, -(-info.n_samples // size))
+    piece = np.clip((middle // length).astype(np.int64), 0, n_pieces - 1)
+    names = [name] if n_pieces == 1 else [_piece_name(name, i * length) for i in range(n_pieces)]
+    return names, np.bincount(piece, minlength=n_pieces).tolist(), np.argsort(piece, kind="stable")
+
+
+def _draw_sound(sound: Sound, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
+    """The spectrogram of the piece that begins at `start`, with the syllables in it."""
+    seconds = min(_picture_length(settings), sound.info.seconds - start)
+    picture = _hear_piece(sound, start, seconds, settings).picture
+    first, last, low, high = picture.edges
+
+    def across(second: float) -> float:
+        return (second - first) / (last - first) * WIDTH
+
+    def down(hertz: float) -> float:
+        return (1 - (hertz - low) / (high - low)) * HEIGHT
+
+    def place(row: Row) -> list[tuple[float, float]]:
+        left, right = (across(row[key] - start) for key in ("start", "end"))
+        bottom, top = (down(row[key]) for key in ("low", "high"))
+        return [(left, top), (right, top), (right, bottom), (left, bottom)]
+
+    inside = [row for row in rows if start <= row["start"] < start + seconds]
+    return Picture(
+        title=f"{name}, from {time_in_words(start)}" if start else name,
+        kind="sound",
+        width=WIDTH,
+        height=HEIGHT,
+        background=as_grey_png(picture.intensity[::-1]),
+        regions=name_once([outline_region(row, place(row), WIDTH) for row in inside]),
+        ticks=[(max(across(t), 0.0), tick_words(start + t, start + seconds)) for t in time_ticks(seconds)],
+        levels=[(down(1000 * k), f"{k:g} kHz") for k in _kilohertz(low, high)],
+    )
+
+
+def _close_ups(sound: Sound, rows: Sequence[Row], settings: AudioSettings) -> Iterator[CloseUp]:
+    """The spectrogram of each syllable and a little around it."""
+    info = sound.info
+    for row in rows:
+        start, end = _close_up_span(row, info.seconds)
+        begin, samples = _read_stretch(sound, start, end, CONTEXT)
+        picture = _spectrogram(samples, info.rate, settings, min(settings.low, info.rate / 4))
+        shown = _columns_between(begin + picture.times, start, end)
+        _, _, low, high = picture.edges
+        left, right = (100 * (float(row[key]) - start) / (end - start) for key in ("start", "end"))
+        top, bottom = (100 * (high - min(max(float(row[key]), low), high)) / (high - low) for key in ("high", "low"))
+        yield CloseUp(
+            picture=as_grey_png(picture.intensity[::-1, shown], CLOSE_WIDTH, CLOSE_HEIGHT),
+            width=CLOSE_WIDTH,
+            height=CLOSE_HEIGHT,
+            box=tuple(round(value, 1) for value in (left, top, min(right, 100.0) - left, bottom - top)),
+        )
+
+
+def _close_up_span(row: Row, seconds: float) -> tuple[float, float]:
+    """First and last second of a recording that are shown and played of one syllable."""
+    start = max(0.0, float(row["start"]) - AROUND)
+    return start, max(start + 0.01, min(float(row["end"]) + AROUND, start + LONGEST_CLOSE_UP, seconds))
+
+
+def _read_stretch(sound: Sound, start: float, end: float, around: float = 0.0) -> tuple[float, np.ndarray]:
+    """First second and samples of a stretch and what is around it, as far as the recording goes."""
+    if start >= sound.info.seconds:
+        raise FormatError(f"{sound.path}: it is {sound.info.seconds:.2f} s long, so nothing is there at {start:.2f} s.")
+    begin = max(0.0, start - around)
+    return next(sound.blocks(min(end + around, sound.info.seconds) - begin, begin))
+
+
+def _cut_sound(sound: Sound, start: float, end: float, settings: AudioSettings) -> bytes:
+    """A stretch of a recording for the page, small: one channel, at most 24 kHz, ten bits; FLAC."""
+    _, samples = _read_stretch(sound, start, end)
+    slow = SLOW if settings.low >= ULTRASOUND else 1
+    return as_flac(*make_clip(samples, sound.info.rate, slow=slow, most_rate=PAGE_RATE))
+
+
+def _kilohertz(low: float, high: float) -> list[float]:
+    step = 1 if high - low < 9000 else 2 if high - low < 18_000 else 5 if high - low < 45_000 else 20
+    return [k for k in np.arange(step, high / 1000, step) if 1000 * k > low]
+
+
+def _draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float, pieces: int) -> Iterator[str]:
+    """Draw every stage of some pieces of a recording, from `start` on; gives what was found, line by line."""
+    with open_sound(path) as sound:
+        info = sound.info
+        yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
+        if info.problem:
+            yield f"{path.name}: {info.problem}"
+        if start >= info.seconds:
+            raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
+        for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
+            stages = _hear_piece(sound, begin, settings.window, settings)
+            target = numbered_picture(folder, _piece_name(path.stem, begin))
+            draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
+            n = int(stages.labels.max(initial=0))
+            yield f"from {begin:g} s: {n} regions, threshold {stages.decibels:.1f} dB"
+            yield f"wrote {target}"
+
+
+def _place_in_words(row: Row) -> str:
+    return f"{span_in_words(row['start'], row['end'])}, {row['low'] / 1000:.1f} to {row['high'] / 1000:.1f} kHz"
+
+
+def _feature_names(files: Sequence[FileBags], settings: AudioSettings) -> list[str]:
+    if settings.segment == "windows":
+        raise InputError(NO_FEATURES)
+    return FEATURES[settings.features]
+
+
+def _picture_length(settings: AudioSettings) -> float:
+    return min(settings.window, LONGEST_PICTURE)
+
+
+def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
+    return {"start": row["start"], "end": row["end"], "channel": 0}
+
+
+def _mark_details(row: Row, file: Row) -> dict[str, Any]:
+    return {"original_length": file["seconds"], "meta": {"text": [f"{row['low']:g} to {row['high']:g} Hz"]}}
+
+
+AUDIO = MediaType(
+    name="audio",
+    title="Recordings, annotated",
+    instances="syllables",
+    settings=AudioSettings,
+    bags="recordings",
+    finer="label shorter pieces: with --window 1, a row 'song.wav@3' names the second that begins at 3 s",
+    extensions=EXTENSIONS,
+    unreadable=UNREADABLE,
+    read=read_audio,
+    parts=Parts(_cut_audio, _read_part, _join_parts),
+    feature_names=_feature_names,
+    places=PLACES,
+    place_in_words=_place_in_words,
+    formats=("csv", "parquet", "raven", "audacity", "birdnet", "label-studio"),
+    label_studio=LabelStudio("audio", "labels", "Audio", "Labels", value=_mark_value, details=_mark_details),
+    open=open_sound,
+    draw=_draw_sound,
+    picture_length=_picture_length,
+    close_ups=_close_ups,
+    cut_sound=_cut_sound,
+    close_up_span=_close_up_span,
+    stages=_draw_stages,
+    dated=True,
+    shown_as="sound",
+    embed=SoundInput,
+)
+
+
+def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None = None) -> BagDataset:
+    """Syllables of recordings, each described by 38 features, or by a patch (`AudioSettings.features`).
+
+    Parameters
+    ----------
+    paths : list of paths
+        Sound files (wav, flac, ogg, mp3, aiff, ...) of any rate and any number of channels.
+    settings : AudioSettings or None
+
+    Returns
+    -------
+    BagDataset
+        Without labels. `locations` hold file, start and end in seconds, low and high in hertz. Pieces in which
+        nothing was found are left out.
+
+    Raises
+    ------
+    FormatError
+        If a file cannot be used; the message names it.
+    """
+    return AUDIO.featurize(paths, settings)

@@ -1,0 +1,344 @@
+"""Vectors of instances by a network that was trained elsewhere: an ONNX file with what it says about itself.
+
+What a network needs beyond its file (its sample rate, how colours are scaled) stands in a small TOML of the same name
+in the same folder. What the file itself says, by the sizes of its inputs or in its metadata, cannot be
+changed.
+"""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.app.media._network_input import NetworkInput, given_settings, run_feed, run_feeds
+from bagwise.app.media.audio_file import audio_info
+from bagwise.app.media.files import FileBags
+from bagwise.app.media.media_type import MediaType
+from bagwise.app.networks import Network, fingerprint_of, open_network, read_network_file
+from bagwise.core.exceptions import FormatError, InputError
+
+NETWORK, TABLE = "network", "table"
+PREFIX = "bagwise."  # names in the metadata may bear it
+OTHER_NAMES = {"sample_rate": "rate"}
+LARGEST_TOML = 1_000_000
+TRIAL = 120.0  # seconds after which the first run of one instance is ended
+LARGEST_VECTOR = 1_000_000  # numbers
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A network and how instances are given to it.
+
+    Attributes
+    ----------
+    path : path
+        The ONNX file.
+    fingerprint : str
+        Of its content, and that of its tokenizer.
+    inputs : NetworkInput
+        Complete settings.
+    size : int
+        Numbers of a vector.
+    join : bool
+        Whether vectors are added to the features of the media type, or replace them.
+    """
+
+    path: Path
+    fingerprint: str
+    inputs: NetworkInput
+    size: int
+    join: bool
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a run and its model must know of it, as plain data."""
+        return {
+            "kind": NETWORK,
+            "name": self.path.name,
+            "fingerprint": self.fingerprint,
+            "settings": self.inputs.to_dict(),
+            "size": self.size,
+            "join": self.join,
+        }
+
+    @property
+    def problems(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def of_file(self, name: str) -> Embedding:
+        """What a process that reads the file needs."""
+        return self
+
+    def describe(self, path: Path, name: str, found: FileBags) -> FileBags:
+        """What was found in a file, or in a part of it, with the vector of each instance."""
+        vectors, problems = run_feeds(self.inputs, path, found, _opened(self.path, self.fingerprint, self.inputs))
+        if len(vectors) and vectors.shape[1] != self.size:
+            raise InputError(
+                f"{path}: the network gives vectors of {vectors.shape[1]} numbers here, and of {self.size} elsewhere; "
+                "use another network."
+            )
+        return replace(found, vectors=vectors.reshape(-1, self.size), problems=[*found.problems, *problems])
+
+
+_HERE = threading.local()
+"""The network of a thread, and what it was opened for: processes of networks are asked by one thread each."""
+
+
+def _opened(path: Path, fingerprint: str, inputs: NetworkInput) -> Network:
+    """The network, kept for the next file; its content was checked when the run was begun."""
+    key = (path, fingerprint, inputs)
+    if getattr(_HERE, "key", None) == key and _HERE.network.alive:
+        return _HERE.network
+    close_network()
+    content = read_network_file(path)
+    if fingerprint_of(content, *inputs.contents(path.parent)) != fingerprint:
+        raise InputError(f"{path} changed while files were read; run the same command once more.")
+    _HERE.network = open_network(content, path, inputs.batch, trusted=True)
+    _HERE.key = key
+    return _HERE.network
+
+
+def close_network() -> None:
+    """End the process of the network that this thread has kept, if any."""
+    if getattr(_HERE, "key", None) is not None:
+        _HERE.network.close()
+    _HERE.key = _HERE.network = None
+
+
+def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any], *, join: bool) -> Embedding:
+    """A network for the instances of a media type, checked and tried.
+
+    Parameters
+    ----------
+    path : the ONNX file
+    media_type : MediaType
+    values : settings that differ from what the file and its TOML say
+    join : whether vectors are added to the features of the media type
+    """
+    if media_type.embed is None:
+        raise InputError(
+            "Networks are for recordings, pictures and texts, and these files are "
+            f"{media_type.name}; leave --embed out."
+        )
+    content = read_network_file(path)
+    with closing(open_network(content, path, n_rows=media_type.embed().batch)) as network:
+        known = {field.name for field in fields(media_type.embed)}
+        metadata = _notes(network, known)
+        given = {**_read_toml(path, known), **given_settings(values)}
+        for name, value in metadata.items():
+            if name in given and media_type.embed.from_text({name: given[name]}) != media_type.embed.from_text(
+                {name: value}
+            ):
+                raise InputError(
+                    f"{path}: the network says {name} = {value}, and {name} = {given[name]} is asked for; leave that "
+                    "out, or use another network."
+                )
+        inputs = media_type.embed.from_text({**metadata, **given}).completed(network)
+        return _tried(path, content, network, inputs, join)
+
+
+def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]) -> Embedding:
+    """The network that a model was trained with, from its file; another file is refused."""
+    if media_type.embed is None:
+        raise InputError(
+            f"The model was trained with vectors of a network, and {media_type.name} has none; train it again."
+        )
+    content = read_network_file(path)
+    inputs = media_type.embed.from_text(about["settings"])
+    if fingerprint_of(content, *inputs.contents(path.parent)) != about["fingerprint"]:
+        raise InputError(
+            f"{path} is not the network that the model was trained with ({about['name']}, {about['fingerprint']}), or "
+            "its tokenizer is another; give that one (--embed)."
+        )
+    with closing(open_network(content, path, inputs.batch)) as network:
+        return _tried(path, content, network, inputs, about["join"])
+
+
+def _tried(path: Path, content: bytes, network: Network, inputs: NetworkInput, join: bool) -> Embedding:
+    """The embedding after one instance went through it: what cannot work is found before files are read."""
+    vectors = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL)
+    if vectors.shape[1] > LARGEST_VECTOR:
+        raise InputError(
+            f"{path}: the network gives vectors of {vectors.shape[1]} numbers, and the most is {LARGEST_VECTOR}; "
+            "choose another 'output'."
+        )
+    fingerprint = fingerprint_of(content, *inputs.contents(path.parent))
+    return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join)
+
+
+def _notes(network: Network, known: set[str]) -> dict[str, str]:
+    """What the metadata of an ONNX file says of how it is given its input; other notes are not for us."""
+    found = {}
+    for key, value in network.notes.items():
+        name = key.removeprefix(PREFIX)
+        name = OTHER_NAMES.get(name, name)
+        if name in known and (key.startswith(PREFIX) or name not in ("output", "batch")):
+            found[name] = value.strip("[]() ")
+    return found
+
+
+def _read_toml(path: Path, known: set[str]) -> dict[str, Any]:
+    """The settings in the TOML of a network; nothing where there is none."""
+    file = path.with_suffix(".toml")
+    if not file.is_file():
+        return {}
+    try:
+        if file.stat().st_size > LARGEST_TOML:
+            raise ValueError("it is too large")
+        given = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{file}: it is no TOML that can be read ({error}); correct it.") from error
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"{file}: there is no setting {name!r}; the settings are {', '.join(sorted(known))}.")
+        if isinstance(value, dict):
+            raise InputError(f"{file}: the setting {name!r} is a table; expected a value.")
+    return given_settings(given)
+
+
+def _vector_names(size: int) -> list[str]:
+    """What the numbers of a vector are called."""
+    return [f"embed{i}" for i in range(size)]
+
+
+def split_names(names: list[str] | None, about: Mapping[str, Any] | None) -> list[str] | None:
+    """Of the feature names of a model those that are the media type's own, where it is known what all are."""
+    if names is None or about is None:
+        return names
+    return names[: len(names) - about["size"]]
+
+
+def join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: int) -> tuple[np.ndarray, list[str]]:
+    """Features of all instances with their vectors, and what all columns are called; `own` may be None."""
+    parts = [file.vectors for file in files if file.vectors is not None and len(file.vectors)]
+    vectors = np.concatenate(parts).astype(np.float64) if parts else np.empty((0, size))
+    if own is None:
+        return vectors, _vector_names(size)
+    return np.hstack([own, vectors]), [*own_names, *_vector_names(size)]
+
+
+SLACK = 0.05  # seconds between two windows that are no gap
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of one recording in order of time: (m,) starts and ends in seconds, and (m, e) vectors."""
+
+    start: np.ndarray
+    end: np.ndarray
+    vectors: np.ndarray
+
+    def gaps(self, seconds: float) -> list[tuple[float, float]]:
+        """First and last second of what no window covers; a rest at the end that holds no whole window is none."""
+        reach = np.maximum.accumulate(self.end)
+        edges = zip(np.concatenate([[0.0], reach]), np.append(self.start, seconds), strict=True)
+        found = [(float(a), float(b)) for a, b in edges if b - a > SLACK]
+        length = float(np.max(self.end - self.start))
+        if found and found[-1][1] == seconds and found[-1][1] - found[-1][0] < length:
+            found.pop()
+        return found
+
+    def nearest(self, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each moment the window whose middle is nearest to it, and whether that window holds it."""
+        centre = (self.start + self.end) / 2
+        order = np.argsort(centre, kind="stable")
+        right = np.clip(np.searchsorted(centre[order], middle), 1, max(len(centre) - 1, 1))
+        left = order[right - 1]
+        right = order[np.minimum(right, len(centre) - 1)]
+        best = np.where(np.abs(centre[right] - middle) < np.abs(centre[left] - middle), right, left)
+        return best, (self.start[best] <= middle) & (middle <= self.end[best])
+
+
+@dataclass(frozen=True)
+class VectorTable:
+    """Vectors of the windows of recordings.
+
+    Attributes
+    ----------
+    name, fingerprint : str
+        Of the file that they come from.
+    windows : dict
+        File to its windows.
+    size : int
+        Numbers of a vector.
+    join : bool
+        Whether vectors are added to the features of the media type, or replace them.
+    are_instances : bool
+        Whether the windows are the instances; otherwise each instance gets the vector of the window nearest to it.
+    problems : tuple of (name, message)
+        What could not be used of the file.
+    """
+
+    name: str
+    fingerprint: str
+    windows: Mapping[str, Windows]
+    size: int
+    join: bool
+    are_instances: bool
+    problems: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {
+            "kind": TABLE,
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "settings": {"windows": self.are_instances},
+            "size": self.size,
+            "join": self.join,
+        }
+
+    def of_file(self, name: str) -> VectorTable:
+        """What a process that reads the file needs: the windows of that file."""
+        return replace(self, windows={name: self.windows[name]} if name in self.windows else {})
+
+    def instances(self, path: Path, name: str) -> FileBags:
+        """The windows of a file as instances, all in one part, with what is wrong with them."""
+        own, seconds = self._of(name), audio_info(path).seconds
+        inside = own.start < seconds
+        n, problems = int(inside.sum()), []
+        places = {"start": own.start[inside], "end": own.end[inside]}
+        places |= {"low": np.zeros(n), "high": np.full(n, np.inf)}  # up to where the recording ends
+        gaps = own.gaps(seconds)
+        if gaps:
+            more = f" ({len(gaps)} gaps in all)" if len(gaps) > 1 else ""
+            problems.append(
+                f"no window of {self.name} covers {gaps[0][0]:.2f} to {gaps[0][1]:.2f} s of it{more}; nothing is found "
+                "there."
+            )
+        if n < len(own.start):
+            problems.append(
+                f"{len(own.start) - n} window(s) of {self.name} begin after its end at {seconds:.2f} s and are not "
+                "used; check the table."
+            )
+        return FileBags(
+            ["part"], [n], np.empty((n, 0)), places, {"has_sound": True}, problems, vectors=own.vectors[inside]
+        )
+
+    def describe(self, path: Path, name: str, found: FileBags) -> FileBags:
+        """What was found in a file, or in a part of it, each instance with the vector of the window nearest to it."""
+        own = self._of(name)
+        middle = (np.asarray(found.locations["start"]) + np.asarray(found.locations["end"])) / 2
+        best, inside = own.nearest(middle)
+        problems = []
+        if not inside.all():
+            at = float(middle[np.argmin(inside)])
+            problems.append(
+                f"{int(np.sum(~inside))} of its syllables, such as that at {at:.2f} s, lie in no window of "
+                f"{self.name}; they have the vector of the nearest one."
+            )
+        return replace(found, vectors=own.vectors[best], problems=[*found.problems, *problems])
+
+    def _of(self, name: str) -> Windows:
+        if name not in self.windows:
+            raise FormatError(
+                f"{name}: no row of {self.name} names it, so that it has no vectors; add them (--embeddings)."
+            )
+        return self.windows[name]

@@ -1,0 +1,138 @@
+"""What is made of one file, and how the files become one data set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.dataset import BagDataset, Places, as_column
+from bagwise.core.exceptions import FormatError, InputError
+
+Problem = tuple[str, str]
+"""Name of a file, bag or row, and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class FileBags:
+    """The bags of one file; a bag may be empty here, since a silent recording is a result too.
+
+    Attributes
+    ----------
+    bag_names : list of str
+    sizes : list of int
+        Instances of each bag, zero where nothing was found.
+    features : (m, d) array or CSR matrix
+    locations : dict of (m,) arrays
+        Where in the file each instance was, a column for each fact.
+    info : dict
+        What is known about the file: seconds and rate; width and height; characters.
+    problems : list of str
+        What is wrong with the file although it could be read.
+    feature_names : list of str or None
+        What the columns of `features` are called in this file; None where they are the same in every file.
+    vectors : (m, e) array or None
+        What a network that was trained elsewhere makes of each instance, where one is used.
+    """
+
+    bag_names: list[str]
+    sizes: list[int]
+    features: Any
+    locations: Places
+    info: dict[str, Any]
+    problems: list[str] = field(default_factory=list)
+    feature_names: list[str] | None = None
+    vectors: np.ndarray | None = None
+
+    def as_one_bag(self, name: str) -> FileBags:
+        """The same with all instances in one bag."""
+        return replace(self, bag_names=[name], sizes=[sum(self.sizes)])
+
+
+def _relative_names(paths: Sequence[str | Path]) -> list[str]:
+    """Names of files below their common folder, with forward slashes."""
+    full = [Path(path).resolve() for path in paths]
+    if not full:
+        raise InputError("There are no files; pass at least one.")
+    folder = os.path.commonpath([path.parent for path in full])
+    return [path.relative_to(folder).as_posix() for path in full]
+
+
+def read_each(paths: Sequence[str | Path], read: Callable[[Path, str], FileBags]) -> dict[str, FileBags]:
+    """Read files one after the other, by name; the first that cannot be read raises its error."""
+    names = _relative_names(paths)
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InputError(f"The file {twice} is given twice; give each file once.")
+    return {name: read(Path(path), name) for path, name in zip(paths, names, strict=True)}
+
+
+def assemble(files: Mapping[str, FileBags], features: Any, feature_names: list[str] | None, name: str) -> BagDataset:
+    """One data set of the bags that hold instances; bags without any are left out.
+
+    Parameters
+    ----------
+    files : bags of each file by its name, which becomes the column ``file`` of the locations
+    features : (m, d) array or CSR matrix of all instances
+    feature_names : list of str or None
+    name : what the data set is called
+    """
+    sizes = np.array([size for file in files.values() for size in file.sizes], dtype=np.int64)
+    names = [bag for file in files.values() for bag in file.bag_names]
+    kept = np.flatnonzero(sizes)
+    if not len(kept):
+        raise InputError(
+            f"Nothing was found in any of the {len(files)} files, so there is no instance to learn from; "
+            "lower the threshold or the smallest size of a region."
+        )
+    found = [file for file in files.values() if sum(file.sizes)]
+    for key, file in files.items():
+        if sum(file.sizes) and {*file.locations} != {*found[0].locations}:
+            raise FormatError(
+                f"{key}: its locations have other columns than those of other files; read all of them again."
+            )
+    # objects, so that one name of a file serves all of its instances
+    owner = np.repeat(np.array(list(files), dtype=object), [sum(file.sizes) for file in files.values()])
+    columns = {key: np.concatenate([as_column(file.locations[key]) for file in found]) for key in found[0].locations}
+    return BagDataset(
+        bags=Bags(features, offsets_of(sizes[kept])),
+        bag_names=[names[i] for i in kept],
+        feature_names=feature_names,
+        locations={"file": owner, **columns},
+        name=name,
+    )
+
+
+def stack_features(files: Sequence[FileBags], names: Sequence[str]) -> Any:
+    """The features of all files below each other, whose columns `names` are the same in every file."""
+    parts = [file.features for file in files if file.features.shape[0]]
+    return stack_rows(parts) if parts else np.empty((0, len(names)))
+
+
+def stack_rows(parts: Sequence[Any]) -> Any:
+    """Arrays or CSR matrices below each other."""
+    return sp.vstack(parts, format="csr") if any(sp.issparse(part) for part in parts) else np.concatenate(parts)
+
+
+def common_feature_names(files: Sequence[FileBags], settings: Any = None) -> list[str]:
+    """The names of the features, which must be those of every file."""
+    for file in files:
+        if file.feature_names != files[0].feature_names:
+            raise FormatError(
+                f"{file.bag_names[0]}: its columns differ from those of {files[0].bag_names[0]}; "
+                "give every file the same columns in the same order."
+            )
+    return list(files[0].feature_names or [])
+
+
+def unreadable(
+    path: str | Path, what: str, error: object, cure: str = "Leave it out, or save it again."
+) -> FormatError:
+    """The error for a file that cannot be used."""
+    return FormatError(f"{path}: {what} ({error}). {cure}")

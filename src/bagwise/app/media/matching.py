@@ -1,0 +1,67 @@
+"""Syllables matched with events that people marked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Box = dict[str, Any]
+
+
+def match_events(locations: Sequence[Box], events: Sequence[Box]) -> np.ndarray:
+    """(m,) index of the event that each location overlaps most, -1 where it overlaps none.
+
+    This is how the segments of HJA Birdsong got their labels from boxes drawn by hand. Overlap is area in time and
+    frequency, or time alone where the events have no frequencies (keys ``low`` and ``high``).
+    """
+    by_file = _by_file(events)
+    matches = np.full(len(locations), -1)
+    for i, location in enumerate(locations):
+        best = 0.0
+        for j in by_file[location["file"]]:
+            area = _overlap(location, events[j], "start", "end") * _height(location, events[j])
+            if area > best:
+                best, matches[i] = area, j
+    return matches
+
+
+def covered_share(locations: Sequence[Box], events: Sequence[Box]) -> np.ndarray:
+    """(n,) share of the duration of each event during which a location lies in its band of frequencies."""
+    by_file = _by_file(locations)
+    shares = np.zeros(len(events))
+    for j, event in enumerate(events):
+        spans = [
+            (max(event["start"], locations[i]["start"]), min(event["end"], locations[i]["end"]))
+            for i in by_file[event["file"]]
+            if _height(locations[i], event) > 0
+        ]
+        shares[j] = union_length(spans) / (event["end"] - event["start"])
+    return shares
+
+
+def union_length(spans: Sequence[tuple[float, float]]) -> float:
+    """Length of the union of spans on a line; spans that end before they start count nothing."""
+    total, reached = 0.0, -np.inf
+    for start, end in sorted(spans):
+        if end > max(start, reached):
+            total += end - max(start, reached)
+            reached = end
+    return total
+
+
+def _by_file(boxes: Sequence[Box]) -> dict[str, list[int]]:
+    index: dict[str, list[int]] = defaultdict(list)
+    for i, box in enumerate(boxes):
+        index[box["file"]].append(i)
+    return index
+
+
+def _overlap(one: Box, other: Box, start: str, end: str) -> float:
+    return max(0.0, min(one[end], other[end]) - max(one[start], other[start]))
+
+
+def _height(location: Box, event: Box) -> float:
+    return _overlap(location, event, "low", "high") if "low" in event else 1.0

@@ -1,0 +1,32 @@
+"""What a model that was trained on media carries: how they become features."""
+
+from __future__ import annotations
+
+from bagwise.core.fitted import ByName, Either, Flag, ListOf, Maybe, Number, Plain, Record, Text, carry
+
+RECIPE = "featurizer_"
+"""Attribute of a trained model that says how media become its features; it is saved with the model."""
+
+carry(
+    RECIPE,
+    Record(
+        {
+            "medium": Text(),
+            "settings": ByName(Plain()),
+            "model": Text(),
+            "feature_names": Either(None, ListOf(Text(), "features")),
+            "embedded": Maybe(
+                Record(
+                    {  # which vectors stand for instances in place of their features
+                        "kind": Text(),
+                        "name": Text(),
+                        "fingerprint": Text(),
+                        "settings": ByName(Plain()),
+                        "size": Number(1, whole=True),
+                        "join": Flag(),
+                    }
+                )
+            ),
+        }
+    ),
+)

@@ -1,0 +1,496 @@
+"""Series of measurements as they come: CSV or parquet, times of several kinds, blank cells, several recordings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bagwise.app.media.settings import Settings
+from bagwise.core.columns import import_pyarrow
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.memory import check_allocation
+from bagwise.io.parquet import arrow_errors, open_file
+from bagwise.io.tables import read_rows
+from bagwise.io.text import check_readable
+
+UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+LATEST = 2.2e11  # seconds since 1970 up to which there is a calendar, whatever the time zone
+EPOCH = 1e8  # seconds from which on a time is one since 1970: none of before 1973 is meant
+_UNIT_WORDS = {
+    "s": "s", "sec": "s", "second": "s", "seconds": "s", "ms": "ms", "msec": "ms", "millis": "ms", "millisecond": "ms",
+    "milliseconds": "ms", "us": "us", "µs": "us", "microseconds": "us", "ns": "ns", "nanoseconds": "ns",
+}  # fmt: skip
+_CLOCK = re.compile(
+    r"(?:(?P<name>time|t|timestamp|datetime|date_?time|epoch|unix_?time|unix_?timestamp)"
+    rf"(?:[\s_.]*[\[(]?(?P<unit>{'|'.join(_UNIT_WORDS)})[\])]?)?|(?P<alone>seconds|milliseconds))$",
+    re.IGNORECASE,
+)
+_SHAPE = re.compile(r"\d{4}-\d\d-\d\d(?P<between>[T ])(?P<time>\d\d:\d\d(?::\d\d(?P<fraction>\.\d+)?)?)(?P<zone>.*)$")
+AUTO, REFUSE = "auto", "none"
+RECORDING = "recording"  # column of the places of instances, where one table holds several
+BLANKS = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
+GAP = 4.0  # steps from which on the time between two rows is a gap
+_SIZE_OF_CELL = 100  # of a short text and its place in a list
+
+
+@dataclass(frozen=True)
+class SeriesSettings(Settings):
+    """How series become stretches.
+
+    Attributes
+    ----------
+    window, step : int
+        Rows of a stretch, and rows from the start of one to the start of the next.
+    rate : float
+        Rows per second, where there is no column of times.
+    time : str
+        Heading of the column of times; "" finds it.
+    time_unit : {"auto", "s", "ms", "us", "ns"}
+        Of times that are numbers; "auto" goes by the heading, and by the size of times since 1970.
+    time_zone : str
+        Of clock times without an offset, and to which times since 1970 are turned, such as Europe/Berlin; "" leaves
+        them as they are.
+    max_gap : float or None
+        Seconds between two rows from which on there is a gap, which no stretch reaches across; None takes four times
+        the usual step.
+    fill : {"none", "linear", "previous"}
+        How blank cells are filled: not at all (they are an error), between the neighbours, or with the one before.
+    recording : str
+        Heading of a column that names the recordings of one table, each a bag of its own; "" where a file is one.
+    """
+
+    window: int = 128
+    step: int = 64
+    rate: float = 1.0
+    time: str = ""
+    time_unit: str = AUTO
+    time_zone: str = ""
+    max_gap: float | None = None
+    fill: str = REFUSE
+    recording: str = ""
+
+    choices: ClassVar = {"time_unit": (AUTO, *UNITS), "fill": (REFUSE, "linear", "previous")}
+    ranges: ClassVar = {
+        "window": (4, 10_000_000),
+        "step": (1, 10_000_000),
+        "rate": (1e-9, 1e12),
+        "max_gap": (1e-9, 1e12),
+    }
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Where times are from.
+
+    Attributes
+    ----------
+    heading : str
+        Of the column, "" where there is none.
+    kind : {"none", "seconds", "epoch", "clock"}
+        No column; seconds since some start; numbers since 1970; times as text or moments.
+    unit : str
+        Of numbers.
+    first : float
+        The number of the first row, as it stands in the file.
+    recorded : str
+        The moment of the first row in ISO form, where it is known.
+    pattern : str
+        How times that are text are written, in the letters of strftime.
+    """
+
+    heading: str = ""
+    kind: str = "none"
+    unit: str = "s"
+    first: float = 0.0
+    recorded: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One recording.
+
+    Attributes
+    ----------
+    values : (n, k) array
+    channels : list of str
+    times : (n,) array
+        Seconds: as the file has them, of clock times since the first row, of none by the rate.
+    rate : float
+        Rows per second, by the usual step.
+    clock : _Clock
+        Where the times are from.
+    n_filled : int
+        Blank cells that were filled.
+    max_gap : float
+    """
+
+    values: np.ndarray
+    channels: list[str]
+    times: np.ndarray
+    rate: float
+    clock: _Clock
+    n_filled: int
+    max_gap: float
+
+    @property
+    def start(self) -> float:
+        return float(self.times[0])
+
+    @property
+    def end(self) -> float:
+        """When the last row is over."""
+        return float(self.times[-1]) + 1.0 / self.rate
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """First row and the row behind the last of each piece without a gap."""
+        cuts = np.flatnonzero(np.diff(self.times) > self.max_gap) + 1
+        edges = [0, *cuts.tolist(), len(self.times)]
+        return list(pairwise(edges))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Headings, columns (cells of text, or an array) and the place of each row in words of errors."""
+
+    path: Path
+    headings: list[str]
+    columns: list[Any]
+    lines: Sequence[int]
+
+    def row(self, i: int) -> str:
+        return f"{self.path}, row {self.lines[i]}"
+
+
+def read_recordings(path: str | Path, settings: SeriesSettings) -> dict[str, Series]:
+    """The recordings of a table by name; "" where no column names them."""
+    table = _read_parquet(Path(path)) if Path(path).suffix.lower() in (".parquet", ".pq") else _read_delimited(path)
+    if not len(table.lines):
+        raise FormatError(f"{path}: there is a heading but no row below it.")
+    if not settings.recording:
+        return {"": _read_one(table, settings, np.arange(len(table.lines)))}
+    column = _column(table, settings.recording, "recording")
+    names = np.array([str(cell).strip() for cell in _plain_names(table.columns[column])], dtype=object)
+    if "" in names:
+        where = table.row(int(np.flatnonzero(names == "")[0]))
+        raise FormatError(f"{where}: the column {settings.recording!r} is blank; name the recording of every row.")
+    return _on_one_clock(
+        {
+            name: _read_one(table, settings, np.flatnonzero(names == name), column)
+            for name in dict.fromkeys(names.tolist())
+        }
+    )
+
+
+def _on_one_clock(recordings: dict[str, Series]) -> dict[str, Series]:
+    """Recordings of a table whose times are moments, all with seconds since the first of them."""
+    began = {
+        name: datetime.fromisoformat(series.clock.recorded)
+        for name, series in recordings.items()
+        if series.clock.recorded
+    }
+    if len(began) < len(recordings):
+        return recordings
+    first = min(began.values())
+    clock = next(series.clock for name, series in recordings.items() if began[name] == first)
+    return {
+        name: replace(series, times=series.times + (began[name] - first).total_seconds(), clock=clock)
+        for name, series in recordings.items()
+    }
+
+
+def read_series(path: str | Path, settings: SeriesSettings, recording: str = "") -> Series:
+    """One recording of a table."""
+    found = read_recordings(path, settings)
+    if recording not in found:
+        raise FormatError(f"{path}: there is no recording {recording!r} in it any more.")
+    return found[recording]
+
+
+def _plain_names(cells: Any) -> list[Any]:
+    """Numbers of recordings without a needless point."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "f":
+        return ["" if np.isnan(cell) else f"{cell:g}" for cell in cells.tolist()]
+    return list(cells)
+
+
+def _column(table: _Table, heading: str, setting: str) -> int:
+    if heading not in table.headings:
+        raise FormatError(
+            f"{table.path}: there is no column {heading!r} (--media-set {setting}={heading}); its columns are "
+            f"{', '.join(map(repr, table.headings[:12]))}."
+        )
+    return table.headings.index(heading)
+
+
+def _read_one(table: _Table, settings: SeriesSettings, rows: np.ndarray, recording: int | None = None) -> Series:
+    given = [_column(table, settings.time, "time")] if settings.time else _find_clock(table.headings)
+    kept = [j for j in range(len(table.headings)) if j not in given and j != recording]
+    if not kept:
+        raise FormatError(f"{table.path}: there is no column besides the time.")
+    lines = [table.row(int(i)) for i in rows]
+    clock, times = _read_clock(
+        [table.headings[j] for j in given],
+        [_take(table.columns[j], rows) for j in given],
+        lines,
+        settings.time_unit,
+        settings.time_zone,
+        str(table.path),
+    )
+    if times is None:
+        times = np.arange(len(rows)) / settings.rate
+    values = np.stack([_numbers(table, j, rows, lines) for j in kept], axis=1)
+    values, n_filled = _filled(values, times, settings.fill, lines, [table.headings[j] for j in kept])
+    steps = np.diff(times)
+    usual = float(np.median(steps)) if len(steps) else 1.0 / settings.rate
+    gap = GAP * usual if settings.max_gap is None else settings.max_gap
+    return Series(values, [table.headings[j] for j in kept], times, 1.0 / usual, clock, n_filled, gap)
+
+
+def _take(column: Any, rows: np.ndarray) -> Any:
+    return column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]
+
+
+def _numbers(table: _Table, column: int, rows: np.ndarray, lines: list[str]) -> np.ndarray:
+    """Cells as numbers, NaN where they are blank; decimal commas are read where no cell of the column has a point."""
+    cells = _take(table.columns[column], rows)
+    heading = table.headings[column]
+    if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
+        values = cells.astype(np.float64)
+    else:
+        joined = "\n".join(map(str, cells))
+        comma, point = "," in joined, "." in joined
+        if comma and point:
+            i = next(i for i, cell in enumerate(cells) if "," in cell)
+            raise FormatError(
+                f"{lines[i]}: {cells[i]!r} in the column {heading!r} has a comma, and others have decimal points; "
+                "write all numbers in one way, without marks of thousands."
+            )
+        values = np.empty(len(cells))
+        for i, cell in enumerate(cells):
+            try:
+                values[i] = float(cell.replace(",", ".") if comma else cell)
+            except ValueError:
+                if cell.strip().lower() not in BLANKS:
+                    raise FormatError(
+                        f"{lines[i]}: {cell!r} in the column {heading!r} is no number; expected numbers."
+                    ) from None
+                values[i] = np.nan
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        raise FormatError(f"{lines[infinite[0]]}: the column {heading!r} is not a finite number; put it right.")
+    return values
+
+
+def _filled(
+    values: np.ndarray, times: np.ndarray, fill: str, lines: list[str], headings: list[str]
+) -> tuple[np.ndarray, int]:
+    blank = np.isnan(values)
+    if not blank.any():
+        return values, 0
+    i, j = (int(k) for k in np.argwhere(blank)[0])
+    if fill == REFUSE:
+        raise FormatError(
+            f"{lines[i]}: the column {headings[j]!r} is blank, one of {int(blank.sum())} blank cell(s); fill them in, "
+            "or have them filled (--media-set fill=linear, or fill=previous)."
+        )
+    for k in np.flatnonzero(blank.any(axis=0)):
+        known = np.flatnonzero(~blank[:, k])
+        if not len(known):
+            raise FormatError(f"{lines[0]}: the column {headings[k]!r} is blank from here to the end; remove it.")
+        if fill == "linear":
+            values[:, k] = np.interp(times, times[known], values[known, k])
+        else:
+            before = known[np.maximum(np.searchsorted(known, np.arange(len(values)), side="right") - 1, 0)]
+            values[:, k] = values[before, k]
+    return values, int(blank.sum())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tables
+
+
+def _read_delimited(path: str | Path) -> _Table:
+    table = read_rows(path)
+    table.check_widths()
+    columns = [list(column) for column in zip(*table.rows[1:], strict=True)]
+    return _Table(table.path, table.rows[0], columns, table.lines[1:])
+
+
+def _read_parquet(path: Path) -> _Table:
+    path = check_readable(path)
+    arrow = import_pyarrow("Reading parquet")
+    with arrow_errors(path):
+        file = open_file(arrow, path)
+        n_cells = file.metadata.num_rows * max(file.metadata.num_columns, 1)
+        check_allocation(_SIZE_OF_CELL * n_cells, f"{path} in memory", "cut the recording into several files")
+        table = file.read()
+        columns = [_arrow_column(arrow, table.column(j), path, name) for j, name in enumerate(table.column_names)]
+    return _Table(path, [str(name) for name in table.column_names], columns, range(1, table.num_rows + 1))
+
+
+def _arrow_column(arrow: Any, column: Any, path: Path, name: str) -> Any:
+    """Numbers as floats, NaN where there is none; moments as datetime64 or as text with their zone; text as it is."""
+    types, kind = arrow.types, column.type
+    if types.is_timestamp(kind):
+        moments = column.cast(arrow.timestamp("ns", kind.tz))
+        if kind.tz is None:
+            return moments.to_numpy()
+        return ["" if moment is None else moment.isoformat() for moment in column.to_pylist()]
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        return column.cast(arrow.float64()).to_numpy()
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind):
+        return ["" if cell is None else str(cell) for cell in column.to_pylist()]
+    raise FormatError(f"{path}: the column {name!r} holds {kind}; expected numbers, times or text.")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Times: seconds, milliseconds or since 1970, ISO times with zones, or none
+
+
+def _find_clock(headings: list[str]) -> list[int]:
+    """The column of times; of a date and a time of day both."""
+    folded = [heading.strip().lower() for heading in headings]
+    if "date" in folded and "time" in folded:
+        return [folded.index("date"), folded.index("time")]
+    found = [j for j, heading in enumerate(folded) if _CLOCK.fullmatch(heading)]
+    return found[:1]
+
+
+def _read_clock(
+    headings: list[str], columns: list[Any], lines: list[str], unit: str, zone: str, path: str
+) -> tuple[_Clock, np.ndarray | None]:
+    """The clock of some columns, and the seconds of all rows, which must rise; None where there is no column."""
+    if not columns:
+        return _Clock(), None
+    heading = " ".join(headings)
+    cells = columns[0] if len(columns) == 1 else [f"{day} {time}" for day, time in zip(*columns, strict=True)]
+    there = _zone(zone, path) if zone else None
+    numbers = _as_numbers(cells)
+    if numbers is not None:
+        clock, times = _read_numbers(heading, numbers, lines, unit, there)
+    else:
+        clock, times = _read_moments(heading, cells, lines, there)
+    still = np.flatnonzero(np.diff(times) <= 0)
+    if len(still):
+        raise FormatError(f"{lines[still[0] + 1]}: the time does not rise; sort the rows by {heading!r}.")
+    return clock, times
+
+
+def _as_numbers(cells: Any) -> np.ndarray | None:
+    """Times that are numbers, with decimal commas too; None where the first is none."""
+    if isinstance(cells, np.ndarray):
+        return cells.astype(np.float64) if cells.dtype.kind in "biuf" else None
+    try:
+        float(cells[0].replace(",", "."))
+    except ValueError:
+        return None
+    found = np.full(len(cells), np.nan)
+    for i, cell in enumerate(cells):
+        try:
+            found[i] = float(cell.replace(",", "."))
+        except ValueError:
+            break
+    return found
+
+
+def _read_numbers(
+    heading: str, numbers: np.ndarray, lines: list[str], unit: str, there: tzinfo | None
+) -> tuple[_Clock, np.ndarray]:
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        raise FormatError(f"{lines[bad[0]]}: the time ({heading!r}) is no number; give every row its time.")
+    first = float(numbers[0])
+    if unit == "auto":
+        heading_parts = _CLOCK.fullmatch(heading.strip())
+        word = (heading_parts["unit"] or heading_parts["alone"] or "") if heading_parts else ""
+        unit = _UNIT_WORDS.get(word.lower(), "") or _unit_of(first)
+    seconds = first * UNITS[unit]
+    if seconds < EPOCH:
+        return _Clock(heading, "seconds", unit, first), numbers * UNITS[unit]
+    if seconds > LATEST:
+        raise FormatError(
+            f"{lines[0]}: the time ({heading!r}) is {first:g}, which in {unit!r} since 1970 lies after the year 9000; "
+            "name its unit (--media-set time_unit=ns), or put it right."
+        )
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
+    recorded = (moment if there is None else moment.astimezone(there)).isoformat()
+    return _Clock(heading, "epoch", unit, first, recorded), (numbers - first) * UNITS[unit]
+
+
+def _unit_of(first: float) -> str:
+    """The unit of a time since 1970 by its size: one of these years has 10, 13, 16 or 19 digits before the point."""
+    return next((unit for unit, most in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if abs(first) < most), "ns")
+
+
+def _read_moments(heading: str, cells: Any, lines: list[str], there: tzinfo | None) -> tuple[_Clock, np.ndarray]:
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+        missing = np.flatnonzero(np.isnat(cells))
+        if len(missing):
+            raise FormatError(f"{lines[missing[0]]}: the time ({heading!r}) is blank; give every row its time.")
+        whole = np.datetime_as_string(cells, "us").tolist()
+    else:
+        whole = cells
+    moments = [_moment(cell, heading, line) for cell, line in zip(whole, lines, strict=True)]
+    mixed = [i for i, moment in enumerate(moments) if (moment.tzinfo is None) != (moments[0].tzinfo is None)]
+    if mixed:
+        raise FormatError(
+            f"{lines[mixed[0]]}: some times have an offset from UTC and others do not ({whole[mixed[0]]!r}); "
+            "write all of them in one way."
+        )
+    seconds = _seconds(moments, there)
+    first = moments[0] if moments[0].tzinfo is not None or there is None else moments[0].replace(tzinfo=there)
+    first = first.astimezone(there) if there is not None else first
+    if first.tzinfo is not None:  # the offset of the start, so that seconds can be added across a change of the clocks
+        first = first.replace(tzinfo=timezone(first.utcoffset() or timedelta()))
+    return _Clock(heading, "clock", "s", 0.0, first.isoformat(), _pattern(whole[0])), seconds - seconds[0]
+
+
+def _moment(cell: str, heading: str, line: str) -> datetime:
+    try:
+        return datetime.fromisoformat(cell.strip())
+    except ValueError:
+        raise FormatError(
+            f"{line}: the time ({heading!r}) is {cell!r}; expected seconds, or ISO times such as 2024-05-01T05:30:00."
+        ) from None
+
+
+def _seconds(moments: list[datetime], there: tzinfo | None) -> np.ndarray:
+    """Seconds since 1970; of an hour that a clock shows twice the second is meant where else time would go back."""
+    if moments[0].tzinfo is not None:
+        return np.array([moment.timestamp() for moment in moments])
+    zone = UTC if there is None else there
+    seconds = np.array([moment.replace(tzinfo=zone).timestamp() for moment in moments])
+    for i in range(1, len(seconds)):
+        if seconds[i] <= seconds[i - 1]:
+            seconds[i] = moments[i].replace(tzinfo=zone, fold=1).timestamp()
+    return seconds
+
+
+def _pattern(cell: str) -> str:
+    """How a time is written, in the letters of strftime; "" where it is written in another way."""
+    shape = _SHAPE.fullmatch(cell.strip())
+    if shape is None:
+        return ""
+    time = "%H:%M:%S" if shape["time"].count(":") == 2 else "%H:%M"
+    zone = "%Z" if shape["zone"] else ""
+    return f"%Y-%m-%d{shape['between']}{time}{'.%f' if shape['fraction'] else ''}{zone}"
+
+
+def _zone(name: str, path: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except Exception as error:  # missing data and odd names fail in several ways
+        raise InputError(
+            f"{path}: there is no time zone {name!r} (--media-set time_zone={name}); use names such as Europe/Berlin."
+        ) from error

@@ -1,0 +1,16 @@
+"""Networks that were trained elsewhere, each run in a process of its own whose memory and time are bounded.
+
+Nothing heavy is imported here or below but by the process itself: it is to start at once, and to be small.
+"""
+
+from bagwise.app.networks._network import (
+    Network,
+    Port,
+    fingerprint_of,
+    named,
+    one_of,
+    open_network,
+    read_network_file,
+)
+
+__all__ = ["Network", "Port", "fingerprint_of", "named", "one_of", "open_network", "read_network_file"]

@@ -1,0 +1,299 @@
+"""A clustering as rows, as plain data for JSON, as text for a terminal, and as a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise._version import __version__
+from bagwise.app.report._gallery import CloseUps, Sounds, write_with_sounds
+from bagwise.app.report.page import check_page_can_be_made, render
+from bagwise.app.report.result import MediaFiles
+from bagwise.app.report.tables import format_table
+from bagwise.clustering.find import BASELINE, Clustering
+from bagwise.core.dataset import BagDataset, rows_of
+from bagwise.core.exceptions import InputError
+from bagwise.metrics import clustering_accuracy
+
+N_WITNESSES = 12  # shown of each cluster
+N_FEATURES = 8  # listed for each cluster
+UNLISTED = ("n_clusters", "n_jobs", "random_state")  # settings that stand elsewhere
+MOST_STRIP_FEATURES = 300  # a strip of more features would be wider than a screen
+MARGINS = {  # what a margin is, and from where on a bag is clearly in its cluster
+    "mixture": ("1 minus the likelihood of the second cluster over that of its own, for a mean instance", 0.1),
+    "m3ic": ("the margin of M3IC, of which the fit asks 1", 1.0),
+    "cpm3c": ("the share of the bag's instances in its cluster less that in the second", 0.5),
+    "bamic": ("1 minus the distance to its medoid over that to the second", 0.1),
+    "kmeans": ("the share of the bag's instances in its cluster less that in the second", 0.5),
+    "mean-kmeans": ("1 minus the distance to its centre over that to the second", 0.1),
+}
+SWEEP = {  # columns of the table of all settings that were tried: heading, format
+    "n_clusters": ("k", "{}"), "C": ("C", "{:g}"), "balance": ("balance", "{:g}"), "objective": ("objective", "{:.4g}"),
+    "sizes": ("sizes", ""), "silhouette": ("silhouette", "{:.3f}"), "stability": ("stability", "{:.3f}"),
+    "noise": ("in noise", "{:.3f}"), "gap": ("gap", "{:.3f}"),
+}  # fmt: skip
+
+
+def cluster_rows(dataset: BagDataset, result: Clustering) -> list[dict[str, Any]]:
+    """One row per bag: its name, its cluster, the position of its witness in it, its margin and the baseline's cluster.
+
+    Parameters
+    ----------
+    dataset : BagDataset
+        The bags that were clustered, in their order.
+    result : Clustering
+    """
+    if len(result.labels) != len(dataset):
+        raise InputError(
+            f"The model was fitted on {len(result.labels)} bags and the dataset holds {len(dataset)}; pass the bags "
+            "of the fit."
+        )
+    return [
+        {"bag": name, "cluster": cluster, "witness": witness, "margin": round(margin, 6), "mean_kmeans": other}
+        for name, cluster, witness, margin, other in zip(
+            dataset.bag_names,
+            result.labels.tolist(),
+            result.witnesses.tolist(),
+            result.margins.tolist(),
+            result.baseline.labels.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def describe_clusters(dataset: BagDataset, result: Clustering) -> dict[str, Any]:
+    """What was done and found as plain data, for JSON: sizes, the sweep, the test against noise, the baseline."""
+    trial, baseline = result.trial, result.baseline
+    return {
+        "scaling": result.scaling,
+        "n_bags": len(dataset),
+        "n_instances": dataset.bags.n_instances,
+        "objective": result.objective,
+        "sizes": result.sizes,
+        "sweep": result.records,
+        "test": None
+        if trial is None
+        else {"p_value": trial.p_value, "n_noise": trial.n_noise, "has_clusters": trial.has_clusters},
+        "verdict": None if trial is None else trial.in_words(),
+        "baseline": {
+            "model": BASELINE,
+            "scaling": baseline.scaling,
+            "sizes": baseline.sizes,
+            "silhouette": baseline.silhouette,
+            "agreement": float(baseline.agreement),
+        },
+        "accuracy": _accuracies(dataset, result),
+    }
+
+
+def _accuracies(dataset: BagDataset, result: Clustering) -> dict[str, float] | None:
+    """Share of bags in the right cluster, of the method and the baseline, where every labelled bag has one label."""
+    if dataset.Y is None or not dataset.labelled.any():
+        return None
+    rows = np.flatnonzero(dataset.labelled)
+    if (dataset.Y[rows].sum(axis=1) != 1).any():
+        return None
+    truth = dataset.Y[rows].argmax(axis=1)
+    found = {"clusters": result.labels, BASELINE: result.baseline.labels}
+    return {name: clustering_accuracy(truth, labels[rows]) for name, labels in found.items()}
+
+
+def clusters_in_words(about: Mapping[str, Any]) -> str:
+    """What `describe_clusters` tells, for a terminal: the sweep, the clusters, the baseline, the verdict."""
+    headings, rows = _sweep_table(about["sweep"])
+    counts = ", ".join(map(str, about["sizes"]))
+    lines = [
+        format_table(headings, rows, right=[i for i, heading in enumerate(headings) if heading not in ("sizes", "")]),
+        "",
+        f"{about['n_bags']} bags in {len(about['sizes'])} clusters: {counts} ({about['model']}, scaled by "
+        f"{about['scaling']})",
+        _baseline_in_words(about["baseline"]),
+    ]
+    if about["accuracy"]:
+        shares = about["accuracy"]
+        lines.append(
+            f"by the labels in the data, which were not used: {100 * shares['clusters']:.1f} % right, {BASELINE} "
+            f"{100 * shares[BASELINE]:.1f} %"
+        )
+    if about["verdict"]:
+        lines.append(about["verdict"])
+    return "\n".join(lines)
+
+
+def _baseline_in_words(baseline: Mapping[str, Any]) -> str:
+    return (
+        f"baseline {baseline['model']}, the means of bags scaled by {baseline['scaling']}: "
+        f"{', '.join(map(str, baseline['sizes']))} (agreement {baseline['agreement']:.2f})"
+    )
+
+
+def _sweep_table(records: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of the table of all settings that were tried."""
+    columns = [name for name in SWEEP if any(record.get(name) is not None for record in records)]
+    rows = []
+    for record in records:
+        cells = []
+        for name in columns:
+            value, form = record.get(name), SWEEP[name][1]
+            text = "-" if value is None else " ".join(map(str, value)) if name == "sizes" else form.format(value)
+            cells.append(text)
+        rows.append([*cells, "<- chosen" if record["chosen"] else ""])
+    return [*(SWEEP[name][0] for name in columns), ""], rows
+
+
+def summarize_clusters(dataset: BagDataset, result: Clustering, method: str) -> dict[str, Any]:
+    """The figures of the page.
+
+    Returns
+    -------
+    dict
+        ``about`` (name and value of what was done), ``described`` (what `describe_clusters` gives), ``baseline`` (in
+        words), ``margin`` (what a margin is) and ``clear_from`` (from where on it is clear), ``sweep`` (headings and
+        rows), ``clusters`` (a dict per cluster: number, size, share, the rows of its surest witnesses, and the features
+        by which they differ most from those of all others), ``located`` (whether the data say where instances are) and
+        ``labels`` (for each label of the data, its bags in each cluster) or None.
+    """
+    rows, scores = cluster_rows(dataset, result), _standard_witnesses(dataset, result)
+    feature_names = dataset.feature_names or [f"feature {j}" for j in range(dataset.bags.n_features)]
+    meaning, clear = MARGINS[method]
+    clusters = []
+    for c, size in enumerate(result.sizes):
+        members = np.flatnonzero(result.labels == c)
+        surest = members[np.argsort(-result.margins[members], kind="stable")][:N_WITNESSES]
+        witnesses = [{**rows[i], **_place(dataset, i, rows[i]["witness"]), "strip": _strip(scores[i])} for i in surest]
+        clusters.append(
+            {
+                "cluster": c,
+                "size": size,
+                "share": size / len(dataset),
+                "unclear": int((result.margins[members] < clear).sum()),
+                "witnesses": witnesses,
+                "features": _telling_features(scores, members, feature_names),
+            }
+        )
+    settings, described = result.model.get_params(), describe_clusters(dataset, result)
+    shown = [f"{name} {value}" for name, value in settings.items() if name not in UNLISTED]
+    return {
+        "about": {
+            "data": dataset.name,
+            "bags": len(dataset),
+            "instances": dataset.bags.n_instances,
+            "features": dataset.bags.n_features,
+            "method": method,
+            "clusters": len(clusters),
+            "scaling": result.scaling,
+            "settings": ", ".join(shown),
+            "seed": settings["random_state"],
+            "objective": f"{result.objective:.4g}",
+        },
+        "described": described,
+        "baseline": _baseline_in_words(described["baseline"]),
+        "margin": meaning,
+        "clear_from": clear,
+        "sweep": _sweep_table(result.records),
+        "clusters": clusters,
+        "located": dataset.locations is not None,
+        "labels": _label_counts(dataset, result),
+    }
+
+
+def _standard_witnesses(dataset: BagDataset, result: Clustering) -> np.ndarray:
+    """(n, d) witnesses in standard deviations of all instances."""
+    bags = dataset.bags
+    X = bags.instances
+    witnesses = X[bags.offsets[:-1] + result.witnesses]
+    if sp.issparse(X):
+        witnesses = witnesses.toarray()
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2, 0.0))
+    else:
+        mean, spread = X.mean(axis=0), X.std(axis=0)
+    return (witnesses - mean) / np.where(spread > 0.0, spread, 1.0)
+
+
+def _telling_features(scores: np.ndarray, members: np.ndarray, names: list[str]) -> list[dict[str, Any]]:
+    """The features whose mean over the cluster's witnesses differs most from that over the other clusters'."""
+    others = np.setdiff1d(np.arange(len(scores)), members)
+    if not len(members) or not len(others):
+        return []
+    own, rest = scores[members].mean(axis=0), scores[others].mean(axis=0)
+    order = np.argsort(-np.abs(own - rest), kind="stable")[:N_FEATURES]
+    return [{"name": str(names[j]), "here": float(own[j]), "elsewhere": float(rest[j])} for j in order]
+
+
+def _place(dataset: BagDataset, bag: int, witness: int) -> dict[str, Any]:
+    """Where the instance was found: as data, and in words without long values such as outlines."""
+    if dataset.locations is None:
+        return {"place": {}, "where": ""}
+    row = int(dataset.bags.offsets[bag]) + witness
+    location = rows_of({name: values[row : row + 1] for name, values in dataset.locations.items()})[0]
+    parts = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in location.items()]
+    return {"place": location, "where": ", ".join(part for part in parts if len(part) <= 80)}
+
+
+def _strip(scores: np.ndarray) -> list[str] | None:
+    """A colour for each feature: blue below the mean of all instances, red above, white at it."""
+    if len(scores) > MOST_STRIP_FEATURES:
+        return None
+    strengths = np.clip(scores / 3.0, -1.0, 1.0)
+    return [
+        f"rgb({255 - round(170 * max(-s, 0.0))},{255 - round(150 * abs(s))},{255 - round(170 * max(s, 0.0))})"
+        for s in strengths
+    ]
+
+
+def _label_counts(dataset: BagDataset, result: Clustering) -> list[dict[str, Any]] | None:
+    if dataset.Y is None:
+        return None
+    rows, n_clusters = [], len(result.sizes)
+    for j, name in enumerate(dataset.class_names):
+        carriers = np.flatnonzero(dataset.Y[:, j])
+        counts = Counter(result.labels[carriers].tolist())
+        rows.append({"label": str(name), "bags": len(carriers), "counts": [counts[c] for c in range(n_clusters)]})
+    return rows
+
+
+def write_cluster_page(
+    summary: dict[str, Any],
+    path: Path,
+    media: MediaFiles | None = None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> list[Path]:
+    """Write the page of a `summarize_clusters` and its sounds, everything from the data escaped; gives their paths.
+
+    The page is one file without scripts; sounds, if there are any, lie in a folder next to it.
+
+    Parameters
+    ----------
+    summary : what `summarize_clusters` gives
+    path : of the page
+    media : MediaFiles or None
+        Where witnesses can be seen and heard: thumbnails of regions, clips of sounds, the words of passages.
+    progress : called with what is done, how much and of how much
+    """
+    check_page_can_be_made()
+    sounds, shown = Sounds(f"{path.stem}-sounds"), {}
+    if media is not None:
+        rows = [
+            {**row["place"], "bag": row["bag"], "instance": row["witness"]}
+            for cluster in summary["clusters"]
+            for row in cluster["witnesses"]
+        ]
+        close_ups = CloseUps(media, rows)
+        media.visit(close_ups.names, [close_ups.look], lambda done, total: progress("drawing", done, total))
+        shown = close_ups.shown(sounds)
+    page = render(
+        "clusters.html.j2",
+        summary=summary,
+        shown=shown,
+        sounds=sounds,
+        version=__version__,
+        instances="instances" if media is None else media.media_type.instances,
+        place="" if media is None else media.media_type.place_in_words,
+    )
+    return write_with_sounds(page, path, sounds)

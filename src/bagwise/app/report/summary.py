@@ -1,0 +1,233 @@
+"""What a run gave, as plain data: the page is made from this and from nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from bagwise.app.formats import Annotations
+from bagwise.app.media.media_type import MediaType
+from bagwise.app.media.pictures import COLOURS
+from bagwise.app.report.field import summarize_field
+from bagwise.app.report.result import AnnotateResult, Reliability
+from bagwise.calibration.novelty import ALARM
+
+N_LEAST_SURE = 30
+N_NOVEL = 20  # novel instances that are listed, the most probable first
+BARS = 10  # bins of the histogram of probabilities
+MOST_FILES = 10_000  # rows of the table of files
+MOST_LABELS = 8  # named of a file
+STRIP = 120  # columns of the strip of a file, fewer where files are many
+MOST_MARKS = 60_000  # columns of all strips together
+PATTERNS = ("", "stripes", "dots", "checks")  # in the order in which they are needed; the pages draw them
+
+
+class Look(NamedTuple):
+    """What a label looks like: a colour as ``#rrggbb``, and the name of a pattern, "" for none."""
+
+    colour: str
+    pattern: str
+
+
+def class_colours(names: Sequence[str]) -> dict[str, Look]:
+    """A look for each class: no color comes twice until all are used, and then with another pattern.
+
+    Ninety-six classes look different; after that they repeat.
+    """
+    return {
+        name: Look(COLOURS[i % len(COLOURS)], PATTERNS[i // len(COLOURS) % len(PATTERNS)])
+        for i, name in enumerate(names)
+    }
+
+
+def summarize_run(result: AnnotateResult) -> dict[str, Any]:
+    """The figures of the page.
+
+    Returns
+    -------
+    dict
+        ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class), ``least_sure`` (rows,
+        the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see `summarize_field`),
+        ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``, ``form``.
+    """
+    annotations = result.annotations
+    shown = annotations.shown()
+    labelled = [labels for labels in result.label_sets.values() if labels is not None]
+    n_named = sum(map(annotations.is_named, annotations.rows))
+    counts = {
+        "files": len(annotations.files),
+        "bags": len(result.label_sets),
+        "labelled bags": len(labelled),
+        "unlabelled bags": len(result.label_sets) - len(labelled),
+        "instances": len(annotations.rows),
+        "instances with a label": len(shown),
+        "background instances": len(annotations.rows) - n_named,
+    }
+    if "kept" in annotations.extra:  # the column of a run that asked for a precision
+        counts["instances below the wanted precision"] = n_named - len(shown)
+    if annotations.media_type.timed:
+        seconds = sum(file["seconds"] - file.get("seconds_of_gaps", 0.0) for file in annotations.files)
+        counts["minutes"] = round(seconds / 60, 1)
+    return {
+        "about": annotations.about,
+        "counts": counts,
+        "classes": _classes(annotations.classes, shown, labelled),
+        "least_sure": sorted(
+            (row for row in shown if row["probability"] is not None),
+            key=lambda row: (row["probability"], row.get("file", ""), str(row["bag"]), row["instance"]),
+        )[:N_LEAST_SURE],
+        "files": _files(annotations),
+        "n_files": len(annotations.files) if annotations.media_type.places else 0,
+        "field": summarize_field(annotations),
+        "problems": result.problems,
+        "unexplained": result.unexplained,
+        "label_issues": result.label_issues,
+        "reliability": None if result.reliability is None else _reliability(result.reliability, annotations),
+        "remarks": result.remarks,
+        "notes": annotations.media_type.notes(annotations.files),
+        "choice": result.choice,
+        "form": result.form,
+    }
+
+
+def _classes(names: list[str], shown: list[dict[str, Any]], labelled: list[set[str]]) -> list[dict[str, Any]]:
+    listed = Counter(label for labels in labelled for label in labels)
+    instances = Counter(row["label"] for row in shown)
+    probabilities: dict[str, list[float]] = defaultdict(list)
+    for row in shown:
+        if row["probability"] is not None:
+            probabilities[row["label"]].append(row["probability"])
+    rows = []
+    for name, look in class_colours(names).items():
+        values = probabilities[name]
+        bars = Counter(min(int(value * BARS), BARS - 1) for value in values)
+        mean = sum(values) / len(values) if values else None
+        rows.append(
+            {"name": name, **look._asdict(), "bags": listed[name], "instances": instances[name]}
+            | {"mean_probability": mean, "histogram": [bars[i] for i in range(BARS)]}
+        )
+    return rows
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files
+
+
+def _files(annotations: Annotations[MediaType]) -> list[dict[str, Any]]:
+    """For each file its name, site, time, length, counts, labels, least probability, and strip.
+
+    A strip has for each label the columns in which it is the most frequent one, as pairs of first column and number of
+    columns.
+    """
+    files = annotations.files[:MOST_FILES]
+    if not annotations.media_type.places:
+        return []
+    shown = annotations.shown_by_file()
+    total = Counter(row["file"] for row in annotations.rows)
+    columns = min(STRIP, MOST_MARKS // max(len(files), 1))
+    found = []
+    for file in files:
+        name, rows = file["file"], shown[file["file"]]
+        labels = Counter(row["label"] for row in rows).most_common()
+        length = file.get("seconds") or file.get("characters") or 0
+        facts = {
+            "file": name,
+            "site": file.get("site", ""),
+            "recorded": file.get("recorded", ""),
+            "seconds": file.get("seconds"),
+            "named": len(rows),
+            "background": total[name] - len(rows),
+            "labels": labels[:MOST_LABELS],
+            "more": len(labels[MOST_LABELS:]),
+            "least": min((row["probability"] for row in rows if row["probability"] is not None), default=None),
+            "columns": columns,
+            "strip": _strip(rows, file.get("start", 0.0), length, columns) if length and columns > 3 else {},
+        }
+        found.append(facts)
+    return found
+
+
+def _strip(rows: list[dict[str, Any]], begin: float, length: float, columns: int) -> dict[str, list[tuple[int, int]]]:
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        first = min(max(int((row["start"] - begin) / length * columns), 0), columns - 1)
+        last = min(max(int((row["end"] - begin) / length * columns), first), columns - 1)
+        for column in range(first, last + 1):
+            counts[column][row["label"]] += 1
+    strip: dict[str, list[tuple[int, int]]] = {}
+    for column in sorted(counts):
+        label = min(counts[column], key=lambda name: (-counts[column][name], name))
+        runs = strip.setdefault(label, [])
+        if runs and sum(runs[-1]) == column:
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
+        else:
+            runs.append((column, 1))
+    return strip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reliability
+
+
+def _reliability(reliability: Reliability, annotations: Annotations[MediaType]) -> dict[str, Any]:
+    """Reliability tables with their errors, the sentences on precision and novelty, and the novel instances."""
+    bags = instances = None
+    if reliability.bags is not None:
+        before, after = reliability.bags["before"], reliability.bags["after"]
+        bags = {"bags": reliability.bags["bags"], "rows": after}
+        bags |= {"before": _calibration_error(before), "after": _calibration_error(after)}
+    if reliability.instances:
+        instances = {"rows": reliability.instances, "error": _calibration_error(reliability.instances)}
+    novel = [row for row in annotations.shown() if row.get("novel")]
+    return {
+        "calibrated": reliability.calibrated,
+        "bags": bags,
+        "instances": instances,
+        "precision": precision_in_words(annotations, reliability.precision),
+        "novel": novelty_in_words(annotations),
+        "novel_rows": sorted(novel, key=lambda row: -(row["probability"] or 0.0))[:N_NOVEL],
+    }
+
+
+def _calibration_error(table: Sequence[dict[str, float]]) -> float:
+    """Expected calibration error of a reliability table."""
+    total = sum(row["count"] for row in table)
+    return sum(row["count"] * abs(row["accuracy"] - row["confidence"]) for row in table) / total
+
+
+def precision_in_words(annotations: Annotations[MediaType], precision: float | None) -> str | None:
+    """How many instances are kept for a precision; None where none was asked for."""
+    if precision is None:
+        return None
+    named = [row for row in annotations.rows if annotations.is_named(row)]
+    kept = [row for row in named if row["kept"]]
+    if not kept:
+        return (
+            f"for a precision of {100 * precision:g} % none of {len(named)} labelled instances is certain enough; all "
+            "are marked in the long table (kept: False)"
+        )
+    expected = sum(row["probability"] for row in named)
+    recall = sum(row["probability"] for row in kept) / expected if expected else 0.0
+    least = min(row["probability"] for row in kept)
+    n_novel = sum(1 for row in named if row.get("novel") and not row["kept"])
+    return (
+        f"for a precision of {100 * precision:g} % {len(kept)} of {len(named)} labelled instances are kept "
+        f"({100 * len(kept) / len(named):.0f} %, those of probability {least:.2f} and more"
+        + (f", without {n_novel} novel ones" if n_novel else "")
+        + f"), and with them {100 * recall:.0f} % of the labels that are expected to be right; the others are "
+        "marked in the long table (kept: False)"
+    )
+
+
+def novelty_in_words(annotations: Annotations[MediaType]) -> str | None:
+    """How many instances are novel; None where none is, or the model cannot say."""
+    n = sum(1 for row in annotations.rows if row.get("novel"))
+    if not n:
+        return None
+    share = n / len(annotations.rows)
+    return (
+        f"{n} of {len(annotations.rows)} instances ({100 * share:.0f} %) are novel: far from all training data; in "
+        f"bags like those of training {100 * ALARM:.0f} % are"
+        + (". Their labels, however probable, are guesses about what the model never saw" if share > 5 * ALARM else "")
+    )

@@ -1,0 +1,183 @@
+"""How often labels are right: random samples kept in the run, agreement with the model, Wilson intervals.
+
+Only the answers to a random sample give an unbiased share: in an order chosen to help, the hard instances come first.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.app.review._errors import MissingError, RequestError
+from bagwise.app.review._snapshot import Snapshot
+from bagwise.app.runs.corrections import CONFIRMED, LABEL, NOISE
+from bagwise.app.runs.folder import STATE
+from bagwise.io.files import atomic_write
+
+Z = 1.959963984540054  # of a two-sided interval of 95 %
+WINDOW = 50  # answers over which the agreement is averaged
+MOST_POINTS = 200  # of its curve
+
+
+def wilson_interval(confirmed: int, answered: int, z: float = Z) -> tuple[float, float]:
+    r"""Wilson's interval of a share.
+
+    .. math:: \frac{\hat p + z^2/2n \pm z \sqrt{\hat p (1 - \hat p)/n + z^2/4n^2}}{1 + z^2/n}
+
+    Parameters
+    ----------
+    confirmed, answered : int
+        Nothing answered gives (0, 1).
+    z : float
+        Quantile of the normal distribution; the default gives 95 %.
+
+    References
+    ----------
+    Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+    """
+    if answered == 0:
+        return 0.0, 1.0
+    share, square = confirmed / answered, z * z / answered
+    middle = share + square / 2
+    half = z * math.sqrt(share * (1 - share) / answered + square / (4 * answered))
+    low, high = (middle - half) / (1 + square), (middle + half) / (1 + square)
+    return (0.0 if confirmed == 0 else low), (1.0 if confirmed == answered else high)
+
+
+def share_row(confirmed: int, answered: int) -> dict[str, Any]:
+    """Counts, share and interval; the share is None where nobody answered."""
+    low, high = wilson_interval(confirmed, answered)
+    share = confirmed / answered if answered else None
+    return {"confirmed": confirmed, "answered": answered, "share": share, "low": low, "high": high}
+
+
+def first_answers(corrections: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first answer on each instance: later ones correct the person, not the model."""
+    first: dict[tuple[str, int], Mapping[str, Any]] = {}
+    for correction in corrections:
+        if correction["action"] in (CONFIRMED, LABEL, NOISE):
+            first.setdefault((correction["bag"], correction["instance"]), correction)
+    return list(first.values())
+
+
+def agreement_curve(answers: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+    """Number of answers, and the share of the last 50 of them that agreed with the model."""
+    agreed = [answer["action"] == CONFIRMED for answer in answers]
+    sums = [0]
+    for one in agreed:
+        sums.append(sums[-1] + one)
+    step = max(1, math.ceil(len(agreed) / MOST_POINTS))
+    ends = sorted({*range(step, len(agreed) + 1, step), *([len(agreed)] if agreed else [])})
+    return [(end, (sums[end] - sums[max(0, end - WINDOW)]) / min(end, WINDOW)) for end in ends]
+
+
+def label_shares(answers: Iterable[Mapping[str, Any]], labels: Iterable[str]) -> list[dict[str, Any]]:
+    """For each label how many of the answers to instances that were given it confirmed it."""
+    confirmed: dict[str, int] = dict.fromkeys(labels, 0)
+    answered = dict.fromkeys(confirmed, 0)
+    for answer in answers:
+        if answer["before"] in answered:
+            answered[answer["before"]] += 1
+            confirmed[answer["before"]] += answer["action"] == CONFIRMED
+    return [{"label": label, **share_row(confirmed[label], answered[label])} for label in answered]
+
+
+FILE = "samples.json"
+MOST = 10_000  # instances of a sample
+MOST_SAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample.
+
+    Attributes
+    ----------
+    id : str
+    label : str or None
+        The label that its instances were given; None for a sample over all labels.
+    seed, version : int
+    time : str
+    instances : list of (bag, instance, label)
+        With the label that they were given when the sample was drawn.
+    """
+
+    id: str
+    label: str | None
+    seed: int
+    version: int
+    time: str
+    instances: list[tuple[str, int, str]]
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """The samples of a run; none where the file is missing or damaged."""
+    try:
+        rows = json.loads((path / STATE / FILE).read_text(encoding="utf-8"))["samples"]
+        return [
+            Sample(**{**row, "instances": [(str(bag), int(i), str(label)) for bag, i, label in row["instances"]]})
+            for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def write_samples(path: Path, samples: list[Sample]) -> None:
+    with atomic_write(path / STATE / FILE, "w") as file:
+        file.write(json.dumps({"samples": [asdict(sample) for sample in samples]}, ensure_ascii=False) + "\n")
+
+
+def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, number: int) -> Sample:
+    """A sample of the instances with a label that are not background, each as likely as any other."""
+    if label is not None and (not isinstance(label, str) or label not in now.labels):
+        raise RequestError(f"The run has no label {str(label)[:80]!r}; name one of its labels, or null for all.")
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MOST:
+        raise RequestError(f'"n" is {str(n)[:40]}; expected a whole number from 1 to {MOST}.')
+    seed = secrets.randbits(32) if seed is None else seed
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**53:
+        raise RequestError(f'"seed" is {str(seed)[:40]}; expected a whole number.')
+    shown = now.codes >= 0 if label is None else now.codes == now.labels.index(label)
+    if now.found.noise is not None:
+        shown &= now.found.noise <= max_noise
+    rows = np.flatnonzero(shown)
+    if not len(rows):
+        raise MissingError("There is no instance to draw: none was given that label.")
+    drawn = np.random.default_rng(seed).permutation(rows)[:n]
+    marks = [now.mark(i) for i in drawn.tolist()]
+    return Sample(
+        f"s{number}",
+        label,
+        seed,
+        now.version,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        [(mark["bag"], mark["instance"], str(mark["label"])) for mark in marks],
+    )
+
+
+def sample_rows(sample: Sample, now: Snapshot) -> np.ndarray:
+    """Rows of the instances of a sample, in the order in which they were drawn."""
+    return np.array([now.places.row(bag, i) for bag, i, _ in sample.instances], dtype=np.int64)
+
+
+def sample_share(sample: Sample, now: Snapshot) -> dict[str, Any]:
+    """How many were answered, and how many of these bear the label that they had when the sample was drawn."""
+    rows = sample_rows(sample, now)
+    given = np.array([label for *_, label in sample.instances], dtype=object)
+    answered = now.found.checked[rows]
+    confirmed = answered & (now.names[rows] == given)
+    return {
+        "id": sample.id,
+        "label": sample.label,
+        "n": len(rows),
+        "version": sample.version,
+        "time": sample.time,
+        **share_row(int(confirmed.sum()), int(answered.sum())),
+    }

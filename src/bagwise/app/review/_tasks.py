@@ -1,0 +1,114 @@
+"""What is worked out once per model, in the background: the order of active learning, and label issues."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from bagwise.app.review._snapshot import Snapshot
+from bagwise.app.runs.corrections import ABSENT, PRESENT
+from bagwise.app.runs.find import ask_order
+from bagwise.app.runs.label_issues import SPURIOUS, has_rates, label_issues
+from bagwise.app.runs.supervision import Supervision
+
+WAIT = 1.0  # seconds that a request waits for the result
+
+T = TypeVar("T")
+
+
+class BackgroundTask(Generic[T]):
+    """Work on one fit of the model, done in a thread of its own.
+
+    Parameters
+    ----------
+    fit : hashable
+        Which fit; the number of a version is used again after an undo.
+    work : callable that gives the result
+    notify : callable
+        Called when it is done, if somebody waited in vain.
+
+    Attributes
+    ----------
+    result : what `work` gave; None before, and where it failed
+    """
+
+    def __init__(self, fit: Hashable, work: Callable[[], T], notify: Callable[[], None]):
+        self.fit = fit
+        self._work, self._notify = work, notify
+        self.result: T | None = None
+        self._done = threading.Event()
+        self._is_late = False
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def wait(self) -> bool:
+        """Whether it is done, after waiting a little."""
+        is_done = self._done.wait(WAIT)
+        if not is_done:
+            self._is_late = True
+        return is_done
+
+    def _run(self) -> None:
+        try:
+            self.result = self._work()
+        except Exception:  # the page works without: whatever it is, the terminal shows it
+            traceback.print_exc()
+        finally:
+            self._done.set()
+        if self._is_late:
+            self._notify()
+
+
+def rank_rows(model: Any, supervision: Supervision) -> np.ndarray:
+    """(m,) all rows in the order of active learning; those that are answered already come last."""
+    m = supervision.dataset.bags.n_instances
+    first = ask_order(model, supervision, m)
+    rest = np.ones(m, dtype=bool)
+    rest[first] = False
+    return np.concatenate([first, np.flatnonzero(rest)])
+
+
+MOST_ISSUES = 100  # of each kind
+
+
+@dataclass(frozen=True)
+class LabelIssues:
+    """Label issues of one version of the model, as `bagwise.app.runs.label_issues.label_issues` gives them.
+
+    `has_rates` says whether the model has rates of missing and spurious labels; one without finds no issues.
+    """
+
+    has_rates: bool
+    rows: list[dict[str, Any]]
+
+
+def find_label_issues(model: Any, supervision: Supervision) -> LabelIssues:
+    return LabelIssues(has_rates(model), label_issues(model, supervision, MOST_ISSUES))
+
+
+def show_label_issues(
+    issues: LabelIssues, now: Snapshot, corrections: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows with the place of their instance, and the answer given since: "present", "absent" or None.
+
+    The answer may be one for the bag, or the label of an instance, which puts the label into its bag; the last one
+    counts, as it does in the label sets.
+    """
+    answered = {(one["bag"], one["label"]) for one in corrections if one["action"] in (PRESENT, ABSENT)}
+    places, rows = now.places, []
+    where = now.rows(np.array([places.row(row["bag"], row["instance"]) for row in issues.rows], dtype=np.int64))
+    for row, place in zip(issues.rows, where, strict=True):
+        bag = places.number[row["bag"]]
+        is_listed = row["label"] in (now.listed(bag) or ())
+        is_settled = (
+            (row["bag"], row["label"]) in answered
+            or is_listed != (row["kind"] == SPURIOUS)
+            or row["label"] in now.named(bag)
+        )
+        shown = {key: place[key] for key in ("file", "place", "start", "end") if key in place}
+        rows.append(row | shown | {"said": (PRESENT if is_listed else ABSENT) if is_settled else None})
+    return rows

@@ -1,0 +1,458 @@
+"""One run under review: what the page reads and writes, in plain Python, safe to be called from many threads."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise import load
+from bagwise.app.formats import formats_of
+from bagwise.app.report.summary import class_colours
+from bagwise.app.review._errors import ConflictError, MissingError, RequestError
+from bagwise.app.review._export import FOLDER, with_reviewers, write_export
+from bagwise.app.review._media import MediaStore
+from bagwise.app.review._refit import REFIT, WRITE, Learner
+from bagwise.app.review._samples import (
+    MOST_SAMPLES,
+    agreement_curve,
+    draw_sample,
+    first_answers,
+    label_shares,
+    read_samples,
+    sample_rows,
+    sample_share,
+    write_samples,
+)
+from bagwise.app.review._show import show_instance
+from bagwise.app.review._snapshot import Choice, Places, Snapshot, label_names, list_files
+from bagwise.app.review._tasks import BackgroundTask, LabelIssues, find_label_issues, rank_rows, show_label_issues
+from bagwise.app.runs import Run
+from bagwise.app.runs.corrections import ABSENT, PRESENT
+from bagwise.app.runs.find import Found
+from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, read_version, version_folder
+from bagwise.app.runs.supervision import Supervision
+from bagwise.core.exceptions import InputError
+from bagwise.io.files import atomic_write
+
+REVIEWER = "reviewer.json"
+MOST_ROWS = 10_000  # of one answer
+MOST_CHANGES = 1000  # that are listed after a refit
+LONGEST_NAME = 200  # of a reviewer
+RUNNING, FAILED = "running", "failed"
+IDLE: dict[str, Any] = {"state": "idle", "fraction": 0.0, "changed": 0, "error": None, "writing": False}
+SETTLE = 3.0  # seconds after an undo before the output files are written again: people undo several things in a row
+PATIENCE = 5.0  # seconds for that at the end
+
+
+class Review:
+    """A run, how often it changed, and what was worked out from it.
+
+    One lock keeps what changes the run in order. What is only read comes from a `Snapshot`, which stays as it is while
+    others correct.
+
+    Parameters
+    ----------
+    run : Run
+        Open, and from now on used by nobody else.
+    """
+
+    def __init__(self, run: Run):
+        self.run = run
+        self._lock = threading.RLock()
+        self._task_lock = threading.Lock()
+        self._tasks: dict[str, BackgroundTask[Any]] = {}  # worked out once per model
+        self.revision = 1
+        self._snapshot: Snapshot | None = None
+        self._summary: tuple[int, dict[str, Any]] | None = None
+        self._before: tuple[int, np.ndarray | None, np.ndarray | None] | None = None
+        self.places = Places(run.material.dataset, run.media_type, [file["file"] for file in run.material.files])
+        self.media = MediaStore(run)
+        self.by = _read_reviewer(run.path)
+        self._samples = read_samples(run.path)
+        self._export_lock = threading.Lock()
+        self._learner = Learner(run, self._hear)
+        self._refit: dict[str, Any] = dict(IDLE)
+        self._later: threading.Timer | None = None
+        self._learner.start()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The annotations as they are now."""
+        with self._lock:
+            if self._snapshot is None or self._snapshot.revision != self.revision:
+                run, (before, after) = self.run, self._last_refit()
+                self._snapshot = Snapshot(
+                    self.revision,
+                    run.version,
+                    self.places,
+                    run.found(),
+                    run.labels,
+                    run.supervision().dataset,
+                    before,
+                    after,
+                    self._rank,
+                    run.n_corrections,
+                )
+            return self._snapshot
+
+    def summary(self) -> dict[str, Any]:
+        """What the run is, with its labels and counts."""
+        now = self.snapshot()
+        with self._lock:
+            if self._summary is None or self._summary[0] != now.revision:
+                self._summary = now.revision, self._summarize(now)
+            return self._summary[1] | {"by": self.by, "refit": self.refit_state()}
+
+    def _summarize(self, now: Snapshot) -> dict[str, Any]:
+        media_type, run = self.run.media_type, self.run
+        n_labels, colours = len(now.labels), class_colours(now.labels)
+        given = np.bincount(now.codes[now.codes >= 0], minlength=n_labels).tolist()
+        looked = np.bincount(now.codes[(now.codes >= 0) & now.found.checked], minlength=n_labels).tolist()
+        return {
+            "name": run.path.resolve().name,
+            "medium": media_type.name,
+            "title": media_type.title,
+            "instances": media_type.instances,
+            "labels": [
+                {
+                    "name": name,
+                    "colour": colours[name].colour,
+                    "pattern": colours[name].pattern,
+                    "instances": given[i],
+                    "checked": looked[i],
+                }
+                for i, name in enumerate(now.labels)
+            ],
+            "counts": {
+                "instances": len(now.codes),
+                "checked": int(now.found.checked.sum()),
+                "bags": len(self.places.bag_names),
+                "files": len(self.places.files),
+            },
+            "corrections": now.n_corrections,
+            "version": now.version,
+            "revision": now.revision,
+            "has_media": run.media.exists(),
+            "kinds": {
+                "play": media_type.shown_as == "sound",
+                "picture": media_type.shown_as in ("sound", "image", "series"),
+            },
+            "problems": [message if name in message else f"{name}: {message}" for name, message in run.problems],
+        }
+
+    def instances(self, choice: Choice, limit: int = 100, offset: int = 0) -> dict[str, Any]:
+        """A page of the instances that fit."""
+        now = self.snapshot()
+        chosen = now.choose(choice)
+        rows = now.rows(chosen[offset : offset + min(limit, MOST_ROWS)])
+        return {"total": len(chosen), "revision": now.revision, "instances": rows}
+
+    def sample_rows(self, number: str) -> np.ndarray:
+        """Rows of the instances of a sample, as they were drawn."""
+        for sample in self._samples:
+            if sample.id == number:
+                return sample_rows(sample, self.snapshot())
+        raise MissingError(f"There is no sample {number[:40]!r}.")
+
+    def files(self, search: str = "", limit: int = 100, offset: int = 0) -> dict[str, Any]:
+        """A page of the files with all their instances."""
+        return list_files(self.snapshot(), self.run.material.files, search, limit, offset)
+
+    def history(self) -> dict[str, Any]:
+        """What the last refit changed, how often the reviewer agreed, and how often labels are right."""
+        now = self.snapshot()
+        with self._lock:
+            answers, samples = first_answers(self.run.corrections()), list(self._samples)
+        changed = np.zeros(0, dtype=np.int64)
+        if now.before is not None and now.after is not None:
+            changed = np.flatnonzero(now.before != now.after)
+            changed = changed[np.argsort(now.found.checked[changed], kind="stable")]  # first what followed by itself
+        rows = now.rows(changed[:MOST_CHANGES])
+        return {
+            "revision": now.revision,
+            "version": now.version,
+            "total": len(changed),
+            "changes": [
+                {key: row[key] for key in ("bag", "instance", "place", "probability", "checked")}
+                | {"before": now.before[i], "after": now.after[i]}  # type: ignore[index]
+                for row, i in zip(rows, changed.tolist(), strict=False)
+            ],
+            "agreement": agreement_curve(answers),
+            "labels": label_shares(answers, now.labels),
+            "samples": [sample_share(sample, now) for sample in samples],
+        }
+
+    def show(self, bag: str, instance: int, start: float | None = None, end: float | None = None) -> dict[str, Any]:
+        """What to show around an instance."""
+        now = self.snapshot()
+        return show_instance(now, self.media, self.places.row(bag, instance), start, end)
+
+    def _last_refit(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Labels before and after the last refit; read once a version."""
+        run = self.run
+        if self._before is None or self._before[0] != run.version:
+            versions = run.manifest["versions"]
+            before = after = None
+            if len(versions) > 1:
+                n = len(self.places.bag_of)
+                before, after = (
+                    label_names(read_version(run.path, version["number"], n).found) for version in versions[-2:]
+                )
+            self._before = run.version, before, after
+        return self._before[1], self._before[2]
+
+    def _rank(self) -> np.ndarray:
+        """Rows by how much an answer helps, worked out once per model: an order that moves while one works does not.
+
+        Where that takes too long, the least certain come first, and a new revision tells when it is done.
+        """
+        now = self.snapshot()
+        work: BackgroundTask[np.ndarray] = self._task("ranking", rank_rows)
+        return work.result if work.wait() and work.result is not None else now.order("least-sure")
+
+    def label_issues(self) -> dict[str, Any]:
+        """Labels that are probably missing or spurious, by the model as it is, and the answers given since.
+
+        They are worked out once per model, so that the list stays while one goes through it.
+        """
+        now = self.snapshot()
+        work: BackgroundTask[LabelIssues] = self._task("label issues", find_label_issues)
+        is_done = work.wait()
+        found = work.result if is_done else None
+        with self._lock:
+            corrections = self.run.corrections()
+        return {
+            "revision": now.revision,
+            "version": now.version,
+            "is_done": is_done,
+            "failed": is_done and found is None,
+            "has_rates": found is not None and found.has_rates,
+            "labels": [] if found is None else show_label_issues(found, now, corrections),
+        }
+
+    def _task(self, what: str, work: Callable[[Any, Supervision], Any]) -> BackgroundTask[Any]:
+        """What `work` makes of the model and the supervision as they are, begun once per fit."""
+        with self._lock:
+            fit = (self.run.version, *self.run.manifest["versions"][-1]["calls"])
+        with self._task_lock:
+            if what not in self._tasks or self._tasks[what].fit != fit:
+                self._tasks[what] = BackgroundTask(fit, lambda: work(*self._model_and_supervision()), self._notify)
+            return self._tasks[what]
+
+    def _model_and_supervision(self) -> tuple[Any, Supervision]:
+        with self._lock:
+            return load(version_folder(self.run.path, self.run.version) / MODEL_FILE), self.run.supervision()
+
+    def _notify(self) -> None:
+        with self._lock:
+            self._changed()
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def correct(self, corrections: Sequence[Mapping[str, Any]], by: str | None = None) -> dict[str, Any]:
+        """Put corrections on disk; in force when this returns."""
+        given, absent = _split(corrections)
+        name = self.by if by is None else _check_name(by)
+        with self._lock:
+            before = self.run.found()
+            self.run.correct(given, absent=absent, by=name)
+            self._changed()
+            agreed = sum(self._is_found(before, *one) for one in given)
+            return {"revision": self.revision, "corrections": self.run.n_corrections, "agreed": agreed}
+
+    def _is_found(self, found: Found, bag: str, instance: int | None, label: str) -> bool:
+        if instance is None:
+            return False
+        code = found.label[self.places.row(bag, instance)]
+        return label == (str(found.classes[code]) if code >= 0 else "")
+
+    def undo(self) -> dict[str, Any]:
+        """Take back the last call of `correct`; the output files follow a little later."""
+        with self._lock:
+            if self._refit["state"] == RUNNING:
+                raise ConflictError("The model is being retrained; wait until it is done, or cancel it, and undo then.")
+            self._stop_writing()
+            taken = self.run.undo(write=False)
+            self._changed()
+            if self.run.manifest["status"] == WRITING:
+                self._write_later()
+            return {"taken": taken, "revision": self.revision}
+
+    def draw_sample(self, label: Any = None, n: Any = 100, seed: Any = None) -> dict[str, Any]:
+        """Draw a random sample and keep it."""
+        now = self.snapshot()
+        with self._lock:
+            if len(self._samples) >= MOST_SAMPLES:
+                raise RequestError(f"There are {MOST_SAMPLES} samples already.")
+            max_noise = self.run.manifest["options"]["max_noise"]
+            sample = draw_sample(now, label, n, seed, max_noise, len(self._samples) + 1)
+            write_samples(self.run.path, [*self._samples, sample])
+            self._samples.append(sample)
+            self._changed()
+        return {"id": sample.id, "n": len(sample.instances)}
+
+    def export(self, confirmed_only: Any = False) -> dict[str, Any]:
+        """Write all formats, with the reviewer of each instance, to the folder ``export`` of the run."""
+        if not isinstance(confirmed_only, bool):
+            raise RequestError('"confirmed_only" must be true or false.')
+        with self._lock:
+            annotations = with_reviewers(self.run.result().annotations, self.run.corrections())
+        path = self.run.path
+        with self._export_lock:
+            outputs, problems = write_export(annotations, path, formats_of(self.run.media_type), confirmed_only)
+        return {
+            "folder": FOLDER,
+            "files": [output.relative_to(path).as_posix() for output in outputs],
+            "problems": [message for _, message in problems],
+        }
+
+    def name_reviewer(self, by: str) -> dict[str, Any]:
+        """Keep the name of the reviewer."""
+        name = _check_name(by)
+        with self._lock:
+            with atomic_write(self.run.path / STATE / REVIEWER, "w") as file:
+                file.write(json.dumps({"by": name}, ensure_ascii=False) + "\n")
+            self.by = name
+        return {"by": name}
+
+    def _changed(self) -> None:
+        self.revision += 1
+        self._snapshot = None
+
+    # -- retraining -----------------------------------------------------------------------------------------------
+
+    def refit_state(self) -> dict[str, Any]:
+        """How far retraining is; "changed" and "version" are those of the last refit that ended well."""
+        with self._lock:
+            return self._refit | {"version": self.run.version}
+
+    def start_refit(self) -> dict[str, Any]:
+        """Begin to retrain with all corrections; corrections made meanwhile are kept for the next time."""
+        with self._lock:
+            if self._refit["state"] == RUNNING:
+                raise ConflictError("The model is being retrained already; wait until it is done, or cancel it.")
+            self._stop_writing()
+            self._refit = IDLE | {"state": RUNNING, "changed": self._refit["changed"]}
+            self._learner.ask(REFIT)
+            return self.refit_state()
+
+    def cancel_refit(self) -> dict[str, Any]:
+        """Stop retraining; the model stays as it was."""
+        with self._lock:
+            if self._refit["state"] == RUNNING:
+                self._learner.stop()
+                self._refit = dict(IDLE)
+                self._taken_over()  # it may have ended just before it was stopped
+                self._learner.start()
+            return self.refit_state()
+
+    def _hear(self, report: dict[str, Any], is_current: Callable[[], bool]) -> None:
+        """A report of the process that retrains."""
+        with self._lock:
+            if not is_current():
+                return
+            refit = self._refit
+            if "fraction" in report:
+                self._refit = refit | {"fraction": report["fraction"]}
+            elif "done" in report:
+                self._refit = IDLE | {"fraction": 1.0, "changed": report["changed"], "writing": True}
+                self._taken_over()
+            elif "written" in report:
+                self._refit = refit | {"writing": False}
+                self.run.reload()
+            elif refit["state"] == RUNNING or refit["writing"]:
+                words = report.get("failed") or (
+                    f"Retraining ended before it was done (code {report.get('ended')}); no correction "
+                    "is lost. Try again."
+                )
+                self._refit = IDLE | {"state": FAILED, "error": words}
+                self._taken_over()
+
+    def _taken_over(self) -> None:
+        self.run.reload()
+        self._before = None
+        self._changed()
+
+    def _stop_writing(self) -> None:
+        """Keep the other process from writing what is about to be outdated."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if self._refit["writing"]:
+            self._learner.stop()
+            self._learner.start()
+            self._refit = self._refit | {"writing": False}
+            self.run.reload()
+
+    def _write_later(self) -> None:
+        self._later = threading.Timer(SETTLE, self._write)
+        self._later.daemon = True
+        self._later.start()
+
+    def _write(self) -> None:
+        with self._lock:
+            if self._later is not None and self._refit["state"] != RUNNING:
+                self._later = None
+                self._refit = self._refit | {"writing": True}
+                self._learner.ask(WRITE)
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> bool:
+        """Let others have the run; gives whether the output files are as new as the run."""
+        deadline = time.monotonic() + PATIENCE
+        with self._lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._write()
+        while self.refit_state()["writing"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with self._lock:
+            self._learner.stop()
+            is_written = open_manifest(self.run.path)["status"] != WRITING
+            self.run.close()
+            return is_written
+
+
+def _split(corrections: Any) -> tuple[list[tuple[str, int | None, str]], list[tuple[str, str]]]:
+    """Labels of instances and bags, and labels that bags do not have."""
+    if not isinstance(corrections, list) or not corrections:
+        raise RequestError('"corrections" must be a list with at least one of {"bag", "instance", "label"}.')
+    given: list[tuple[str, int | None, str]] = []
+    absent: list[tuple[str, str]] = []
+    for correction in corrections:
+        if not isinstance(correction, Mapping):
+            raise RequestError(f'A correction is {{"bag", "instance", "label"}}, not {str(correction)[:80]!r}.')
+        missing = [key for key in ("bag", "label") if not isinstance(correction.get(key), str)]
+        if missing:
+            raise RequestError(f"The {missing[0]} of a correction must be text; got {str(correction)[:80]}.")
+        action, instance = correction.get("action"), correction.get("instance")
+        if action not in (None, PRESENT, ABSENT) or (action is not None and instance is not None):
+            raise RequestError(
+                f'"action" is "present" or "absent" and speaks of a whole bag; got {str(action)[:40]!r}.'
+            )
+        if action == ABSENT:
+            absent.append((correction["bag"], correction["label"]))
+        else:
+            given.append((correction["bag"], instance, correction["label"]))
+    return given, absent
+
+
+def _check_name(by: Any) -> str:
+    if not isinstance(by, str) or len(by) > LONGEST_NAME or not by.isprintable():
+        raise RequestError(f'"by" must be a name of at most {LONGEST_NAME} characters that can be shown.')
+    return by.strip()
+
+
+def _read_reviewer(path: Path) -> str:
+    try:
+        return _check_name(json.loads((path / STATE / REVIEWER).read_text(encoding="utf-8"))["by"])
+    except (OSError, ValueError, KeyError, TypeError, InputError):  # nobody was asked, or the file was damaged
+        return ""

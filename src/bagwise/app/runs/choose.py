@@ -1,0 +1,149 @@
+"""`--model auto`: which learner makes the fewest mistakes that the labels of held-out bags show."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise.app.report.tables import format_table
+from bagwise.app.runs.featurize import Progress
+from bagwise.app.runs.learner import learner_inside
+from bagwise.catalog import USUAL
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning, InputError
+from bagwise.model_selection import choose_model
+
+AUTO = "auto"
+TRIAL = {"ored-forest-background": {"n_estimators": 100, "n_rounds": 5, "n_round_trees": 50}}
+"""Settings with which a learner is tried, where its own would take too long: a quarter of the trees."""
+MOST_INSTANCES = 4000  # of more, some files are tried
+FEW_INSTANCES = 2000
+MANY_FOLDS, FEW_FOLDS = 5, 3
+FEWEST_FILES = 6
+
+
+def refuse_settings(learner: Mapping[str, Any], select: str | None) -> None:
+    """Settings are those of one learner."""
+    if learner or select is not None:
+        what = f"--set {next(iter(learner))}" if learner else f"--select {select}"
+        raise InputError(f"--model auto tries several models, and {what} is a setting of one; name the model.")
+
+
+def choose_learner(
+    make: Callable[[str], Any],
+    dataset: BagDataset,
+    *,
+    seed: int | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Try the usual learners on folds of the labelled bags; bags of one file stay in one fold.
+
+    The time is bounded: of many instances some files are drawn, with fewer folds, and the forest has fewer trees.
+
+    Parameters
+    ----------
+    make : function of a name of the catalogue that gives the unfitted learner
+    dataset : BagDataset with labels
+    seed : int or None
+    jobs : int or None
+        Trees of a forest grown at a time; -1 for all cores.
+    progress : callable or None
+
+    Returns
+    -------
+    dict of plain data
+        ``model`` (the name), ``rows`` (see `bagwise.model_selection.ModelChoice`), ``folds``, ``bags``, ``instances``,
+        and ``why`` where nothing was tried: the first one is taken then.
+    """
+    step = progress or (lambda what, done, total: None)
+    trial = _drawn(_labelled(dataset), seed)
+    groups = files_of(trial)
+    n_files = len(np.unique(groups))
+    size = {"bags": len(trial), "instances": trial.bags.n_instances}
+    if n_files < FEWEST_FILES:
+        why = f"{n_files} labelled files are too few to compare models; {USUAL[0]} is the default"
+        return {"model": USUAL[0], "rows": [], "folds": 0, **size, "why": why}
+    folds = MANY_FOLDS if trial.bags.n_instances <= FEW_INSTANCES else FEW_FOLDS
+    candidates = {}
+    for name in USUAL:
+        candidates[name] = make(name)
+        if name in TRIAL:
+            learner_inside(candidates[name]).set_params(n_jobs=jobs, **TRIAL[name])
+    with warnings.catch_warnings():
+        for category in (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning, CalibrationWarning):
+            warnings.simplefilter("ignore", category)  # of folds; the fit of the model that is taken says its own
+        choice = choose_model(
+            candidates,
+            trial,
+            cv=folds,
+            groups=groups,
+            random_state=0 if seed is None else seed,
+            progress=lambda name, done, total: step(f"trying {name}", done, total),
+        )
+    rows = [
+        {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items() if key != "seconds"}
+        for row in choice.rows
+    ]
+    return {"model": choice.name, "rows": rows, "folds": folds, **size}
+
+
+def files_of(dataset: BagDataset) -> np.ndarray:
+    """(n,) number of the file that each bag comes from; its own where that is not known, or all come from one."""
+    places = dataset.locations or {}
+    if "file" in places:
+        names = [str(name) for name in places["file"][dataset.bags.offsets[:-1]]]
+        numbers = np.unique(names, return_inverse=True)[1]
+        if numbers.max() > 0:
+            return numbers
+    return np.arange(len(dataset))
+
+
+def _labelled(dataset: BagDataset) -> BagDataset:
+    """The labelled bags, with the classes that they list; what is known of instances is left for the fit."""
+    if dataset.Y is None:
+        raise InputError(f"Data set {dataset.name!r} carries no bag labels, so no model can be chosen by them.")
+    part = dataset if dataset.labelled.all() else dataset[dataset.labelled]
+    names = [name for name, listed in zip(part.class_names, np.any(part.Y, axis=0), strict=True) if listed]
+    return replace(part, instance_labels=None).recode(names)
+
+
+def _drawn(dataset: BagDataset, seed: int | None) -> BagDataset:
+    """All bags, or those of some files where there are many instances."""
+    if dataset.bags.n_instances <= MOST_INSTANCES:
+        return dataset
+    groups = files_of(dataset)
+    order = np.random.default_rng(seed or 0).permutation(groups.max() + 1)
+    sizes = np.bincount(groups, dataset.bags.sizes)[order]
+    n_files = max(int(np.searchsorted(np.cumsum(sizes), MOST_INSTANCES, side="right")), FEWEST_FILES)
+    return dataset[np.isin(groups, order[:n_files])]
+
+
+def choice_table(choice: Mapping[str, Any]) -> str:
+    """The figures of a choice and what was chosen, for people."""
+    if not choice["rows"]:
+        return f"model: {choice['model']} ({choice['why']})"
+
+    def percent(row: Mapping[str, Any], key: str) -> str:
+        return f"{100 * row[key]:.1f}" if key in row else "-"
+
+    keys = ("listed", "explained", "score", "average_precision")
+    lines = [[row["model"], *(percent(row, key) for key in keys)] for row in choice["rows"]]
+    headings = ("model", "listed %", "explained %", "mean %", "average precision %")
+    failed = [f"{row['model']} could not be tried: {row['why']}" for row in choice["rows"] if "why" in row]
+    what = f"{choice['folds']} folds of {choice['bags']} bags, {choice['instances']} instances"
+    return "\n".join(
+        [
+            f"Which model? {what}, each judged by models that did not see it:",
+            "",
+            format_table(headings, lines, right=range(1, len(headings))),
+            "",
+            *failed,
+            f"chosen: {choice['model']}, the highest mean",
+        ]
+    )

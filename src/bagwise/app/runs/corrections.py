@@ -1,0 +1,482 @@
+"""What a person said about the annotations of a run: an append-only table, on disk before anybody is answered.
+
+``corrections.csv`` has a row for each thing said and one for each undo; nothing in it is ever changed. Rows of one call
+bear its number, and the last of them says "yes" in the column ``end``: a call is in force whole or not at all. Rows at
+the end of the file that bear a number whose end is nowhere belong to a call that was never finished (the disk was full,
+the power went), so nobody was answered; they do not count. A person may edit the file: bag, instance and label are all
+that a row needs, rows without a number count each by itself, and so do all whole rows of a file without that column.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io.files import NO_ROOM, atomic_write
+from bagwise.io.inside import open_ended
+from bagwise.io.text import defuse, guess_separator, iterate_rows, undefuse
+
+FILE = "corrections.csv"
+HEADINGS = ("bag", "instance", "label", "action", "before", "by", "call", "time", "end")
+NEEDED = HEADINGS[:3]
+LABEL, NOISE, CONFIRMED, PRESENT, ABSENT = "label", "noise", "confirmed", "present", "absent"
+UNDO, OUTDATED = "undo", "outdated"
+LONGEST_LABEL = 200  # characters
+END = "yes"  # in the column ``end``
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+ACTIONS = (LABEL, NOISE, CONFIRMED, PRESENT, ABSENT, UNDO, OUTDATED)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One thing that a person said.
+
+    Attributes
+    ----------
+    bag : str
+    instance : int or None
+        Number in the bag; None where the bag itself is meant.
+    label : str
+        "" with an instance says that it is noise.
+    action : str
+        "label" (the instance carries another label), "noise", "confirmed" (it carries the one that was found),
+        "present" and "absent" (the bag carries the label, or does not), "undo" (of the call in `before`), "outdated"
+        (the file of the bag changed: what was said of it before does not count any more).
+    before : str
+        The label before, or the number of the call that is undone.
+    by : str
+        Who said it, where somebody asked.
+    call : int
+        Number of the call; what was said in one call is undone in one.
+    time : str
+    """
+
+    bag: str
+    instance: int | None
+    label: str
+    action: str
+    before: str = ""
+    by: str = ""
+    call: int = 0
+    time: str = ""
+
+
+class CorrectionLog:
+    """The table of corrections of a run.
+
+    Attributes
+    ----------
+    path : Path
+    entries : list of Correction
+        Everything that was said, undone or not.
+    last_call : int
+    rows : dict
+        Call to the row of the file on which it begins, for messages.
+    unfinished : bytes
+        What stands at the end of the file of a call that was never finished.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.entries: list[Correction] = []
+        self.last_call = 0
+        self.rows: dict[int, int] = {}
+        self.unfinished = b""
+        self._unfinished_row = 0
+        self._columns: list[str] = list(HEADINGS)
+        self._cells: list[dict[str, Any]] = []  # of every row, what a person added in columns of their own too
+        self._is_ours = False  # whether rows can be put behind those that are there; else the whole file is written
+        raw = _read_file(path)
+        if raw.strip(b"\0\r\n\t "):
+            self._read(raw)
+
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """What stands in the file and does not count: name and message."""
+        if not self.unfinished:
+            return []
+        where = f"{self.path}, row {self._unfinished_row} and what follows"
+        text = (
+            f"{where}: the call was never finished (none of its rows says {END!r} in the column 'end'), so it does not "
+            "count. Say it again, or leave the call of rows that you write yourself empty."
+        )
+        return [(self.path.name, text)]
+
+    def in_force(self) -> list[Correction]:
+        """What counts: neither undone nor outdated, in the order in which it was said."""
+        undone = {entry.before for entry in self.entries if entry.action == UNDO}
+        kept: list[Correction] = []
+        for entry in self.entries:
+            if entry.action == OUTDATED:
+                kept = [other for other in kept if other.bag != entry.bag]
+            elif entry.action != UNDO and str(entry.call) not in undone:
+                kept.append(entry)
+        return kept
+
+    def append(self, corrections: Sequence[Correction]) -> list[Correction]:
+        """Put the rows of one call on disk, all or none: when this returns they are there, whatever happens next.
+
+        Raises
+        ------
+        OSError
+            If the disk is full or fails; the file is then what it was before.
+        """
+        call, now = self.last_call + 1, datetime.now(UTC).isoformat(timespec="seconds")
+        entries = [replace(correction, call=call, time=now) for correction in corrections]
+        cells = [_cells(entry) for entry in entries]
+        cells[-1]["end"] = END
+        self.set_aside()
+        if not (self._is_ours and self._put_behind(_as_csv(self._columns, cells, heading=False).encode())):
+            self._save([*self._cells, *cells])
+        self._cells += cells
+        self.entries += entries
+        self.last_call = call
+        return entries
+
+    def undo(self) -> list[Correction]:
+        """Take back the last call that counts; gives what it said, nothing where there is none."""
+        calls = [entry.call for entry in self.in_force()]
+        if not calls:
+            return []
+        taken = [entry for entry in self.in_force() if entry.call == max(calls)]
+        self.append([Correction("", None, "", UNDO, before=str(max(calls)))])
+        return taken
+
+    def set_aside(self) -> None:
+        """Move what was never finished out of the file, into one of its own next to it."""
+        if not self.unfinished:
+            return
+        path = self.path.with_name(_unfinished_name(self.unfinished))
+        _refuse_link(path)
+        with atomic_write(path) as file:
+            file.write(_as_csv(self._columns, [], heading=True).encode() + self.unfinished)
+        self._save(self._cells)
+        self.unfinished = b""
+
+    def _save(self, cells: Sequence[Mapping[str, Any]]) -> None:
+        """Write the whole file, in our own form."""
+        last = {row["call"]: i for i, row in enumerate(cells)}
+        rows = [{**row, "end": END if last[row["call"]] == i else ""} for i, row in enumerate(cells)]
+        _refuse_link(self.path)
+        with atomic_write(self.path, "w") as file:
+            file.write(_as_csv(self._columns, rows, heading=True))
+        self._is_ours = True
+
+    def _put_behind(self, data: bytes) -> bool:
+        """Put rows at the end of the file; False where somebody removed it meanwhile."""
+        try:
+            descriptor = _open_file(self.path, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            length = os.lseek(descriptor, 0, os.SEEK_END)
+            try:
+                os.lseek(descriptor, max(length - 1, 0), os.SEEK_SET)
+                if os.read(descriptor, 1) not in (b"\n", b""):
+                    data = b"\n" + data
+                while data:
+                    data = data[os.write(descriptor, data) :]
+                os.fsync(descriptor)
+            except BaseException as error:
+                self._cut_back(descriptor, length)
+                if isinstance(error, OSError) and error.errno in NO_ROOM:
+                    text = (
+                        f"The disk is full: nothing of this was written to {self.path}; free some space, and repeat it"
+                    )
+                    raise OSError(error.errno, text) from error
+                raise
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _cut_back(self, descriptor: int, length: int) -> None:
+        """Take a call back that did not get through; if that fails too, the whole file is written the next time."""
+        self._is_ours = False
+        with suppress(OSError):
+            os.ftruncate(descriptor, length)
+            os.fsync(descriptor)
+            self._is_ours = True
+
+    def _read(self, raw: bytes) -> None:
+        whole = self._without_torn_row(raw)
+        try:
+            text = whole.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            row = whole[: error.start].count(b"\n") + 1
+            raise FormatError(f"{self.path}, row {row}: it is not UTF-8 text; save the file as UTF-8.") from error
+        separator = guess_separator(text)
+        rows = list(iterate_rows(text, separator, self.path, trim=False))
+        line, heading = rows[0][0], [cell.strip().casefold() for cell in rows[0][1]]
+        missing = [name for name in NEEDED if name not in heading]
+        if missing:
+            raise FormatError(
+                f"{self.path}, row {line}: there is no column {missing[0]!r}; the first row must name "
+                f"{', '.join(NEEDED)} (and may name {', '.join(HEADINGS[3:])}). Put it back, or move the file away."
+            )
+        self._columns = [*heading, *(name for name in HEADINGS if name not in heading)]
+        self._is_ours = separator == "," and len(self._columns) == len(heading)
+        parsed = []
+        for line, cells in rows[1:]:
+            where = f"{self.path}, row {line}"
+            if len(cells) != len(heading):
+                raise FormatError(f"{where}: there are {len(cells)} cells but {len(heading)} columns; fix the row.")
+            named = dict(zip(heading, cells, strict=True))
+            parsed.append((line, named, _parse(named, where)))
+        n_kept = _n_finished([(named, entry) for _, named, entry in parsed]) if "end" in heading else len(parsed)
+        if n_kept < len(parsed):
+            lines = [match.start() for match in _LINE.finditer(raw)]
+            whole = raw[: lines[parsed[n_kept][0] - 1]]
+        self.unfinished, self._unfinished_row = raw[len(whole) :], whole.count(b"\n") + 1
+        for line, named, entry in parsed[:n_kept]:
+            entry = entry if entry.call else replace(entry, call=self.last_call + 1)
+            self.rows.setdefault(entry.call, line)
+            self.entries.append(entry)
+            self.last_call = max(self.last_call, entry.call)
+            self._cells.append({**named, **_cells(entry)})
+
+    def _without_torn_row(self, raw: bytes) -> bytes:
+        """Leave out a last row that was cut off, and so never answered; one that a person wrote is whole."""
+        end = len(raw.rstrip(b"\0"))  # which some file systems leave where the power went
+        start = raw.rfind(b"\n", 0, end) + 1
+        if start in (0, end):
+            return raw[:end]
+        text = raw[:start].decode("utf-8-sig", "replace")
+        separator = guess_separator(text)
+        try:
+            heading = next(csv.reader([text.split("\n", 1)[0]], delimiter=separator), [])
+            cells = next(csv.reader([raw[start:end].decode("utf-8")], delimiter=separator, strict=True), [])
+        except (UnicodeDecodeError, csv.Error):
+            heading, cells = [""], []
+        named = dict(zip([name.strip().casefold() for name in heading], cells, strict=False))
+        is_whole = len(cells) == len(heading) and named.get("end", "").strip() in ("", END)
+        return raw[: end if is_whole else start]  # only the line end may be missing: it comes with the next row
+
+
+class RunCorrections:
+    """The corrections of a run that count: those of its table that fit its bags.
+
+    Parameters
+    ----------
+    path : folder of the run
+    sizes : mapping
+        Bag to the number of its instances.
+    """
+
+    def __init__(self, path: Path, sizes: Mapping[str, int]):
+        self.path = path
+        self.sizes = sizes
+        self.log = CorrectionLog(open_ended(path, FILE))
+        self._fitting: tuple[list[Correction], list[tuple[str, str]]] | None = None
+
+    def _fit(self) -> tuple[list[Correction], list[tuple[str, str]]]:
+        if self._fitting is None:
+            fitting, problems = [], []
+            for correction in self.log.in_force():
+                problem = misfit(correction.bag, correction.instance, self.sizes)
+                if problem is None:
+                    fitting.append(correction)
+                    continue
+                row = self.log.rows.get(correction.call)
+                where = f"{self.log.path}, row {row}" if row else f"{self.log.path}, call {correction.call}"
+                problems.append((correction.bag, f"{where}: {problem} It is not used; fix or remove the row."))
+            self._fitting = fitting, problems
+        return self._fitting
+
+    @property
+    def in_force(self) -> list[Correction]:
+        """What was said, not taken back, and fits."""
+        return self._fit()[0]
+
+    @property
+    def calls(self) -> list[int]:
+        """Numbers of the calls in force, in order."""
+        return list(dict.fromkeys(correction.call for correction in self.in_force))
+
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """What stands in the table and does not count."""
+        return [*self._fit()[1], *self.log.problems, *_set_aside_problems(self.path)]
+
+    def append(self, entries: Sequence[Correction]) -> None:
+        """Put what was said in one call on disk."""
+        self.log.append(entries)
+        self._fitting = None
+
+    def undo(self) -> list[Correction]:
+        """Take back the last call in force; gives what it said."""
+        taken = self.log.undo()
+        self._fitting = None
+        return taken
+
+
+def _unfinished_name(content: bytes | None = None) -> str:
+    """The name of the file for what was never finished, the same for the same; without content a pattern of them."""
+    return f"corrections-unfinished-{'*' if content is None else f'{zlib.crc32(content):08x}'}.csv"
+
+
+def _set_aside_problems(run: Path) -> list[tuple[str, str]]:
+    """What was set aside in a run, as long as it lies there: name and message."""
+    return [
+        (
+            path.name,
+            f"{path} holds the end of {FILE} as it was found: rows of a call that was never finished, which do "
+            "not count. Say again what is right in it, and remove it.",
+        )
+        for path in sorted(run.glob(_unfinished_name()))
+    ]
+
+
+def _n_finished(rows: Sequence[tuple[Mapping[str, str], Correction]]) -> int:
+    """How many rows are left without those at the end that belong to a call whose end is nowhere."""
+    ended = {entry.call for named, entry in rows if named["end"].strip()}
+    count = len(rows)
+    while count and rows[count - 1][1].call and rows[count - 1][1].call not in ended:
+        count -= 1
+    return count
+
+
+def _open_file(path: Path, flags: int) -> int:
+    """Open the table itself: nothing is followed through a link, or waited for in a pipe."""
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not hasattr(os, "O_NOFOLLOW"):
+        _refuse_link(path)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):  # the second on some BSDs
+            _refuse_link(path)
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FormatError(f"{path} is no file; remove it, or put the table of corrections in its place.")
+    return descriptor
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise FormatError(f"{path} is a link, which is not followed; put the file itself there, or remove the link.")
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        descriptor = _open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], heading: bool) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if heading:
+        writer.writerow(columns)
+    writer.writerows([row.get(name, "") for name in columns] for row in rows)
+    return text.getvalue()
+
+
+def _cells(entry: Correction) -> dict[str, Any]:
+    return {
+        "bag": defuse(entry.bag),
+        "instance": "" if entry.instance is None else entry.instance,
+        "label": defuse(entry.label),
+        "action": entry.action,
+        "before": defuse(entry.before),
+        "by": defuse(entry.by),
+        "call": entry.call,
+        "time": entry.time,
+        "end": "",
+    }
+
+
+def _parse(cells: Mapping[str, str], where: str) -> Correction:
+    """One row; its call is 0 where it bears no number."""
+    text, action = cells["instance"].strip(), cells.get("action", "").strip().casefold()
+    label = undefuse(cells["label"])
+    instance = None
+    if text:
+        number = text.removesuffix(".0")
+        if not number.isascii() or not number.isdigit():
+            raise FormatError(f"{where}: the instance is {text!r}; expected its number in the bag, from 0.")
+        instance = int(number)
+    if not action:
+        action = (LABEL if label else NOISE) if instance is not None else PRESENT
+    if action not in ACTIONS:
+        raise FormatError(f"{where}: the action is {action!r}; expected one of {', '.join(ACTIONS)}, or nothing.")
+    about_bag = action in (PRESENT, ABSENT, UNDO, OUTDATED)
+    if about_bag != (instance is None):
+        cure = "leave the instance empty" if about_bag else "write the number of the instance"
+        raise FormatError(f"{where}: the action is {action!r} and the instance {text!r}; {cure}.")
+    if action in (PRESENT, ABSENT, LABEL) and not label:
+        raise FormatError(f"{where}: there is no label; write one (for noise leave the action empty).")
+    call = cells.get("call", "").strip()
+    if call and not (call.isascii() and call.isdigit()):
+        raise FormatError(f"{where}: the call is {call!r}; expected a number, or nothing.")
+    end = cells.get("end", "").strip()
+    if end not in ("", END):
+        raise FormatError(f"{where}: the end is {end!r}; expected {END!r} in the last row of a call, else nothing.")
+    return Correction(
+        bag=undefuse(cells["bag"]),
+        instance=instance,
+        label=label,
+        action=action,
+        before=undefuse(cells.get("before", "")),
+        by=undefuse(cells.get("by", "")),
+        call=int(call) if call else 0,
+        time=cells.get("time", ""),
+    )
+
+
+def check_correction(given: Any, sizes: Mapping[str, int]) -> tuple[str, int | None, str]:
+    """Bag, instance and label of what somebody wants to say, if that can be said of bags of these sizes."""
+    try:
+        bag, instance, label = given
+    except (TypeError, ValueError):
+        raise InputError(f"A correction is (bag, instance, label), not {given!r}.") from None
+    bag = str(bag)
+    if not isinstance(label, str):
+        raise InputError(f"The label of {bag!r} is {label!r}; expected text, or '' for noise.")
+    if label != label.strip() or len(label) > LONGEST_LABEL or not label.replace("\t", " ").isprintable():
+        raise InputError(
+            f"The label {label[:40]!r} (of {len(label)} characters) is too long, has blanks around it or holds "
+            f"characters that cannot be shown; use at most {LONGEST_LABEL} plain ones."
+        )
+    if instance is None and not label:
+        raise InputError(f"Of the bag {bag!r} no label was given; name one, or an instance that is noise.")
+    if instance is not None:
+        if isinstance(instance, bool) or not isinstance(instance, Integral):
+            raise InputError(f"The instance {instance!r} of {bag!r} is no whole number; count from 0 in the bag.")
+        instance = int(instance)
+    problem = misfit(bag, instance, sizes)
+    if problem is not None:
+        raise InputError(f"{problem} Nothing was written.")
+    return bag, instance, label
+
+
+def misfit(bag: str, instance: int | None, sizes: Mapping[str, int]) -> str | None:
+    """Why a correction is none of these bags, if it is not."""
+    size = sizes.get(bag)
+    if size is None:
+        return f"The run has no bag {bag!r}; its bags are {some_of(sizes)}."
+    if instance is not None and not 0 <= instance < size:
+        return f"The bag {bag!r} has no instance {instance}; it has {size}, from 0 to {size - 1}."
+    return None
+
+
+def some_of(names: Iterable[str]) -> str:
+    """The first few names, for a message."""
+    names = list(names)
+    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")

@@ -1,3 +1,0 @@
-from bagwise.cli.main import main
-
-main()

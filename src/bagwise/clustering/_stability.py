@@ -1,0 +1,322 @@
+"""Are there clusters at all, and how many: stability compared with that of noise of the same shape."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
+
+from bagwise.clustering._mixture import BagMixture, fit_multinomials
+from bagwise.clustering._shared import check_clusterable, start_trials
+from bagwise.clustering.scaling import are_words
+from bagwise.core.bags import Bags
+from bagwise.core.exceptions import InputError
+from bagwise.core.parameters import is_count
+from bagwise.core.typing import BagsLike
+from bagwise.solvers.aggregation import bag_means
+
+LEVEL = 0.05  # of the test
+FEWEST_NOISE = 19  # sets that can give p = LEVEL
+MOST = {"n_init": 3, "n_codebooks": 3}  # starts and codebooks of a fit of half of the bags: many are made
+LEAST_SPREAD = 0.02  # of stability in noise: a few sets of noise may agree by chance
+N_SMOOTHED = 20  # directions whose modes are looked at, those of the largest variance between bags
+LOWEST_MODE = 0.1  # of the highest
+N_GRID = 256  # points at which a density is looked at
+Record = dict[str, Any]
+Learner = Callable[[np.ndarray, int, int], Callable[[np.ndarray], np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is known of clusters without labels.
+
+    Attributes
+    ----------
+    records : list of dict
+        For each number of clusters: ``n_clusters``; ``stability``, the mean adjusted Rand index, on each half of
+        the bags, between the clusters learned from either; ``noise``, the mean of the same over sets of noise;
+        ``gap``, the difference. None where the bags are too few for that number.
+    p_value : float or None
+        Share of the sets of noise, the bags themselves among them, whose largest excess over the mean, in standard
+        deviations, is as large.
+    n_noise : int
+    """
+
+    records: list[Record]
+    p_value: float | None
+    n_noise: int
+
+    @property
+    def has_clusters(self) -> bool | None:
+        """Whether the bags are more stable than noise; None where there were too few bags to test."""
+        return None if self.p_value is None else self.p_value <= LEVEL
+
+    @property
+    def n_clusters(self) -> int:
+        """The number of clusters of the largest gap; the smallest where there were too few bags for all."""
+        tested = [record for record in self.records if record["gap"] is not None]
+        if not tested:
+            return min(record["n_clusters"] for record in self.records)
+        return max(tested, key=lambda record: record["gap"])["n_clusters"]
+
+    def in_words(self) -> str:
+        """The verdict as a sentence."""
+        if self.p_value is None:
+            return "The bags are too few to tell clusters from noise."
+        against = f"p = {self.p_value:.2g} against {self.n_noise} sets of noise of the same shape"
+        if self.has_clusters:
+            return f"The clusters are more stable than those of noise ({against})."
+        return f"No stable clusters: noise gives clusters as stable as these ({against})."
+
+
+def try_stability(
+    X: BagsLike,
+    estimator: Any,
+    n_clusters: int | Iterable[int] = (2, 3, 4, 5, 6),
+    *,
+    settings: Mapping[int, Mapping[str, Any]] | None = None,
+    n_noise: int = 19,
+    n_splits: int = 5,
+    max_bags: int = 1000,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trial:
+    """Fit two halves of the bags, predict the clusters of both by each, and do the same with noise of the same shape.
+
+    What is there can be found in either half of the bags; noise cannot. But a long cloud without clusters is cut in two
+    at the same place every time, so that stability alone proves nothing: it is compared with that of noise
+    which keeps all of the bags but their clusters.
+    The test is of the largest excess over all numbers of clusters, so that trying many costs no false alarms.
+
+    Parameters
+    ----------
+    X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Scaled as they will be for the fit.
+    estimator : clusterer of bags
+        Fitted with at most three starts, and three codebooks, a time.
+    n_clusters : int or several
+    settings : mapping or None
+        Other parameters for some numbers of clusters.
+    n_noise : int, default=19
+        Sets of noise; 19 are the fewest that can give p = 0.05.
+    n_splits : int, default=5
+        Ways to halve the bags.
+    max_bags : int, default=1000
+        At most so many bags, drawn once, are looked at.
+    random_state : int, default=0
+    n_jobs : int or None
+        Sets of noise in parallel.
+    progress : callable or None
+        Called with the sets done and their number.
+
+    Returns
+    -------
+    Trial
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.clustering import MeanKMeans, try_stability
+    >>> rng = np.random.default_rng(0)
+    >>> corners = 5 * np.eye(3)[np.arange(60) % 3]
+    >>> bags = [corner + rng.normal(size=(4, 3)) for corner in corners]
+    >>> trial = try_stability(bags, MeanKMeans(n_init=1), [2, 3], n_splits=3)
+    >>> trial.has_clusters, trial.n_clusters
+    (True, 3)
+    >>> noise = [rng.normal(size=(4, 3)) for _ in range(60)]
+    >>> try_stability(noise, MeanKMeans(n_init=1), [2, 3], n_splits=3).has_clusters
+    False
+    """
+    if not is_count(n_noise) or n_noise < FEWEST_NOISE:
+        raise InputError(f"n_noise must be a whole number, {FEWEST_NOISE} or more: fewer sets of noise prove nothing.")
+    bags, ks = start_trials(estimator, X, n_clusters, n_splits=n_splits, max_bags=max_bags)
+    check_clusterable(bags)
+    if len(bags) > max_bags:
+        bags = bags[np.sort(np.random.default_rng(random_state).permutation(len(bags))[:max_bags])]
+    tried = [k for k in ks if len(bags) // 2 >= 2 * k]
+    if not tried:
+        return Trial([_record(k) for k in ks], None, n_noise)
+    models = {k: _made_light(clone(estimator).set_params(**(settings or {}).get(k, {}))) for k in tried}
+    make, seeds = _noise_maker(bags), np.random.SeedSequence(random_state).spawn(n_noise + 1)
+    work = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_stabilities)(make(np.random.default_rng(seed)) if i else bags, models, seed, n_splits)
+        for i, seed in enumerate(seeds)
+    )
+    values = []
+    for stabilities in work:
+        values.append(stabilities)
+        if progress is not None:
+            progress(len(values), len(seeds))
+    return _test(np.array(values), ks, tried)
+
+
+def _test(values: np.ndarray, ks: Sequence[int], tried: Sequence[int]) -> Trial:
+    """The trial from (1 + n_noise, number of ks) stabilities, those of the bags first."""
+    noise = values[1:].mean(axis=0)
+    # the bags are among the sets here, as they are one more of them if they are noise: only so is p exact
+    centre, width = values.mean(axis=0), np.maximum(values.std(axis=0), LEAST_SPREAD)
+    largest = ((values - centre) / width).max(axis=1)
+    p_value = float(np.mean(largest >= largest[0]))
+    records = {k: _record(k, float(values[0, j]), float(noise[j])) for j, k in enumerate(tried)}
+    return Trial([records.get(k, _record(k)) for k in ks], p_value, len(values) - 1)
+
+
+def _record(k: int, stability: float | None = None, noise: float | None = None) -> Record:
+    gap = None if stability is None or noise is None else stability - noise
+    return {"n_clusters": k, "stability": stability, "noise": noise, "gap": gap}
+
+
+def _made_light(model: Any) -> Any:
+    own = model.get_params()
+    return model.set_params(**{name: min(own[name], most) for name, most in MOST.items() if name in own})
+
+
+def _stabilities(bags: Bags, models: Mapping[int, Any], seed: np.random.SeedSequence, n_splits: int) -> list[float]:
+    rng = np.random.default_rng(seed)
+    splits = [rng.permutation(len(bags)) for _ in range(n_splits)]
+    seeds = rng.integers(2**31 - 1, size=(n_splits, 2))
+    learners: dict[str, Learner] = {}
+    stabilities = []
+    with threadpool_limits(1), warnings.catch_warnings():  # so small are the fits that threads only wait for each other
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for k, model in models.items():
+            name = repr(clone(model).set_params(n_clusters=2))
+            if name not in learners:
+                learners[name] = _learner(model, bags, int(seeds[0, 0]))
+            learn = learners[name]
+            agreements = [_agreement(learn, split, k, own) for split, own in zip(splits, seeds, strict=True)]
+            stabilities.append(float(np.mean(agreements)))
+    return stabilities
+
+
+def _agreement(learn: Learner, order: np.ndarray, k: int, seeds: np.ndarray) -> float:
+    """Mean adjusted Rand index, over both halves of the bags, of what was learned from either."""
+    half = len(order) // 2
+    halves = order[:half], order[half:]
+    one, other = (learn(rows, k, int(seed)) for rows, seed in zip(halves, seeds, strict=True))
+    return float(np.mean([adjusted_rand_score(one(rows), other(rows)) for rows in halves]))
+
+
+def _learner(model: Any, bags: Bags, seed: int) -> Learner:
+    """A function of bags to learn from, number of clusters and seed that gives a function of bags to their clusters."""
+    if isinstance(model, BagMixture):  # kinds are learned once: they take most of the time, and no bag's cluster
+        counts = model.count_kinds(bags, seed)
+
+        def learn(rows: np.ndarray, k: int, own: int) -> Callable[[np.ndarray], np.ndarray]:
+            fit = fit_multinomials(counts[rows], k, model, np.random.RandomState(own))
+            return lambda others: (counts[others] @ fit.log_words.T + fit.log_shares).argmax(axis=1)
+
+    else:
+
+        def learn(rows: np.ndarray, k: int, own: int) -> Callable[[np.ndarray], np.ndarray]:
+            fitted = clone(model).set_params(n_clusters=k, random_state=own).fit(bags[rows])
+            return lambda others: fitted.predict(bags[others])
+
+    return learn
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Noise of the same shape: all is kept but what makes clusters
+
+
+def _noise_maker(bags: Bags) -> Callable[[np.random.Generator], Bags]:
+    """A function of a random generator that gives bags of the same sizes, features and shape, without clusters.
+
+    Measurements: an instance is the mean of its bag plus what it differs by. The differences are shuffled over all
+    instances. The means are drawn in each principal direction by itself, from the kernel estimate of the smallest
+    width that has one mode only (Silverman's critical width), with the variance that they had: noise keeps its
+    correlations, its tails and how much bags differ, and loses its clusters.
+
+    Words and other features that are mostly zero and never negative: for every word the bags are shuffled, each with
+    its own shuffling. How often a word is used, and how often again in the same bag, stays; which words go together
+    does not.
+
+    Parameters
+    ----------
+    bags : Bags
+        Scaled as they will be for the fit.
+    """
+    return _word_maker(bags) if are_words(bags) else _measurement_maker(bags)
+
+
+def _measurement_maker(bags: Bags) -> Callable[[np.random.Generator], Bags]:
+    X = bags.instances.toarray() if sp.issparse(bags.instances) else bags.instances
+    means = bag_means(bags)
+    centre = means.mean(axis=0)
+    left, lengths, directions = np.linalg.svd(means - centre, full_matrices=False)
+    scores = left * lengths
+    widths = np.array([_critical_width(column) for column in scores[:, :N_SMOOTHED].T])
+    sizes = bags.sizes
+    several = np.repeat(sizes > 1, sizes)
+    own = np.repeat(sizes, sizes)[several]
+    # a mean of n_i instances takes 1 / n_i of their variance with it; the factor gives it back before bags are mixed
+    differences = (X - np.repeat(means, sizes, axis=0))[several] * np.sqrt(own / (own - 1.0))[:, None]
+
+    def make(rng: np.random.Generator) -> Bags:
+        drawn = np.column_stack([rng.permutation(column) for column in scores.T])
+        for j, width in enumerate(widths):
+            spread = scores[:, j].std()
+            smooth = rng.choice(scores[:, j], len(scores)) + width * rng.normal(size=len(scores))
+            # the kernel adds its own variance: shrunk to the one that the scores had (Silverman's smoothed bootstrap)
+            drawn[:, j] = smooth * (spread / np.hypot(spread, width) if spread > 0.0 else 1.0)
+        rows = np.zeros_like(X, dtype=np.float64)
+        rows[several] = rng.permutation(differences)
+        rows -= np.repeat(bag_means(Bags(rows, bags.offsets)), sizes, axis=0)
+        return Bags(rows + np.repeat(centre + drawn @ directions, sizes, axis=0), bags.offsets)
+
+    return make
+
+
+def _critical_width(values: np.ndarray) -> float:
+    """The smallest width of a Gaussian kernel at which the density of some numbers has one mode (Silverman 1981).
+
+    Bumps below a tenth of the highest are tails, not modes: every far outlier makes one.
+    """
+    spread = float(values.std())
+    if spread == 0.0:
+        return 0.0
+    low, high = 0.02 * spread, 2.0 * spread
+    grid = np.linspace(values.min() - 0.5 * spread, values.max() + 0.5 * spread, N_GRID)
+    distances = (grid[:, None] - values) ** 2
+    # the number of modes falls as the width grows, so halving log(high / low) finds where it becomes one
+    for _ in range(12):
+        width = np.sqrt(low * high)
+        density = np.exp(-distances / (2.0 * width**2)).sum(axis=1)
+        peaks = (density[1:-1] > density[:-2]) & (density[1:-1] >= density[2:])
+        if np.count_nonzero(peaks & (density[1:-1] > LOWEST_MODE * density.max())) > 1:
+            low = width
+        else:
+            high = width
+    return float(high)
+
+
+def _word_maker(bags: Bags) -> Callable[[np.random.Generator], Bags]:
+    entries = sp.coo_matrix(bags.instances)
+    owner = bags.bag_index[entries.row]
+    shape, offsets, sizes = bags.instances.shape, bags.offsets, bags.sizes
+    dense = not sp.issparse(bags.instances)
+
+    def make(rng: np.random.Generator) -> Bags:
+        # a shuffling of the bags for each word, without a table of words times bags in memory at once
+        target = np.empty_like(owner)
+        order = np.argsort(entries.col, kind="stable")
+        edges = np.searchsorted(entries.col[order], np.arange(shape[1] + 1))
+        for first, last in pairwise(edges):
+            rows = order[first:last]
+            target[rows] = rng.permutation(len(sizes))[owner[rows]]
+        rows = offsets[target] + rng.integers(0, sizes[target])
+        drawn = sp.csr_matrix((entries.data, (rows, entries.col)), shape=shape)
+        return Bags(drawn.toarray() if dense else drawn, offsets)
+
+    return make

@@ -1,0 +1,226 @@
+"""Features whose inner products are, or approximate, an RBF kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import check_random_state
+
+from bagwise.core.exceptions import InputError
+from bagwise.core.fitted import Attribute, Maybe, Number, Numbers, Size
+from bagwise.core.memory import check_allocation
+from bagwise.core.parameters import check_count, check_positive, check_that, is_positive
+from bagwise.core.typing import InstancesLike, Seed
+from bagwise.preprocessing._transformer import InstanceTransformer
+
+SCALE = "Scale the features first, for example with PerInstance(StandardScaler())"
+
+
+class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
+    """z(x) = D^(-1/2) (cos w_1.x, sin w_1.x, ..., cos w_D.x, sin w_D.x), w_i ~ N(0, 2 gamma I).
+
+    z(x).z(y) approximates exp(-gamma ||x - y||^2), and ||z(x)|| = 1 exactly (Algorithm 6 of Briggs et al. 2013, after
+    Rahimi and Recht).
+
+    Parameters
+    ----------
+    gamma : float or "scale", default=1.0
+        "scale" is two over the mean squared distance of the instances (1 where that is zero): it follows the scale of
+        the features, which `CLPLScaler` makes smaller the more instances there are.
+    n_components : int, default=50
+        D; twice as many features come out.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    gamma_ : float
+        What `gamma` came to.
+    frequencies_ : (d, D) array
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "gamma_": Number(positive=True),
+        "frequencies_": Numbers("features", "pairs"),
+        "_n_features_out": Size("2*pairs"),
+    }
+
+    def __init__(self, gamma: float | str = 1.0, n_components: int = 50, random_state: Seed = None):
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: InstancesLike, y: object = None) -> RandomFourierFeatures:
+        """Draw the frequencies; of `X` only the width counts, and with "scale" the distances. `y` is ignored."""
+        rows = self._training_rows(X)
+        return self.draw(rows.shape[1], rows.dtype, lambda: mean_squared_distance(rows))
+
+    def draw(self, n_features: int, dtype: Any, mean_distance: Callable[[], float]) -> RandomFourierFeatures:
+        """Draw the frequencies for such features; `mean_distance` is called with gamma="scale" only."""
+        check_that(self, "gamma", lambda value: value == "scale" or is_positive(value), "a positive number or 'scale'")
+        check_count(self, "n_components")
+        self.gamma_ = 2.0 / (_checked(self, mean_distance()) or 2.0) if self.gamma == "scale" else float(self.gamma)
+        rng = check_random_state(self.random_state)
+        shape = (n_features, self.n_components)
+        frequencies = rng.normal(scale=np.sqrt(2.0 * self.gamma_), size=shape)
+        self.frequencies_: np.ndarray = frequencies.astype(dtype, copy=False)
+        self._n_features_out = 2 * self.n_components
+        return self
+
+    def transform(self, X: InstancesLike) -> np.ndarray:
+        """(m, 2 D) features, cosine and sine of a frequency side by side."""
+        rows = self._new_rows(X)
+        angles = rows @ self.frequencies_.astype(rows.dtype, copy=False)
+        out = np.empty((rows.shape[0], 2 * angles.shape[1]), dtype=rows.dtype)
+        np.cos(angles, out=out[:, 0::2])
+        np.sin(angles, out=out[:, 1::2])
+        out *= rows.dtype.type(1.0 / np.sqrt(angles.shape[1]))
+        return out
+
+
+class RBFDictionary(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
+    """Kernel vector k(x) = (K(x, z_1), ..., K(x, z_S)), K(x, z) = exp(-||x - z||^2 / delta), of a dictionary z.
+
+    A linear model on k(x) is the kernel model of section 4.3 of Pham et al.
+
+    Parameters
+    ----------
+    width : float, default=1.0
+        delta as a multiple of the mean squared distance between two training instances (section 6.5).
+    size : float, int or None, default=None
+        Instances in the dictionary, drawn without replacement: a share (float in (0, 1]), a number (int, at most all
+        are used), or all (None).
+    whiten : bool, default=False
+        Give K_zz^(-1/2) k(x) instead. Then the squared norm of the weights is the squared RKHS norm of the function,
+        so that an L2 penalty is the kernel machine's own.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    dictionary_ : (S, d) array or CSR matrix
+    delta_ : float
+    whitening_ : (S, S) array, with whiten=True
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "delta_": Number(positive=True),
+        "dictionary_": Numbers("words", "features", sparse=True),
+        "whitening_": Maybe(Numbers("words", "words")),
+        "_n_features_out": Size("words"),
+    }
+
+    def __init__(
+        self,
+        width: float = 1.0,
+        *,
+        size: float | int | None = None,
+        whiten: bool = False,
+        random_state: Seed = None,
+    ):
+        self.width = width
+        self.size = size
+        self.whiten = whiten
+        self.random_state = random_state
+
+    def fit(self, X: InstancesLike, y: object = None) -> RBFDictionary:
+        """Choose the dictionary and the width; `y` is ignored."""
+        rows = self._training_rows(X)
+        index = self.draw_rows(rows.shape[0])
+        self._check_memory(rows.shape[0], len(index))
+        return self.fit_dictionary(rows[index], mean_squared_distance(rows))
+
+    def draw_rows(self, n_instances: int) -> np.ndarray:
+        """Which of so many instances are the dictionary, in their order."""
+        check_positive(self, "width")
+        n_words = self.dictionary_size(n_instances)
+        if n_words == n_instances:
+            return np.arange(n_instances)
+        return np.sort(check_random_state(self.random_state).choice(n_instances, n_words, replace=False))
+
+    def fit_dictionary(self, dictionary: Any, mean_distance: float) -> RBFDictionary:
+        """Learn from the dictionary and the mean squared distance of all instances."""
+        self.delta_ = self.width * (_checked(self, mean_distance) or 1.0)
+        self.dictionary_ = dictionary
+        self.__dict__.pop("whitening_", None)  # of an earlier fit
+        if self.whiten:
+            self.whitening_ = _inverse_square_root(self._kernel(self.dictionary_).astype(np.float64))
+        self._n_features_out = dictionary.shape[0]
+        return self
+
+    def transform(self, X: InstancesLike) -> np.ndarray:
+        """(m, S) kernel vectors."""
+        rows = self._new_rows(X)
+        self._check_memory(rows.shape[0], self.dictionary_.shape[0])
+        kernel = self._kernel(rows)
+        if not hasattr(self, "whitening_"):
+            return kernel
+        return kernel @ self.whitening_.astype(kernel.dtype, copy=False)
+
+    def _kernel(self, X: Any) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            kernel = euclidean_distances(X, self.dictionary_, squared=True)
+            kernel *= -1.0 / self.delta_
+            np.exp(kernel, out=kernel)
+        if np.isnan(kernel.sum()):  # its entries are at most 1 elsewhere: the sum is a number
+            raise InputError(
+                f"RBFDictionary(width={self.width}) cannot compare these instances: the largest feature is "
+                f"{abs(X).max():.3g}, and squared distances over {self.delta_:.3g} are no numbers. {SCALE}."
+            )
+        return kernel.astype(X.dtype, copy=False)
+
+    def dictionary_size(self, n_instances: int) -> int:
+        """How many of so many instances are in the dictionary."""
+        if self.size is None:
+            return n_instances
+        if isinstance(self.size, Integral) and self.size >= 1:
+            return min(int(self.size), n_instances)
+        if isinstance(self.size, float) and 0 < self.size <= 1:
+            return max(1, round(self.size * n_instances))
+        raise InputError(
+            f"The 'size' parameter of RBFDictionary must be None, a share in (0, 1] or a number of instances. "
+            f"Got {self.size!r}."
+        )
+
+    @staticmethod
+    def _check_memory(n_instances: int, n_words: int) -> None:
+        check_allocation(
+            16 * n_instances * n_words,
+            f"The kernel vectors of {n_instances} instances over a dictionary of {n_words}",
+            "choose a smaller dictionary with size=",
+        )
+
+
+def mean_squared_distance(X: Any) -> float:
+    """Mean of ||x_i - x_j||^2 over all pairs i != j, in O(m d): twice the summed sample variances."""
+    m = X.shape[0]
+    if m < 2:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sp.issparse(X):
+            mean = np.asarray(X.mean(axis=0)).ravel()
+            total = float(X.multiply(X).sum()) - m * float(mean @ mean)
+            return 0.0 if total < 0.0 else 2.0 * total / (m - 1)
+        return float(2.0 * X.var(axis=0, ddof=1, dtype=np.float64).sum())
+
+
+def _checked(transformer: Any, mean_squared: float) -> float:
+    """A mean squared distance that one can divide by, or zero; an `InputError` where it is no number or nearly 0."""
+    if mean_squared == 0.0 or 1e-300 < mean_squared < 1e300:
+        return mean_squared
+    raise InputError(
+        f"{type(transformer).__name__} cannot measure how far apart the instances are: their mean squared distance is "
+        f"{mean_squared:.3g}. {SCALE}."
+    )
+
+
+def _inverse_square_root(kernel: np.ndarray) -> np.ndarray:
+    """Symmetric K^(-1/2); directions whose eigenvalue is lost in rounding are left out."""
+    values, vectors = np.linalg.eigh(kernel)
+    keep = values > len(values) * np.finfo(kernel.dtype).eps * values[-1]
+    vectors = vectors[:, keep]
+    return (vectors / np.sqrt(values[keep])) @ vectors.T

@@ -1,0 +1,54 @@
+"""The likelihood of what is listed for a bag: exact kernels, belief propagation, label noise, and which bags can be."""
+
+from pathlib import Path
+
+from bagwise.kernels import cache_folder, is_compiled  # settles where compiled code is kept, before any is declared
+from bagwise.union._infer import infer
+from bagwise.union.feasibility import LabelledBags, count_instances, infeasible_bags, relaxed_bags, select_bags
+from bagwise.union.posterior import check_bags, union_posterior
+from bagwise.union.problem import (
+    MAX_EXACT_LABELS,
+    METHODS,
+    LabelNoise,
+    UnionModel,
+    UnionProblem,
+    as_rates,
+    check_carries_rates,
+    inference_threads,
+    log_absence,
+    union_log_odds,
+    warn_approximation,
+)
+
+__all__ = [
+    "MAX_EXACT_LABELS",
+    "METHODS",
+    "LabelNoise",
+    "LabelledBags",
+    "UnionModel",
+    "UnionProblem",
+    "are_compiled",
+    "as_rates",
+    "check_bags",
+    "check_carries_rates",
+    "compiled_folder",
+    "count_instances",
+    "infeasible_bags",
+    "inference_threads",
+    "log_absence",
+    "relaxed_bags",
+    "select_bags",
+    "union_log_odds",
+    "union_posterior",
+    "warn_approximation",
+]
+
+
+def are_compiled() -> bool:
+    """Whether the kernel that every fit runs through has been compiled before."""
+    return is_compiled(infer)
+
+
+def compiled_folder() -> Path:
+    """Where that kernel is kept."""
+    return cache_folder(infer)

@@ -1,0 +1,468 @@
+"""Compiled union inference.
+
+Everything here works on one bag reduced to its core (the "local problem"): ``A[i, j]`` is the probability that
+unknown instance i carries required label j, ``free[i]`` the probability that it carries something that need not
+appear (the background class, or a label that a known instance carries already); each row sums to 1. A solver writes
+the posterior over `A` and `free` in place and returns the log-probability that the required labels all appear.
+
+With label noise, a required label j may do without an instance: it needs one with probability ``need[j]``, 1
+where labels are right. The labels that need none are a random set, independent of the instances, that the union starts
+from; with need = 1 it is empty. A solver also writes ``pull[j]``, where asked for: by what share P would rise if label
+j never needed one, -need_j d log P / d need_j.
+
+Subsets of the k required labels are the integers 0 .. 2^k - 1, bit j for label j. Arrays over subsets are built and
+summed by doubling and halving, so that the inner loops run over contiguous memory and rounding errors grow with k,
+not with 2^k. Offsets into them are unsigned: a signed index may be negative (counted from the end), and the check for
+that keeps a loop from being vectorised.
+"""
+
+import numpy as np
+from numba import njit
+
+from bagwise.union.constants import (
+    FEW_LABELS,
+    FEW_LABELS_NOISE,
+    FORWARD,
+    INCLUSION_EXCLUSION,
+    SUBSTITUTION,
+    TINY,
+    UNDERFLOW,
+    UNIT_ROUNDOFF,
+)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _subset_sums(A, i, k, base, sums):
+    """sums[L] = base + sum of A[i, j] over j in L."""
+    sums[0] = base
+    for j in range(k):
+        half, value = np.uint64(1 << j), A[i, j]
+        for t in range(half):
+            sums[half + t] = sums[t] + value
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _fold(values, start, size):
+    """Sum of values[start : start + size] (size a power of two) by halving; destroys them."""
+    while size > 4:
+        size >>= np.uint64(1)
+        for t in range(size):
+            values[start + t] += values[start + size + t]
+    if size == 4:
+        one, two, three = start + np.uint64(1), start + np.uint64(2), start + np.uint64(3)
+        return (values[start] + values[two]) + (values[one] + values[three])
+    if size == 2:
+        return values[start] + values[start + np.uint64(1)]
+    return values[start]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _normalize_rows(A, free, n, k):
+    for i in range(n):
+        total = free[i]
+        for j in range(k):
+            A[i, j] = max(A[i, j], 0.0)
+            total += A[i, j]
+        inverse = 1.0 / total
+        for j in range(k):
+            A[i, j] *= inverse
+        free[i] *= inverse
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_normalized(q, q_free, n, k, A, free):
+    """Write a posterior over the local problem, each row scaled to sum to 1 (by loops: slices compile very slowly)."""
+    for i in range(n):
+        for j in range(k):
+            A[i, j] = q[i, j]
+        free[i] = q_free[i]
+    _normalize_rows(A, free, n, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
+    """P = sum over L of w(L) F(L), F(L) = prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
+
+    The coefficient is w(L) = prod over j not in L of -need_j, which is (-1)^(k - |L|) where labels are right.
+
+    Certificate: s_i(L) carries at most k roundings, the product over n instances n (k + 1), the division by s_i(L)
+    k + 1 and the halving sums k; w(L) carries k more where some need_j < 1, and is exact elsewhere. Since
+    A[i, j] / s_i(L) <= 1 for j in L, every numerator is wrong by at most (n (k + 1) + 2 k + 4) u sum|w F| (3 k where
+    some need_j < 1), and so is P; a posterior by at most twice that over P. Rates make the bound smaller: |w| <= 1.
+    """
+    size = 1 << k
+    smallest = 1.0
+    for i in range(n):
+        for j in range(k):
+            smallest = min(smallest, A[i, j] + free[i])
+    if smallest < TINY:
+        return 0.0, False
+    signed[0] = 1.0
+    inexact = 0
+    for j in range(k):
+        half, factor = np.uint64(1 << j), -need[j]
+        if need[j] < 1.0:
+            inexact = k
+        for t in range(half):
+            signed[half + t] = signed[t]
+            signed[t] *= factor
+    for i in range(n):
+        _subset_sums(A, i, k, free[i], sums)
+        for t in range(size):
+            signed[t] *= sums[t]
+    for t in range(size):
+        ratio[t] = signed[t]
+        sums[t] = abs(signed[t])
+    if pull.size > 0:
+        for j in range(k - 1, 0, -1):
+            half = np.uint64(1 << j)
+            for t in range(half):
+                ratio[t] += ratio[half + t]
+            pull[j] = _fold(ratio, half, half)
+        pull[0] = ratio[1]
+        probability = ratio[0] + ratio[1]
+    else:
+        probability = _fold(ratio, np.uint64(0), np.uint64(size))
+    total = _fold(sums, np.uint64(0), np.uint64(size))
+    if not 2.0 * (n * (k + 1) + 2 * k + 4 + inexact) * UNIT_ROUNDOFF * total <= bound * probability:
+        return 0.0, False
+    if pull.size > 0:  # the sum over L without j is P less that over L with j
+        for j in range(k):
+            pull[j] = pull[j] / probability - 1.0
+    for i in range(n):
+        _subset_sums(A, i, k, free[i], sums)
+        if sums[0] == 0.0:
+            sums[0] = np.inf  # without free mass the empty subset has no part in any posterior
+        for t in range(size):
+            ratio[t] = signed[t] / sums[t]
+        for j in range(k - 1, 0, -1):
+            half = np.uint64(1 << j)
+            for t in range(half):
+                ratio[t] += ratio[half + t]
+            A[i, j] *= _fold(ratio, half, half)
+        A[i, 0] *= ratio[1]
+        free[i] *= ratio[0] + ratio[1]
+    _normalize_rows(A, free, n, k)
+    return np.log(probability), True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _one_label(A, free, n, need, bound, pull):
+    """The sum of `inclusion_exclusion` written out for one label: P = 1 - need prod_i free_i.
+
+    Certificate: the product carries n roundings, the difference one, and a posterior three more.
+    """
+    absent = need[0]
+    for i in range(n):
+        absent *= free[i]
+    probability = 1.0 - absent
+    if not 2.0 * (n * absent + 4) * UNIT_ROUNDOFF <= bound * probability:
+        return 0.0, False
+    if pull.size > 0:
+        pull[0] = absent / probability
+    for i in range(n):
+        A[i, 0] /= probability
+        free[i] = max(free[i] - absent, 0.0) / probability
+    return np.log(probability), True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _start_law(need, k, law):
+    """law[L] = probability that L is the set of labels that need no instance."""
+    law[0] = 1.0
+    for j in range(k):
+        half = np.uint64(1 << j)
+        for t in range(half):
+            law[half + t] = law[t] * (1.0 - need[j])
+            law[t] *= need[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pull_of_start(start, beta, k, pull):
+    """`pull` from the law of the start and the (scaled) probability of reaching all labels from each subset."""
+    together = 0.0
+    for t in range(1 << k):
+        together += start[t] * beta[t]
+    for j in range(k):
+        bit = np.uint64(1 << j)
+        gain = 0.0
+        for block in range(np.uint64(0), np.uint64(1 << k), bit + bit):
+            for t in range(block, block + bit):
+                gain += start[t] * (beta[t + bit] - beta[t])
+        pull[j] = gain / together
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward_step(old, new, A, i, k, sums):
+    """new[L] = old[L] s_i(L) + sum over j in L of A[i, j] old[L without j] (Proposition 1 of the paper)."""
+    size = np.uint64(1 << k)
+    for t in range(size):
+        new[t] = old[t] * sums[t]
+    for j in range(k):
+        bit, value = np.uint64(1 << j), A[i, j]
+        for block in range(np.uint64(0), size, bit + bit):
+            for t in range(block, block + bit):
+                new[t + bit] += value * old[t]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _backward_step(old, new, A, i, k, sums):
+    """new[L] = old[L] s_i(L) + sum over j not in L of A[i, j] old[L with j]."""
+    size = np.uint64(1 << k)
+    for t in range(size):
+        new[t] = old[t] * sums[t]
+    for j in range(k):
+        bit, value = np.uint64(1 << j), A[i, j]
+        for block in range(np.uint64(0), size, bit + bit):
+            for t in range(block, block + bit):
+                new[t] += value * old[t + bit]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _rescale(values, size):
+    largest = 0.0
+    for t in range(size):
+        largest = max(largest, values[t])
+    if largest > 0.0:
+        for t in range(size):
+            values[t] /= largest
+    return largest
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _combine(alpha, beta, A, free, i, k, q, q_free):
+    """Posterior numerators of instance i; returns their sum. Only positive terms, so any order of sums is safe."""
+    together = 0.0
+    for t in range(1 << k):
+        together += alpha[t] * beta[t]
+    q_free[i] = free[i] * together
+    total = q_free[i]
+    for j in range(k):
+        bit = np.uint64(1 << j)
+        mass = 0.0
+        for block in range(np.uint64(0), np.uint64(1 << k), bit + bit):
+            for t in range(block, block + bit):
+                mass += (alpha[t] + alpha[t + bit]) * beta[t + bit]
+        q[i, j] = A[i, j] * mass
+        total += q[i, j]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward_backward(A, free, n, k, need, sums, pull):
+    """O(n k 2^k), positive terms only, rescaled at every instance; (log P, digits kept)."""
+    size = 1 << k
+    alpha = np.zeros((n + 1, size))
+    _start_law(need, k, alpha[0])
+    scale = 0.0
+    for i in range(n):
+        _subset_sums(A, i, k, free[i], sums)
+        _forward_step(alpha[i], alpha[i + 1], A, i, k, sums)
+        largest = _rescale(alpha[i + 1], size)
+        if largest == 0.0:
+            return -np.inf, False
+        scale += np.log(largest)
+    if alpha[n, size - 1] < UNDERFLOW:
+        return -np.inf, False
+    scale += np.log(alpha[n, size - 1])
+    beta = np.zeros((2, size))
+    beta[0, size - 1] = 1.0
+    q, q_free = np.empty((n, k)), np.empty(n)
+    for i in range(n - 1, -1, -1):
+        old, new = beta[0], beta[1]
+        if (n - 1 - i) % 2 == 1:
+            old, new = beta[1], beta[0]
+        _subset_sums(A, i, k, free[i], sums)
+        _backward_step(old, new, A, i, k, sums)
+        if _combine(alpha[i], old, A, free, i, k, q, q_free) < UNDERFLOW:
+            return -np.inf, False
+        _rescale(new, size)
+    if pull.size > 0:
+        _pull_of_start(alpha[0], beta[n % 2], k, pull)
+    copy_normalized(q, q_free, n, k, A, free)
+    return scale, True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_add(a, b):
+    if a == -np.inf:
+        return b
+    if b == -np.inf:
+        return a
+    top = max(a, b)
+    return top + np.log1p(np.exp(min(a, b) - top))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_forward_backward(A, free, n, k, need, pull):
+    """Forward-backward on logarithms `A` and `free`: the last resort where rescaled probabilities underflow.
+
+    Writes probabilities over `A` and `free`; returns log P, -inf for a bag that cannot be explained.
+    """
+    size = 1 << k
+    alpha = np.full((n + 1, size), -np.inf)
+    _start_law(need, k, alpha[0])
+    for t in range(size):
+        alpha[0, t] = np.log(alpha[0, t])
+    for i in range(n):
+        for t in range(size):
+            if alpha[i, t] == -np.inf:
+                continue
+            alpha[i + 1, t] = log_add(alpha[i + 1, t], alpha[i, t] + free[i])
+            for j in range(k):
+                to = t | (1 << j)
+                alpha[i + 1, to] = log_add(alpha[i + 1, to], alpha[i, t] + A[i, j])
+    result = alpha[n, size - 1]
+    if result == -np.inf:
+        return result
+    beta = np.full(size, -np.inf)
+    beta[size - 1] = 0.0
+    for i in range(n - 1, -1, -1):
+        new = np.full(size, -np.inf)
+        mass = np.full(k + 1, -np.inf)
+        for t in range(size):
+            new[t] = beta[t] + free[i]
+            mass[k] = log_add(mass[k], alpha[i, t] + beta[t] + free[i])
+            for j in range(k):
+                onward = A[i, j] + beta[t | (1 << j)]
+                new[t] = log_add(new[t], onward)
+                mass[j] = log_add(mass[j], alpha[i, t] + onward)
+        for j in range(k):
+            A[i, j] = np.exp(mass[j] - result)
+        free[i] = np.exp(mass[k] - result)
+        beta = new
+    if pull.size > 0:
+        top = -np.inf
+        for t in range(size):
+            top = max(top, beta[t])
+            alpha[0, t] = np.exp(alpha[0, t])
+        for t in range(size):
+            beta[t] = np.exp(beta[t] - top)
+        _pull_of_start(alpha[0], beta, k, pull)
+    _normalize_rows(A, free, n, k)
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _leave_one_out(alpha, A, i, free_mass, k, sums, rest):
+    """Substitution (Proposition 3): the law of the union without one instance; False where it divides by zero."""
+    _subset_sums(A, i, k, free_mass, sums)
+    for t in range(1 << k):
+        value = alpha[t]
+        for j in range(k):
+            if t & (1 << j):
+                value -= A[i, j] * rest[t ^ (1 << j)]
+        if sums[t] == 0.0:
+            if t != 0:
+                return False
+            rest[t] = 0.0  # no free mass: the union of one or more others is never empty
+        else:
+            rest[t] = value / sums[t]
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _chain(A, free, n, k, skip, need, sums, alpha, spare):
+    """Rescaled forward recursion over all instances but `skip`; result in `alpha`, returns the log of its scale."""
+    size = 1 << k
+    _start_law(need, k, alpha)
+    scale = 0.0
+    for i in range(n):
+        if i == skip:
+            continue
+        _subset_sums(A, i, k, free[i], sums)
+        _forward_step(alpha, spare, A, i, k, sums)
+        largest = _rescale(spare, size)
+        if largest == 0.0:
+            return -np.inf
+        scale += np.log(largest)
+        for t in range(size):
+            alpha[t] = spare[t]
+    return scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _chain_back(A, free, n, k, sums, beta, spare):
+    """Rescaled backward recursion over all instances; result in `beta`."""
+    size = 1 << k
+    for t in range(size):
+        beta[t] = 0.0
+    beta[size - 1] = 1.0
+    for i in range(n - 1, -1, -1):
+        _subset_sums(A, i, k, free[i], sums)
+        _backward_step(beta, spare, A, i, k, sums)
+        _rescale(spare, size)
+        for t in range(size):
+            beta[t] = spare[t]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(A, free, n, k, need, sums, method, pull):
+    """The paper's algorithms: FORWARD re-runs the recursion without each instance (Algorithm 1,
+    O(n^2 k 2^k)), SUBSTITUTION runs it once and removes each instance by substitution (Algorithm 2, O(n k 2^k))."""
+    size = 1 << k
+    alpha, spare, rest = np.empty(size), np.empty(size), np.empty(size)
+    scale = _chain(A, free, n, k, -1, need, sums, alpha, spare)
+    if scale == -np.inf or alpha[size - 1] <= UNDERFLOW:
+        return -np.inf, False
+    log_probability = scale + np.log(alpha[size - 1])
+    q, q_free = np.empty((n, k)), np.empty(n)
+    for i in range(n):
+        if n == 1:
+            _start_law(need, k, rest)
+        elif method == SUBSTITUTION:
+            if not _leave_one_out(alpha, A, i, free[i], k, sums, rest):
+                return -np.inf, False
+        elif _chain(A, free, n, k, i, need, sums, rest, spare) == -np.inf:
+            return -np.inf, False
+        total = free[i] * rest[size - 1]
+        q_free[i] = total
+        for j in range(k):  # Proposition 2
+            q[i, j] = A[i, j] * (rest[size - 1] + rest[(size - 1) ^ (1 << j)])
+            total += q[i, j]
+        if not total > UNDERFLOW:
+            return -np.inf, False
+    if pull.size > 0:
+        _chain_back(A, free, n, k, sums, rest, spare)
+        _start_law(need, k, alpha)
+        _pull_of_start(alpha, rest, k, pull)
+    copy_normalized(q, q_free, n, k, A, free)
+    return log_probability, True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def n_strict(need, k):
+    """Number of labels that cannot do without an instance: with more of them than instances, nothing explains a bag."""
+    count = 0
+    for j in range(k):
+        count += need[j] == 1.0
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve(A, free, n, k, need, method, bound, signed, sums, ratio, pull):
+    """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept).
+
+    `pull` is (k,) or longer, or (0,) where nobody asks for it.
+    """
+    if k == 0:
+        for i in range(n):
+            free[i] = 1.0
+        return 0.0, True
+    if k > n and n_strict(need, k) > n:
+        return -np.inf, True
+    if method == INCLUSION_EXCLUSION:
+        strict = bound
+        if k <= FEW_LABELS:
+            strict *= 0.01 if pull.size == 0 else FEW_LABELS_NOISE
+        if k == 1:
+            result, done = _one_label(A, free, n, need, strict, pull)
+        else:
+            result, done = inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
+    elif method in (FORWARD, SUBSTITUTION):
+        result, done = _forward(A, free, n, k, need, sums, method, pull)
+    else:
+        result, done = 0.0, False
+    if done:
+        return result, True
+    return _forward_backward(A, free, n, k, need, sums, pull)

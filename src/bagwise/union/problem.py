@@ -1,0 +1,365 @@
+"""What is fixed about bags and their labels while probabilities of instances change, and inference in it.
+
+The arrays-in, arrays-out front of the compiled code in `_infer`, `_exact`, `_propagate` and `_rates`.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from bagwise.core.exceptions import ApproximationWarning, InputError, warn_caller
+from bagwise.core.memory import check_allocation
+from bagwise.union import constants
+from bagwise.union._infer import infer
+from bagwise.union._rates import infer_with_rates
+
+METHODS = {
+    "auto": constants.INCLUSION_EXCLUSION,
+    "inclusion-exclusion": constants.INCLUSION_EXCLUSION,
+    "forward-backward": constants.FORWARD_BACKWARD,
+    "forward": constants.FORWARD,
+    "forward-substitution": constants.SUBSTITUTION,
+}
+MAX_EXACT_LABELS = 16
+WORTH_A_WARNING = 0.01  # estimated error of a posterior
+SWEEPS = 40  # of belief propagation, about, for the division of work among threads
+WITHOUT_RATES = ("forward-substitution",)  # it divides by what rates make small, and cancels as it is
+THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
+SMALLEST = 1e-12
+
+
+@dataclass(frozen=True)
+class LabelNoise:
+    """Label noise: one rate per column of the scores; the background's column is not looked at.
+
+    Attributes
+    ----------
+    missed : (c,) array
+        Probability that an instance of the class goes unnoticed by the person who lists the labels.
+    spurious : (c,) array
+        Probability that the label is listed though nothing noticed carries it.
+    """
+
+    missed: np.ndarray
+    spurious: np.ndarray
+
+    @classmethod
+    def of(cls, missed: Any, spurious: Any, n_classes: int, background: bool = False) -> LabelNoise | None:
+        """Rates given as numbers or as arrays of one per class; None where all of them are zero: labels are right.
+
+        With a `background` there is one more column, whose rates are zero.
+        """
+        columns = (as_rates(name, rate, n_classes) for name, rate in (("missed", missed), ("spurious", spurious)))
+        found = cls(*(np.append(rates, 0.0) if background else rates for rates in columns))
+        return found if found.missed.any() or found.spurious.any() else None
+
+
+def as_rates(name: str, given: Any, n: int) -> np.ndarray:
+    """(n,) rates from a number or an array of that length; an error names what cannot be one."""
+    try:
+        rates = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}={given!r} is no rate; pass a number in [0, 1), or an array of one a class.") from None
+    if rates.ndim > 1 or (rates.ndim == 1 and len(rates) != n):
+        raise InputError(f"{name} has shape {rates.shape} but there are {n} classes; pass one rate, or one a class.")
+    bad = np.flatnonzero(~((rates >= 0.0) & (rates < 1.0)))
+    if len(bad):
+        where = f" of class {bad[0]}" if rates.ndim else ""
+        raise InputError(
+            f"The rate {name}{where} must be in [0, 1), a share of the instances or labels; got {rates.flat[bad[0]]:g}."
+        )
+    return np.array(np.broadcast_to(rates, n))
+
+
+@dataclass(frozen=True)
+class UnionProblem:
+    """What is fixed about a set of bags while their probabilities change: sizes, labels, what is known.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+    label_starts, labels : (n + 1,) and (total,) int64
+        Label columns of every bag, in CSR fashion.
+    background : int
+        Column of the class that any bag may hold unlisted, or -1.
+    known : (m,) int64 or (0,)
+        Column of the instances whose label is known, -1 elsewhere.
+    relaxed : (n,) bool or (0,)
+        Bags whose listed labels may occur but need not.
+    """
+
+    offsets: np.ndarray
+    label_starts: np.ndarray
+    labels: np.ndarray
+    background: int
+    known: np.ndarray
+    relaxed: np.ndarray
+
+    @classmethod
+    def build(
+        cls,
+        offsets: np.ndarray,
+        indicator: np.ndarray,
+        background: int | None = None,
+        known: np.ndarray | None = None,
+        relaxed: np.ndarray | None = None,
+    ) -> UnionProblem:
+        """From an (n, c) 0/1 array; a background may have a column of it, or one behind them."""
+        bag, labels = np.nonzero(indicator)
+        if background is not None and background < indicator.shape[1]:
+            listed = labels != background
+            bag, labels = bag[listed], labels[listed]
+        counts = np.bincount(bag, minlength=len(indicator))
+        return cls(
+            offsets=np.ascontiguousarray(offsets, dtype=np.int64),
+            label_starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            labels=labels.astype(np.int64, copy=False),
+            background=-1 if background is None else background,
+            known=np.empty(0, np.int64) if known is None else np.ascontiguousarray(known, dtype=np.int64),
+            relaxed=np.empty(0, bool) if relaxed is None else np.ascontiguousarray(relaxed, dtype=bool),
+        )
+
+    def part(self, first: int, last: int) -> UnionProblem:
+        """Of the bags first .. last - 1 alone; nothing is copied but offsets."""
+        if first == 0 and last == len(self.offsets) - 1:
+            return self
+        start, stop = self.label_starts[first], self.label_starts[last]
+        return UnionProblem(
+            offsets=self.offsets[first : last + 1] - self.offsets[first],
+            label_starts=self.label_starts[first : last + 1] - start,
+            labels=self.labels[start:stop],
+            background=self.background,
+            known=self.known[self.offsets[first] : self.offsets[last]] if len(self.known) else self.known,
+            relaxed=self.relaxed[first:last] if len(self.relaxed) else self.relaxed,
+        )
+
+    @cached_property
+    def highest_column(self) -> int:
+        """Highest column of the scores that is looked at."""
+        return max(self.background, int(self.labels.max(initial=-1)), int(self.known.max(initial=-1)))
+
+    @cached_property
+    def n_labels(self) -> np.ndarray:
+        """(n,) number of labels of each bag."""
+        return np.diff(self.label_starts)
+
+    @cached_property
+    def counted_instances(self) -> np.ndarray:
+        """(m,) which instances an expected share of background speaks of: the unknown ones of bags that list labels.
+
+        All of a bag without labels is background, and what an instance is known to be is known. Were these counted, the
+        others would have to make up for them: where most recordings are empty, nothing else could be background.
+        """
+        listed = np.repeat(self.n_labels > 0, np.diff(self.offsets))
+        return listed & (self.known < 0) if len(self.known) else listed
+
+    def room_for_errors(self, max_exact_labels: int) -> np.ndarray | None:
+        """(n,) array for `infer_in_place` to estimate errors in; None where every bag is exact."""
+        return np.zeros(len(self.n_labels)) if np.any(self.n_labels > max_exact_labels) else None
+
+    def check_memory(self, max_exact_labels: int) -> None:
+        """Forward-backward keeps a number for each instance and subset of a bag; refuse if that is too much."""
+        exact = np.where(self.n_labels <= max_exact_labels, self.n_labels, 0).astype(float)
+        entries = (np.diff(self.offsets) + 8) * 2.0**exact
+        b = int(np.argmax(entries))
+        check_allocation(
+            int(min(8 * entries[b], 2.0**62)),
+            f"Exact inference in bag {b} ({self.offsets[b + 1] - self.offsets[b]} instances, {int(exact[b])} labels)",
+            "lower max_exact_labels (belief propagation then takes over) or prune such bags",
+        )
+
+    def infer_in_place(
+        self,
+        scores: np.ndarray,
+        *,
+        softmax: bool,
+        residual: bool,
+        method: str = "auto",
+        max_exact_labels: int = MAX_EXACT_LABELS,
+        n_threads: int = 1,
+        rates: LabelNoise | None = None,
+        statistics: np.ndarray | None = None,
+        errors: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Overwrite `scores` by the posterior (or posterior minus probability); returns the (n,) log-likelihoods.
+
+        With `rates`, there is label noise, and `statistics`, (n, 3), receives what the gradient in the rates is made of
+        (`bagwise.union._rates.infer_with_rates`). `errors`, (n,), receives the estimated error of each bag's
+        posterior: 0 up to `max_exact_labels`, else see `bagwise.union._propagate`.
+
+        The bags are cut into `n_threads` pieces of about equal cost. Every bag is computed alone, so the result does
+        not depend on the number of threads.
+        """
+        n_bags = len(self.offsets) - 1
+        if scores.ndim != 2 or scores.shape[0] != self.offsets[-1] or scores.shape[1] <= self.highest_column:
+            raise InputError(
+                f"The scores have shape {scores.shape}; expected {self.offsets[-1]} rows and at least "
+                f"{self.highest_column + 1} columns."
+            )
+        log_likelihood = np.empty(n_bags)
+        errors = np.empty(0) if errors is None else errors
+        if rates is not None:
+            check_carries_rates(method)
+            statistics = np.empty((n_bags, 3)) if statistics is None else statistics
+
+        def run(first: int, last: int) -> None:
+            if rates is not None:
+                infer_with_rates(
+                    scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
+                    self.relaxed, rates.missed, rates.spurious, first, last, METHODS[method],
+                    constants.ERROR_BOUND, max_exact_labels, residual, log_likelihood, statistics, errors,
+                )  # fmt: skip
+                return
+            infer(
+                scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
+                self.relaxed, first, last, METHODS[method], constants.ERROR_BOUND, max_exact_labels, residual,
+                log_likelihood, errors,
+            )  # fmt: skip
+
+        if n_threads == 1 or n_bags < 2 * n_threads:
+            run(0, n_bags)
+        else:
+            work = np.where(self.n_labels > max_exact_labels, SWEEPS * self.n_labels, 2.0**self.n_labels)
+            cost = np.cumsum(np.diff(self.offsets) * (scores.shape[1] + work))
+            cuts = np.searchsorted(cost, cost[-1] * np.arange(1, n_threads) / n_threads)
+            cuts = np.unique(np.concatenate([[0], cuts, [n_bags]]))
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(run, cuts[:-1], cuts[1:]))
+        return log_likelihood
+
+
+@dataclass(frozen=True)
+class UnionModel:
+    """How the label set of a bag follows from the labels of its instances, and how that is inferred.
+
+    It holds all that a learner has to say beside the probabilities of instances, and makes every problem and posterior.
+
+    Attributes
+    ----------
+    n_classes : int
+    background : bool
+        Whether a class that any bag may hold unlisted has a column behind the classes'.
+    noise : LabelNoise or None
+        None where the labels of bags are taken for right.
+    method, max_exact_labels
+        As of `union_posterior`.
+    n_jobs : int or None
+        Threads at most; None: the processors at hand.
+    """
+
+    n_classes: int
+    background: bool = False
+    noise: LabelNoise | None = None
+    method: str = "auto"
+    max_exact_labels: int = MAX_EXACT_LABELS
+    n_jobs: int | None = 1
+
+    def problem(
+        self,
+        offsets: np.ndarray,
+        indicator: np.ndarray,
+        known: np.ndarray | None = None,
+        relaxed: np.ndarray | None = None,
+    ) -> UnionProblem:
+        """Of bags with an (n, c) 0/1 array of labels; refused where it takes too much memory."""
+        column = self.n_classes if self.background else None
+        problem = UnionProblem.build(offsets, indicator, column, known, relaxed)
+        problem.check_memory(self.max_exact_labels)
+        return problem
+
+    def infer(self, problem: UnionProblem, values: np.ndarray, *, softmax: bool = False, **options: Any) -> np.ndarray:
+        """As `UnionProblem.infer_in_place`: probabilities (with `softmax`, scores) become posteriors."""
+        options.setdefault("residual", False)
+        return problem.infer_in_place(
+            values, softmax=softmax, method=self.method, max_exact_labels=self.max_exact_labels, rates=self.noise,
+            n_threads=inference_threads(values.size, self.n_jobs), **options,
+        )  # fmt: skip
+
+    def posterior(
+        self, problem: UnionProblem, values: np.ndarray, *, softmax: bool = False, warn: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) log-likelihoods, and `values` as posteriors; by default with a warning where inexact."""
+        errors = problem.room_for_errors(self.max_exact_labels) if warn else None
+        log_likelihood = self.infer(problem, values, softmax=softmax, errors=errors)
+        warn_approximation(problem, self.max_exact_labels, errors)
+        return log_likelihood, values
+
+    def presence(self, problem: UnionProblem, proba: np.ndarray) -> np.ndarray:
+        """(n, c) probability that some instance of the bag carries the label, given the listed labels.
+
+        P(c is in the bag | Y) = 1 - P(no instance is of c, and Y) / P(Y): the likelihood once more for every class, its
+        probabilities set to zero. Exact where union inference is.
+        """
+        whole, _ = self.posterior(problem, proba.copy())
+        presence = np.empty((len(whole), self.n_classes))
+        for c in range(self.n_classes):
+            without = proba.copy()
+            without[:, c] = 0.0
+            with np.errstate(invalid="ignore"):  # a bag that nothing explains: NaN
+                presence[:, c] = np.maximum(-np.expm1(self.infer(problem, without) - whole), 0.0)
+        return presence
+
+    def listed_probability(self, proba: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """(n, c) probability that a label is listed, 1 - (1 - nu_c) prod_i (1 - (1 - mu_c) p_ic)."""
+        proba = proba[:, : self.n_classes]
+        if self.noise is None:
+            return 1.0 - np.exp(log_absence(proba, offsets))
+        missed, spurious = self.noise.missed[: self.n_classes], self.noise.spurious[: self.n_classes]
+        return 1.0 - (1.0 - spurious) * np.exp(log_absence((1.0 - missed) * proba, offsets))
+
+
+def log_absence(proba: np.ndarray, offsets: np.ndarray, most: float = 1.0 - 1e-15) -> np.ndarray:
+    """(n, c) logarithm of the probability that no instance of the bag is of the class; each is at most `most`."""
+    return np.add.reduceat(np.log1p(-np.minimum(proba, most)), offsets[:-1], axis=0)
+
+
+def union_log_odds(proba: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(n, c) log-odds that some instance of the bag is of the class, if instances were independent."""
+    log_absent = log_absence(np.maximum(proba, SMALLEST), offsets, 1.0 - SMALLEST)
+    return np.log(-np.expm1(log_absent)) - log_absent
+
+
+def inference_threads(n_entries: int, n_jobs: int | None) -> int:
+    """Threads for a score matrix of that many entries: `n_jobs`, or where it is None the processors at hand.
+
+    Fewer where OMP_NUM_THREADS says so, and one where there is too little work for more.
+    """
+    if n_entries < THREADING_FROM:
+        return 1
+    if n_jobs is not None:
+        return effective_n_jobs(n_jobs)
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
+
+
+def check_carries_rates(method: str) -> None:
+    """Refuse a method that cannot infer with label noise."""
+    if method in WITHOUT_RATES:
+        raise InputError(
+            f"method={method!r} cannot carry missed and spurious labels; use 'auto', 'inclusion-exclusion', "
+            "'forward-backward' or 'forward'."
+        )
+
+
+def warn_approximation(problem: UnionProblem, max_exact_labels: int, errors: np.ndarray | None) -> None:
+    """Say which bags above `max_exact_labels` have a posterior whose estimated error matters."""
+    if errors is None or not np.any(errors > WORTH_A_WARNING):
+        return
+    worst = int(np.argmax(errors))
+    n_large, n_wrong = np.sum(problem.n_labels > max_exact_labels), np.sum(errors > WORTH_A_WARNING)
+    warn_caller(
+        f"{n_large} bag(s) carry more than max_exact_labels={max_exact_labels} labels and are inferred by belief "
+        f"propagation. In {n_wrong} of them a posterior is off by an estimated {WORTH_A_WARNING} or more, at worst by "
+        f"{errors[worst]:.2g} in bag {worst} with {problem.n_labels[worst]} labels and "
+        f"{problem.offsets[worst + 1] - problem.offsets[worst]} instances. Raise max_exact_labels for exact inference "
+        "(cost doubles with each label) or leave such bags out.",
+        ApproximationWarning,
+    )

@@ -1,0 +1,149 @@
+"""Reliability of a run: calibration, a wanted precision, and novel instances."""
+
+import csv
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from bagwise import BagDataset, Bags, Run, load, write_dataset
+from bagwise.app.cli import main
+from bagwise.calibration import CalibratedAnnotator
+from bagwise.core.exceptions import InputError
+from bagwise.datasets import make_gaussian_bags
+from bagwise.pipeline import final_step
+from made import read_csv
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_gaussian_bags(n_bags=60, n_features=4, separation=2.5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    """A table of bags, and another one of bags that are far from all of them."""
+    folder = tmp_path_factory.mktemp("trust")
+    write_dataset(data, folder / "bags.csv")
+    far = BagDataset(Bags(data.bags.instances + 30.0, data.bags.offsets))
+    write_dataset(far, folder / "far.csv")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    with Run.create(folder / "bags.csv", folder / "run", precision=0.9) as run:
+        yield run
+
+
+def test_annotate_calibrates_unless_told_otherwise(run, folder):
+    model = load(folder / "run" / "model.bagwise")
+    assert final_step(model).reliability()["bags"] > 0
+    plain = Run.create(folder / "bags.csv", folder / "plain", learner={"calibrate": "none"}, page=False)
+    assert not isinstance(final_step(load(plain.path / "model.bagwise")), CalibratedAnnotator)
+    plain.close()
+
+
+def test_kept_instances_are_the_largest_set_of_that_expected_precision(run):
+    rows = run.annotations()
+    named = [row for row in rows if row["label"] and row["noise"] <= 0.5]
+    kept = [row for row in named if row["kept"]]
+    assert 0 < len(kept) < len(named)
+    doubt = run.found().promise.uniform
+    assert (1 - doubt) * np.mean([row["probability"] for row in kept]) >= 0.9
+    least = min(row["probability"] for row in kept)
+    others = [row["probability"] for row in named if not row["kept"]]
+    assert max(others) < least
+    assert (1 - doubt) * np.mean([row["probability"] for row in kept] + [max(others)]) < 0.9
+    assert {row["kept"] for row in rows if row not in named} == {False}
+
+
+def test_the_long_table_marks_the_others_and_counts_say_what_they_are(run, folder):
+    table = read_csv(folder / "run" / "annotations.csv")
+    assert {row["kept"] for row in table} == {"True", "False"}
+    result = run.result()
+    shown = result.annotations.shown()
+    assert len(shown) == sum(row["kept"] == "True" for row in table)
+    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "For a precision of 90 %" in page
+    assert "instances below the wanted precision" in page
+    assert "each predicted by a model that was not trained on it" in page
+
+
+def test_what_people_said_is_kept_and_shown_beside_what_was_promised(data, tmp_path):
+    write_dataset(data, tmp_path / "bags.csv")
+    with Run.create(tmp_path / "bags.csv", tmp_path / "run", precision=0.95) as run:
+        unsure = [row for row in run.annotations() if row["label"] and not row["kept"]][:3]
+        run.correct([(row["bag"], row["instance"], row["label"]) for row in unsure])
+        again = {(row["bag"], row["instance"]): row["kept"] for row in run.annotations()}
+        assert all(again[row["bag"], row["instance"]] for row in unsure)
+        result = run.write()
+        assert result.reliability.instances is not None
+        assert sum(row["count"] for row in result.reliability.instances) == 3
+        assert all(row["accuracy"] == 1.0 for row in result.reliability.instances)
+        run.refit()
+        assert run.precision == 0.95
+    assert "Instances reviewed by a person" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_strangers_are_told_apart_from_the_unsure(run, folder):
+    result = CliRunner().invoke(
+        main, ["annotate", str(folder / "far.csv"), "--model", str(folder / "run" / "model.bagwise"),
+               "--out", str(folder / "far"), "--precision", "0.5", "--quiet"],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    rows = read_csv(folder / "far" / "annotations.csv")
+    assert {row["novel"] for row in rows} == {"True"}
+    assert max(float(row["probability"]) for row in rows) > 0.9
+    assert {row["kept"] for row in rows} == {"False"}  # nothing can be promised of them
+    assert f"{len(rows)} of {len(rows)} instances (100 %) are novel: far from all training data" in result.output
+    assert "none of" in result.output
+    page = (folder / "far" / "report.html").read_text(encoding="utf-8")
+    assert "are novel: far from all training data" in page
+    with Run.open(folder / "far") as opened:
+        assert all(row["novel"] for row in opened.annotations())
+    seen = read_csv(folder / "run" / "annotations.csv")
+    assert sum(row["novel"] == "True" for row in seen) == 0
+
+
+def test_annotate_table_says_it_too(run, folder):
+    result = CliRunner().invoke(
+        main, ["annotate-table", str(folder / "run" / "model.bagwise"), str(folder / "far.csv"), "--quiet"]
+    )
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader(result.output.splitlines()))
+    assert {row["novel"] for row in rows} <= {"True", "true", "1"}
+
+
+@pytest.mark.parametrize("given", ["0", "1", "1.5", "-0.1", "much"])
+def test_a_precision_that_is_none_is_refused(folder, given, tmp_path):
+    result = CliRunner().invoke(
+        main, ["annotate", str(folder / "bags.csv"), "--out", str(tmp_path / "run"), f"--precision={given}"]
+    )
+    assert result.exit_code == 2
+    assert "--precision" in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_precision_that_cannot_be_promised_is_refused(folder, tmp_path):
+    with pytest.raises(InputError, match="'clpl' gives no probabilities, so no precision can be expected"):
+        Run.create(folder / "bags.csv", tmp_path / "run", model="clpl", precision=0.9)
+    with pytest.raises(InputError, match="between 0 and 1"):
+        Run.create(folder / "bags.csv", tmp_path / "run", precision=95)
+    assert not (tmp_path / "run").exists()
+
+
+def test_few_bags_are_annotated_and_the_page_says_that_nothing_was_calibrated(data, tmp_path):
+    write_dataset(data[:8], tmp_path / "few.csv")
+    with Run.create(tmp_path / "few.csv", tmp_path / "run") as run:
+        assert run.write().reliability.calibrated is False
+    assert "The probabilities are not calibrated" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_model_that_is_chosen_promises_it_too_or_is_refused(data, tmp_path):
+    write_dataset(data[:24], tmp_path / "bags.csv")
+    try:
+        with Run.create(tmp_path / "bags.csv", tmp_path / "run", model="auto", precision=0.9, page=False) as run:
+            assert "kept" in run.annotations()[0]
+    except InputError as error:
+        assert "gives no probabilities" in str(error)  # noqa: PT017  # the learner that was chosen cannot

@@ -1,0 +1,502 @@
+"""From a folder to the report with vectors of networks trained elsewhere: made here, or brought along as a table."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import soundfile
+from click.testing import CliRunner
+from joblib.externals.loky import get_reusable_executor
+from PIL import Image
+
+import onnx_examples as nets
+from bagwise import load
+from bagwise.app.cli import main
+from bagwise.app.media import AudioSettings, featurize_audio
+from bagwise.app.media.embedding import read_embedding
+from bagwise.app.media.media_types import MEDIA
+from bagwise.app.review._snapshot import Choice
+from bagwise.app.review.review import Review
+from bagwise.app.runs import Run
+from bagwise.app.runs.featurize import featurize_folder
+from bagwise.core.exceptions import InputError
+
+pytest.importorskip("onnxruntime")
+
+TONES = {"low": 1000, "middle": 3000, "high": 6000}
+PAIRS = [
+    ("low",),
+    ("high",),
+    ("middle",),
+    ("low", "high"),
+    ("low", "middle"),
+    ("middle", "high"),
+    ("high", "low"),
+    ("low",),
+    ("middle",),
+    ("high", "middle"),
+]
+
+
+def write_labels(folder, names, sets):
+    rows = [f"{name},{';'.join(sorted(labels))}" for name, labels in zip(names, sets, strict=True)]
+    (folder / "labels.csv").write_text("\n".join(["file,labels", *rows]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def sounds(tmp_path_factory):
+    """Ten recordings of three seconds with three calls each, and the network beside them."""
+    folder = tmp_path_factory.mktemp("sounds")
+    (folder / "media").mkdir()
+    rng, t = np.random.default_rng(0), np.arange(3 * nets.RATE) / nets.RATE
+    truth = {}
+    for i, labels in enumerate(PAIRS):
+        samples = 0.002 * rng.standard_normal(len(t))
+        sung = [labels[j % len(labels)] for j in range(3)]
+        for start, label in zip((0.3, 1.25, 2.2), sung, strict=True):
+            inside = (t >= start) & (t < start + 0.3)
+            samples[inside] += 0.3 * np.sin(2 * np.pi * TONES[label] * t[inside])
+        soundfile.write(folder / "media" / f"{i}.wav", samples, nets.RATE)
+        truth[f"{i}.wav"] = sung
+    write_labels(folder, truth, PAIRS)
+    nets.sound_network(folder / "net.onnx", notes={"rate": str(nets.RATE)})
+    return folder, truth
+
+
+def annotate(folder, out, **options):
+    options = {"labels": folder / "labels.csv", "jobs": 1, "page": False, "formats": ["csv"], **options}
+    return Run.create(folder / "media", out, **options)
+
+
+@pytest.fixture(scope="module")
+def run_of_sounds(sounds, tmp_path_factory):
+    folder, _ = sounds
+    out = tmp_path_factory.mktemp("run") / "out"
+    annotate(folder, out, embed=folder / "net.onnx", page=True).close()
+    return out
+
+
+def named_right(rows, truth):
+    """Share of the syllables that bear the name of the call in which their middle lies."""
+    calls = np.array([0.45, 1.4, 2.35])
+    right = [
+        row["label"] == truth[row["file"]][int(np.abs(calls - (row["start"] + row["end"]) / 2).argmin())]
+        for row in rows
+    ]
+    return np.mean(right)
+
+
+def test_sounds_from_folder_to_report(sounds, run_of_sounds):
+    folder, truth = sounds
+    page = (run_of_sounds / "report.html").read_text(encoding="utf-8")
+    assert "net.onnx" in page
+    manifest = json.loads((run_of_sounds / "manifest.json").read_text())
+    about = read_embedding(folder / "net.onnx", MEDIA["audio"], {}, join=False).about
+    assert manifest["identity"]["embedded"] == about
+    with Run.open(run_of_sounds) as run:
+        rows = run.annotations()
+        assert named_right(rows, truth) > 0.9
+        dataset = run.material.dataset
+        assert dataset.feature_names == [f"embed{i}" for i in range(nets.BANDS)]
+    recipe = load(run_of_sounds / "model.bagwise").featurizer_
+    assert recipe["embedded"] == about
+    # the vectors are those of the network, file by file
+    embedding = read_embedding(folder / "net.onnx", MEDIA["audio"], {}, join=False)
+    for name in ("0.wav", "5.wav"):
+        path = folder / "media" / name
+        found = MEDIA["audio"].read(path, name, MEDIA["audio"].make_settings())
+        own = np.array(dataset.locations["file"]) == name
+        np.testing.assert_array_equal(dataset.bags.instances[own], embedding.describe(path, name, found).vectors)
+
+
+def test_a_run_with_vectors_is_corrected_refitted_and_gone_on_with(sounds, run_of_sounds, tmp_path):
+    folder, _ = sounds
+    out = tmp_path / "out"
+    shutil.copytree(run_of_sounds, out)
+    away = tmp_path / "net.onnx"
+    shutil.copy(folder / "net.onnx", away)
+    with annotate(folder, out, embed=away, page=True) as run:  # another place, the same network
+        assert run.result().n_reused == len(PAIRS)
+        row = run.annotations()[0]
+        run.correct([(row["bag"], row["instance"], "new")])
+        assert run.refit(page=False).version == 1
+    with Run.open(out) as run:
+        assert run.annotations()[0]["label"] == "new"
+        assert load(out / "model.bagwise").featurizer_["embedded"]["name"] == "net.onnx"
+        run.undo()
+        assert run.version == 0
+    with pytest.raises(InputError, match="embedded: join is False there and True now"):
+        annotate(folder, out, embed=away, join=True)
+
+
+def test_new_recordings_need_the_network_of_the_model(sounds, run_of_sounds, tmp_path):
+    folder, truth = sounds
+    model = run_of_sounds / "model.bagwise"
+    shutil.copy(model, tmp_path / "model.bagwise")
+    options = {"labels": None, "model": tmp_path / "model.bagwise"}
+    with pytest.raises(InputError, match="trained with vectors of the network net.onnx; give that file"):
+        annotate(folder, tmp_path / "a", **options)
+    with annotate(folder, tmp_path / "a", embed=folder / "net.onnx", **options) as run:
+        assert named_right(run.annotations(), truth) > 0.9
+        assert {row["mode"] for row in run.annotations()} == {"inductive"}
+    with annotate(folder, tmp_path / "again", labels=None, model=model, embed=folder / "net.onnx") as run:
+        row = run.annotations()[0]  # learns again with the bags of the run that trained the model
+        run.correct([(row["bag"], row["instance"], "new")])
+        run.refit()
+        assert run.annotations()[0]["label"] == "new"
+    shown = CliRunner().invoke(main, ["info", str(model)]).output
+    assert "net.onnx, 12 numbers" in shown
+    shutil.copy(folder / "net.onnx", tmp_path / "net.onnx")
+    annotate(folder, tmp_path / "b", **options).close()  # it lies beside the model
+    nets.sound_network(tmp_path / "net.onnx", notes={"rate": "16000", "other": "weights"})
+    with pytest.raises(InputError, match="is not the network that the model was trained with"):
+        annotate(folder, tmp_path / "c", **options)
+    for extra, match in (
+        ({"embed_settings": {"gain": 2}, "embed": folder / "net.onnx"}, "leave --embed-set and --join out"),
+        ({"embeddings": tmp_path / "x.npz"}, "give that file"),
+    ):
+        with pytest.raises(InputError, match=match):
+            annotate(folder, tmp_path / "d", **options, **extra)
+    assert not any((tmp_path / name).exists() for name in "cd")
+
+
+def test_vectors_beside_our_own_features(sounds, tmp_path):
+    folder, truth = sounds
+    with annotate(folder, tmp_path / "out", embed=folder / "net.onnx", join=True) as run:
+        names = run.material.dataset.feature_names
+        assert len(names) == 38 + nets.BANDS
+        assert (names[0], names[38]) == ("freq_gini", "embed0")
+        assert named_right(run.annotations(), truth) > 0.9
+    with annotate(folder, tmp_path / "plain") as run:
+        own = run.material.dataset.bags.instances
+    with Run.open(tmp_path / "out") as run:
+        np.testing.assert_array_equal(run.material.dataset.bags.instances[:, :38], own)
+    with pytest.raises(InputError, match="trained without vectors"):
+        annotate(
+            folder, tmp_path / "x", labels=None, model=tmp_path / "plain" / "model.bagwise", embed=folder / "net.onnx"
+        )
+
+
+def test_windows_as_instances(sounds, tmp_path):
+    folder, truth = sounds
+    settings = {"segment": "windows", "step": "0.25"}
+    with annotate(folder, tmp_path / "out", embed=folder / "net.onnx", settings=settings, page=True) as run:
+        rows = run.annotations()
+        assert [(row["start"], row["end"]) for row in rows[:3]] == [(0.0, 0.5), (0.25, 0.75), (0.5, 1.0)]
+        assert len(rows) == 11 * len(PAIRS)
+        sung = [row for row in rows if any(row["start"] <= a and row["end"] >= a + 0.3 for a in (0.3, 1.25, 2.2))]
+        assert len(sung) >= 2 * len(PAIRS)
+        assert named_right(sung, truth) > 0.8
+        assert run.manifest["identity"]["settings"]["length"] == 0.5
+        review = Review(run)  # windows can be looked at, heard and answered one by one
+        first = review.instances(Choice(), limit=1)["instances"][0]
+        assert review.show(first["bag"], first["instance"])
+        review.correct([{"bag": first["bag"], "instance": first["instance"], "label": "low"}])
+        assert run.n_corrections == 1
+        review.close()
+    assert (tmp_path / "out" / "report.html").exists()
+    for more, match in (
+        ({"settings": {**settings, "length": "2"}}, "the network hears 0.5 s, and windows of 2 s"),
+        ({"settings": {**settings, "step": "0.6"}}, "sound between windows would be lost"),
+        ({"settings": settings, "join": True}, "leave --join out"),
+        ({"settings": settings, "embed": None}, "add --embed or --embeddings"),
+        ({"embed": None, "join": True}, "add --embed or --embeddings"),
+        ({"embed": None, "embed_settings": {"rate": 1}}, "add --embed"),
+        ({"embeddings": folder / "x.npz"}, "give one of the two"),
+        ({"embed": folder / "labels.csv"}, "no ONNX file"),
+        ({"embed": folder / "nothing.onnx"}, "there is no such file"),
+    ):
+        with pytest.raises(InputError, match=match):
+            annotate(folder, tmp_path / "bad", **{"embed": folder / "net.onnx", **more})
+    assert not (tmp_path / "bad").exists()
+    for length in (None, 0.5):
+        with pytest.raises(InputError, match="vectors of a network alone"):
+            featurize_audio([folder / "media" / "0.wav"], AudioSettings(segment="windows", length=length))
+
+
+def test_long_recordings_give_the_same_vectors_in_parts(sounds, tmp_path):
+    folder, _ = sounds
+    media = tmp_path / "media"
+    media.mkdir()
+    samples = np.concatenate([soundfile.read(folder / "media" / f"{i % 8}.wav")[0] for i in range(84)])
+    soundfile.write(media / "long.wav", samples, nets.RATE)
+    (tmp_path / "labels.csv").write_text("file,labels\nlong.wav,low;high;middle\n")
+    options = {"embed": folder / "net.onnx", "settings": {"segment": "windows", "step": "0.5"}, "seed": 0}
+    with annotate(tmp_path, tmp_path / "out", **options) as run:
+        dataset = run.material.dataset
+    embedding = read_embedding(folder / "net.onnx", MEDIA["audio"], {}, join=False)
+    settings = MEDIA["audio"].make_settings({"segment": "windows", "length": 0.5, "step": 0.5})
+    found = MEDIA["audio"].read(media / "long.wav", "long.wav", settings)
+    vectors = embedding.describe(media / "long.wav", "long.wav", found).vectors
+    assert len(MEDIA["audio"].parts.cut(media / "long.wav", settings)) > 1
+    np.testing.assert_array_equal(dataset.bags.instances, vectors)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def window_rows(folder, names, length=0.5, step=0.5):
+    """File, start, end and vector of windows, as another program would work them out."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession((folder / "net.onnx").read_bytes())
+    rows = []
+    for name in names:
+        samples, _ = soundfile.read(folder / "media" / name, dtype="float32")
+        for start in np.arange(0, 3 - length + 1e-9, step):
+            window = samples[round(start * nets.RATE) :][: nets.N_SAMPLES][None]
+            rows.append((name, start, start + length, session.run(None, {"sound": window})[0][0]))
+    return rows
+
+
+def write_npz(path, rows):
+    files, start, end, vectors = zip(*rows, strict=True)
+    np.savez(path, files=np.array(files), start=np.array(start), end=np.array(end), embedding=np.array(vectors))
+
+
+def write_parquet(path, rows, wide=False):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files, start, end, vectors = zip(*rows, strict=True)
+    columns = {"file": list(files), "start_time": list(start), "end_time": list(end)}
+    if wide:  # as opensoundscape's tables become
+        columns |= {str(i): [float(v[i]) for v in vectors] for i in range(len(vectors[0]))}
+    else:
+        columns["vector"] = pa.array([v.tolist() for v in vectors], pa.list_(pa.float32()))
+    pq.write_table(pa.table(columns), path)
+
+
+@pytest.mark.parametrize("form", ["npz", "list", "wide"])
+def test_vectors_that_somebody_made_already(sounds, tmp_path, form):
+    folder, _ = sounds
+    rows = window_rows(folder, [f"{i}.wav" for i in range(len(PAIRS))], step=0.25)
+    shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
+    path = tmp_path / f"vectors.{'npz' if form == 'npz' else 'parquet'}"
+    if form == "npz":
+        write_npz(path, shuffled)
+    else:
+        write_parquet(path, [(f"C:\\rec\\{name}", *rest) for name, *rest in shuffled], wide=form == "wide")
+    with annotate(folder, tmp_path / "out", embeddings=path) as run:
+        dataset = run.material.dataset
+        assert run.problems == []
+        assert run.manifest["identity"]["settings"]["segment"] == "windows"
+    expected = {(name, round(start, 3)): vector for name, start, _, vector in rows}
+    for i in range(dataset.bags.n_instances):
+        key = (dataset.locations["file"][i], round(float(dataset.locations["start"][i]), 3))
+        np.testing.assert_allclose(dataset.bags.instances[i], expected[key], rtol=1e-6)
+    assert dataset.bags.n_instances == len(rows)
+
+
+def test_syllables_take_the_vector_of_the_nearest_window(sounds, tmp_path):
+    folder, truth = sounds
+    rows = window_rows(folder, [f"{i}.wav" for i in range(len(PAIRS))], step=0.25)
+    gap = [row for row in rows if not (row[0] == "3.wav" and row[1] > 0.9)]
+    write_npz(tmp_path / "v.npz", gap)
+    options = {"embeddings": tmp_path / "v.npz", "settings": {"segment": "syllables"}, "join": True}
+    with annotate(folder, tmp_path / "out", **options) as run:
+        assert [name for name, _ in run.problems] == ["3.wav"]
+        assert "of its syllables, such as that at 1.40 s, lie in no window of v.npz" in run.problems[0][1]
+        dataset = run.material.dataset
+        assert named_right(run.annotations(), truth) > 0.8
+    assert dataset.bags.n_features == 38 + nets.BANDS
+    for i in range(dataset.bags.n_instances):
+        file, middle = dataset.locations["file"][i], (dataset.locations["start"][i] + dataset.locations["end"][i]) / 2
+        own = [row for row in gap if row[0] == file]
+        best = min(abs(row[1] + 0.25 - middle) for row in own)
+        fitting = [row[3] for row in own if abs(row[1] + 0.25 - middle) <= best + 1e-9]
+        assert any(np.allclose(dataset.bags.instances[i, 38:], vector, rtol=1e-6) for vector in fitting)
+    # a model that was trained with a table asks for one
+    options = {"labels": None, "model": tmp_path / "out" / "model.bagwise"}
+    with pytest.raises(InputError, match="give such a table for the new files"):
+        annotate(folder, tmp_path / "x", **options)
+    annotate(folder, tmp_path / "y", embeddings=tmp_path / "v.npz", **options).close()
+    write_npz(tmp_path / "w.npz", [(*row[:3], row[3][:5]) for row in rows])
+    with pytest.raises(InputError, match="its vectors have 5 numbers, and the model was trained with 12"):
+        annotate(folder, tmp_path / "x", embeddings=tmp_path / "w.npz", **options)
+
+
+def test_tables_that_name_unknown_files_or_leave_gaps(sounds, tmp_path):
+    folder, _ = sounds
+    rows = window_rows(folder, [f"{i}.wav" for i in range(len(PAIRS) - 1)])
+    rows = [row for row in rows if not (row[0] == "1.wav" and 0.9 < row[1] < 2.1)]
+    rows += [("other.wav", 0.0, 0.5, rows[0][3]), ("2.wav", 7.0, 7.5, rows[0][3])]
+    write_npz(tmp_path / "v.npz", rows)
+    with annotate(folder, tmp_path / "out", embeddings=tmp_path / "v.npz") as run:
+        problems = {}
+        for name, text in run.problems:
+            problems[name] = f"{problems.get(name, '')} {text}"
+        assert "there is no such file ('other.wav'); its 1 row(s) are not used" in problems["other.wav"]
+        assert "no window of v.npz covers 1.00 to 2.50 s of it" in problems["1.wav"]
+        assert "1 window(s) of v.npz begin after its end at 3.00 s" in problems["2.wav"]
+        assert "no row of v.npz names it" in problems[f"{len(PAIRS) - 1}.wav"]
+        assert {row["file"] for row in run.annotations()} == {f"{i}.wav" for i in range(len(PAIRS) - 1)}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda a: a.update(start=a["end"]), "the end after the start"),
+        (lambda a: a.update(embedding=np.where(a["embedding"] > 0, np.nan, np.nan)), "row 1: its vector is no finite"),
+        (lambda a: a.pop("end"), "there is no column 'end'"),
+        (lambda a: a.update(embedding=a["embedding"][:3]), "expected a row for each of"),
+        (lambda a: a.update(files=np.array([object()] * len(a["files"]))), "Python objects"),
+        (lambda a: a.update(files=np.array(["x.wav"] * len(a["files"]))), "none of its 1 files"),
+    ],
+)
+def test_tables_that_cannot_be_used(sounds, tmp_path, change, match):
+    folder, _ = sounds
+    write_npz(tmp_path / "v.npz", window_rows(folder, ["0.wav"]))
+    arrays = dict(np.load(tmp_path / "v.npz"))
+    change(arrays)
+    np.savez(tmp_path / "v.npz", **arrays)
+    with pytest.raises(InputError, match=match):
+        annotate(folder, tmp_path / "out", embeddings=tmp_path / "v.npz")
+    assert not (tmp_path / "out").exists()
+
+
+# -- pictures and texts -----------------------------------------------------------------------------------------------
+
+COLOURS = {"red": (210, 40, 30), "green": (40, 190, 60), "blue": (30, 60, 220)}
+
+
+def test_pictures_from_folder_to_report(tmp_path):
+    media, rng = tmp_path / "media", np.random.default_rng(0)
+    media.mkdir()
+    sets = [("red", "green"), ("red", "blue"), ("green", "blue"), ("red",), ("green",), ("blue",)]
+    truth = {}
+    for i, labels in enumerate(sets):
+        image, mask = rng.integers(90, 110, (40, 60, 3)), np.zeros((40, 60), dtype=np.uint8)
+        truth[f"{i}.png"] = [labels[j % len(labels)] for j in range(3)]
+        for j, label in enumerate(truth[f"{i}.png"]):
+            image[10:30, 4 + 18 * j : 18 + 18 * j] = np.array(COLOURS[label]) + rng.integers(-8, 8, (20, 14, 3))
+            mask[10:30, 4 + 18 * j : 18 + 18 * j] = j + 1
+        Image.fromarray(image.astype(np.uint8)).save(media / f"{i}.png")
+        Image.fromarray(mask).save(media / f"{i}_mask.png")
+    write_labels(tmp_path, truth, sets)
+    nets.picture_network(tmp_path / "net.onnx")
+    (tmp_path / "net.toml").write_text("mean = [0.4, 0.4, 0.4]\nstd = [0.2, 0.2, 0.2]\nmasked = true\n")
+    arguments = [
+        "annotate", media, "--labels", tmp_path / "labels.csv", "--out", tmp_path / "out", "--embed",
+        tmp_path / "net.onnx", "--embed-set", "margin=0.1", "--media-set", "regions=mask", "--jobs", 1, "--join",
+    ]  # fmt: skip
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    with Run.open(tmp_path / "out") as run:
+        rows = run.annotations()
+        assert np.mean([row["label"] == truth[row["file"]][row["instance"]] for row in rows]) == 1
+        assert run.manifest["identity"]["embedded"]["settings"]["masked"] is True
+        assert run.manifest["identity"]["embedded"]["settings"]["margin"] == 0.1
+        own = MEDIA["image"].feature_names([], MEDIA["image"].make_settings())
+        assert run.material.dataset.feature_names == [*own, *(f"embed{i}" for i in range(12))]
+    assert "most typical" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_texts_from_folder_to_report(tmp_path):
+    media, rng = tmp_path / "media", np.random.default_rng(0)
+    media.mkdir()
+    words = {"farm": ["cow", "grass", "milk", "barn"], "sea": ["ship", "sea", "sail", "wave"]}
+    sets = [("farm",), ("sea",), ("farm", "sea"), ("farm", "sea"), ("farm",), ("sea",)]
+    for i, labels in enumerate(sets):
+        parts = [" ".join(rng.choice(words[labels[j % len(labels)]], 10)) for j in range(4)]
+        (media / f"{i}.txt").write_text(" ".join(parts), encoding="utf-8")
+    write_labels(tmp_path, [f"{i}.txt" for i in range(6)], sets)
+    nets.text_network(tmp_path / "net.onnx")
+    options = {"embed": tmp_path / "net.onnx", "settings": {"window": 10, "step": 10, "keep": 1.0}}
+    with annotate(tmp_path, tmp_path / "out", page=True, **options) as run:
+        rows = run.annotations()
+        right = [
+            row["label"] == sets[int(row["file"][0])][row["instance"] % len(sets[int(row["file"][0])])] for row in rows
+        ]
+        assert len(rows) == 24
+        assert np.mean(right) > 0.9
+        assert run.material.dataset.bags.n_features == nets.TEXT_SIZE
+    assert "tokenizer.json" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    with annotate(tmp_path, tmp_path / "joined", join=True, **options) as run:
+        assert run.material.dataset.bags.n_features > nets.TEXT_SIZE
+        names = run.material.dataset.feature_names
+    with Run.open(tmp_path / "joined") as run:
+        assert run.material.dataset.feature_names == names
+    new = {"labels": None, "model": tmp_path / "joined" / "model.bagwise", "embed": tmp_path / "net.onnx"}
+    with annotate(tmp_path, tmp_path / "new", **new) as run:
+        assert run.material.dataset.feature_names == names
+
+
+# -- processes within processes ---------------------------------------------------------------------------------------
+
+
+def of_networks(process):
+    """The processes of networks that a process and those that it started have."""
+    import psutil
+
+    found = []
+    for other in process.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "bagwise.app.networks._child" in " ".join(other.cmdline()):
+                found.append(other)
+    return found
+
+
+def test_vectors_are_the_same_from_one_process_and_from_several_and_none_is_left(sounds, tmp_path):
+    psutil = pytest.importorskip("psutil")
+    folder, truth = sounds
+    audio = MEDIA["audio"]
+    embedding = read_embedding(folder / "net.onnx", audio, {}, join=False)
+    assert of_networks(psutil.Process()) == []
+
+    def vectors(jobs):
+        run = tmp_path / str(jobs)
+        (run / ".features").mkdir(parents=True)
+        done = featurize_folder(
+            folder / "media", sorted(truth), audio, audio.make_settings(), run, jobs, lambda *_: None, embedding
+        )
+        assert not done.errors
+        return np.concatenate([done.bags[name].vectors for name in sorted(truth)])
+
+    alone = vectors(1)
+    assert of_networks(psutil.Process()) == []
+    np.testing.assert_array_equal(vectors(2), alone)
+    kept = of_networks(psutil.Process())  # for the next files, by the processes that read them
+    assert len(kept) >= 1
+    get_reusable_executor().shutdown(wait=True)
+    _, left = psutil.wait_procs(kept, timeout=120)
+    assert left == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals of Unix")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupt_ends_networks_that_compute(sounds, tmp_path, jobs):
+    psutil = pytest.importorskip("psutil")
+    folder, _ = sounds
+    path = nets.without_end(tmp_path / "net.onnx", silence_too=False)
+    command = [
+        sys.executable, "-m", "bagwise.app.cli", "featurize", str(folder / "media"), "--embed", str(path),
+        "--embed-set", "rate=16000", "--out", str(tmp_path / "bags.parquet"), "--jobs", str(jobs),
+    ]  # fmt: skip
+    asking = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells start background jobs without it
+    )  # fmt: skip
+    here = psutil.Process(asking.pid)
+
+    def computing():
+        return [other for other in of_networks(here) if other.cpu_times().user > 1.0]  # more than it takes to start
+
+    while len(computing()) < jobs:
+        assert asking.poll() is None, asking.communicate()
+        time.sleep(0.05)
+    networks = of_networks(here)
+    os.killpg(asking.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
+    _, errors = asking.communicate(timeout=240)
+    assert asking.returncode == 130, errors
+    assert errors.strip().splitlines() == ["interrupted"]
+    _, left = psutil.wait_procs(networks, timeout=120)
+    assert left == []
