@@ -12,6 +12,8 @@ from scipy.special import logsumexp
 from bagwise.annotation._blocks import Block, exponentials, own_labels_pay
 from bagwise.annotation.rates import RateParameters
 from bagwise.kernels.softmax import softmax_in_place, sum_log_partition
+from bagwise.solvers import SolveResult, minimize_lbfgs
+from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelNoise, UnionProblem, count_instances, inference_threads
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -126,6 +128,43 @@ class PenalizedLikelihood:
             return -value / self.n_instances, -np.concatenate([gradient.ravel(), of_rates]) / self.n_instances
 
         return negative_mean
+
+
+def climb(
+    likelihood: PenalizedLikelihood,
+    weights: np.ndarray,
+    parameters: RateParameters,
+    last_rates: dict[str, Any],
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None,
+    checkpoint: CheckpointLike | None,
+) -> tuple[SolveResult, dict[str, float]]:
+    """L-BFGS on the weights and, where rates are to be learned, on their logits; these rates by name.
+
+    The history is that of the objective itself, not of what the minimiser sees; `likelihood` keeps the learned rates.
+    """
+    objective: Objective = likelihood.negative_mean
+    start = weights
+    if parameters.learned:
+        objective = likelihood.learning_rates(parameters, weights.shape)
+        start = np.concatenate([weights.ravel(), parameters.start(last_rates)])
+    m = likelihood.n_instances
+    result = minimize_lbfgs(
+        objective if checkpoint is None else checkpoint.remember(objective),
+        start,
+        max_iter=max_iter,
+        tol=tol,
+        callback=None if callback is None else (lambda i, value: callback(i, -m * value)),
+    )
+    found, learned = result.weights, {}
+    if parameters.learned:
+        logits = found[weights.size :]
+        found, learned = found[: weights.size].reshape(weights.shape), parameters.values(logits)
+        parameters.warn_of_bounds(learned)
+        likelihood.rates = parameters.rates(logits)
+    return SolveResult(found, -m * result.objective, result.n_iter, result.converged, -m * result.history), learned
 
 
 class ORedObjective(PenalizedLikelihood):

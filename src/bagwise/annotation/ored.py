@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from bagwise.annotation._blocks import Block, own_labels_pay
 from bagwise.annotation.background import background_label, shift_of_mass
-from bagwise.annotation.objective import Objective, ORedObjective, PenalizedLikelihood, affine_scores
+from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood, affine_scores, climb
 from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
 from bagwise.core.backends import OBJECTIVES
@@ -25,7 +25,7 @@ from bagwise.core.inputs import validate_weights
 from bagwise.core.memory import check_allocation
 from bagwise.core.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
-from bagwise.solvers import SolveResult, generalized_em, minimize_lbfgs
+from bagwise.solvers import SolveResult, generalized_em
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import (
     METHODS,
@@ -280,10 +280,15 @@ class ORedLogisticRegression(UnionAnnotator):
         weights = start_weights(last[0], self.classes_, self.background, self.n_features_in_)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
         likelihood = likelihood_of(labelled)
-        if parameters.learned:
-            result = self._solve_with_rates(likelihood, parameters, last[1], weights, callback, checkpoint)
+        if self.solver == "em":
+            result = self._solve_by_em(likelihood, labelled, likelihood_of, weights, callback, checkpoint)
         else:
-            result = self._solve(likelihood, labelled, likelihood_of, weights, callback, checkpoint)
+            result, learned = climb(
+                likelihood, weights, parameters, last[1],
+                max_iter=self._max_iter(), tol=self._tol(), callback=callback, checkpoint=checkpoint,
+            )  # fmt: skip
+            for name, value in learned.items():
+                setattr(self, f"{name}_", value)
         self._set_weights(result.weights)
         if self.background and self.background_share is not None:
             self._move_background(likelihood)
@@ -298,7 +303,7 @@ class ORedLogisticRegression(UnionAnnotator):
                 ConvergenceWarning,
             )
 
-    def _solve(
+    def _solve_by_em(
         self,
         likelihood: PenalizedLikelihood,
         labelled: LabelledBags,
@@ -307,8 +312,6 @@ class ORedLogisticRegression(UnionAnnotator):
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
     ) -> SolveResult:
-        if self.solver == "lbfgs":
-            return self._climb(likelihood, likelihood.negative_mean, weights, callback, checkpoint)
         expectation = likelihood.expectation
         if self.batch_fraction < 1.0:
             kept = None if checkpoint is None else checkpoint.load()
@@ -323,46 +326,6 @@ class ORedLogisticRegression(UnionAnnotator):
             callback=callback,
             checkpoint=checkpoint,
         )
-
-    def _climb(
-        self,
-        likelihood: PenalizedLikelihood,
-        negative_mean: Objective,
-        start: np.ndarray,
-        callback: Callback | None,
-        checkpoint: CheckpointLike | None,
-    ) -> SolveResult:
-        """L-BFGS; the history is that of the objective itself, not of what the minimiser sees."""
-        m = likelihood.n_instances
-        result = minimize_lbfgs(
-            negative_mean if checkpoint is None else checkpoint.remember(negative_mean),
-            start,
-            max_iter=self._max_iter(),
-            tol=self._tol(),
-            callback=None if callback is None else (lambda i, value: callback(i, -m * value)),
-        )
-        return SolveResult(result.weights, -m * result.objective, result.n_iter, result.converged, -m * result.history)
-
-    def _solve_with_rates(
-        self,
-        likelihood: PenalizedLikelihood,
-        parameters: RateParameters,
-        last_rates: dict[str, Any],
-        weights: np.ndarray,
-        callback: Callback | None,
-        checkpoint: CheckpointLike | None,
-    ) -> SolveResult:
-        """L-BFGS on weights and logits of the learned rates together; sets ``missed_`` and ``spurious_``."""
-        negative_mean = likelihood.learning_rates(parameters, weights.shape)
-        start = np.concatenate([weights.ravel(), parameters.start(last_rates)])
-        result = self._climb(likelihood, negative_mean, start, callback, checkpoint)
-        logits = result.weights[weights.size :]
-        learned = parameters.values(logits)
-        for name, value in learned.items():
-            setattr(self, f"{name}_", value)
-        parameters.warn_of_bounds(learned)
-        likelihood.rates = parameters.rates(logits)
-        return replace(result, weights=result.weights[: weights.size].reshape(weights.shape))
 
     def _sampled_expectation(self, labelled: LabelledBags, likelihood_of: LikelihoodOf, n_drawn: int) -> Any:
         """An E-step on a fresh sample of the bags at each call, scaled up to all; `n_drawn` were drawn before."""
