@@ -8,8 +8,9 @@ from numpy.testing import assert_array_equal
 
 from bagwise import Bags
 from bagwise.annotation import MostFrequentAnnotator
-from bagwise.core.base import encode_labels, learn_labels, name_bags, sort_classes, validate_bags
+from bagwise.core.base import name_bags
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import encode_labels, learn_labels, sort_classes, validate_bags
 
 
 def bags_of(n, value=0.0):

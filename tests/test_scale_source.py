@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 from bagwise import BagDataset, Bags
+from bagwise.core.checks import parse_memory
 from bagwise.core.exceptions import FormatError, InputError, MemoryLimitError
-from bagwise.core.memory import parse_memory
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data._parquet_write import write_parquet
 from bagwise.io.data.formats import read_dataset, write_dataset

@@ -21,11 +21,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from bagwise.core.bags import Bags, side_by_side
-from bagwise.core.findings import Findings
+from bagwise.core.base import BagTags, Findings
 from bagwise.core.fitted import savable
-from bagwise.core.inputs import split_dataset
-from bagwise.core.tags import BagTags
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learner, Transformer, WeightsLike
+from bagwise.core.validation import split_dataset
 
 
 def unwrap(estimator: Any) -> Any:

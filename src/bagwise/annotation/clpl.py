@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
+from bagwise.core.checks import check_count, check_positive
 from bagwise.core.exceptions import InfeasibleBagWarning, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Numbers
-from bagwise.core.parameters import check_count, check_positive
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.solvers import minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike

@@ -18,11 +18,11 @@ from bagwise.annotation.background import background_label, move_last_column, sh
 from bagwise.annotation.rates import RateParameters, learn_rates, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, HeldOutScores, UnionAnnotator
 from bagwise.core.bags import Bags, fingerprints, known_labels
+from bagwise.core.checks import check_count, check_max_features, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import ITERATED, Attribute, Maybe, Number, Numbers
-from bagwise.core.inputs import check_single_precision, refuse_sparse, validate_weights
-from bagwise.core.parameters import check_count, check_max_features, check_positive
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
+from bagwise.core.validation import check_single_precision, refuse_sparse, validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, tree_shares
 from bagwise.solvers.result import Callback

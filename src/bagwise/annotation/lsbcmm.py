@@ -19,10 +19,9 @@ from bagwise.core.base import (
     name_bags,
     union_of_best,
 )
+from bagwise.core.checks import check_allocation, check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.fitted import ITERATED, Attribute, Numbers
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 from bagwise.solvers.result import Callback
 

@@ -9,11 +9,17 @@ from sklearn.utils import check_random_state
 
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
+from bagwise.core.checks import (
+    check_allocation,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_that,
+    is_positive,
+)
 from bagwise.core.fitted import ITERATED, Attribute, Either, Number, Numbers
-from bagwise.core.inputs import refuse_sparse
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_count, check_not_negative, check_positive, check_that, is_positive
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
+from bagwise.core.validation import refuse_sparse
 from bagwise.kernels.mimlfast import run_epoch
 from bagwise.metrics import ranking_loss
 from bagwise.solvers.result import Callback

@@ -19,12 +19,11 @@ from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
 from bagwise.core.backends import OBJECTIVES
 from bagwise.core.bags import Bags, known_labels
+from bagwise.core.checks import check_allocation, check_choice, check_not_negative, check_that, is_count
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
-from bagwise.core.inputs import validate_weights
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice, check_not_negative, check_that, is_count
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
+from bagwise.core.validation import validate_weights
 from bagwise.solvers import SolveResult, generalized_em
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import (

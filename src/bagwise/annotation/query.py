@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.core.bags import Bags, as_bags, known_labels, offsets_of
+from bagwise.core.checks import is_count
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
-from bagwise.core.label_forms import encode_labels
-from bagwise.core.parameters import is_count
+from bagwise.core.validation import encode_labels
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.union import MAX_EXACT_LABELS, UnionProblem
 

@@ -12,9 +12,9 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
+from bagwise.core.checks import check_choice, check_count, check_positive
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
-from bagwise.core.parameters import check_choice, check_count, check_positive
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.solvers.aggregation import AGGREGATIONS
 from bagwise.solvers.losses import LOSSES

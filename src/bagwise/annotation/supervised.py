@@ -11,11 +11,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
+from bagwise.core.checks import check_that, in_our_words
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Part
-from bagwise.core.inputs import validate_weights
-from bagwise.core.parameters import check_that, in_our_words
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.core.validation import validate_weights
 
 
 class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):

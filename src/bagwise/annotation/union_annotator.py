@@ -16,15 +16,15 @@ from bagwise.core.bags import Bags, known_labels
 from bagwise.core.base import (
     BagClassifierMixin,
     BagEstimator,
+    Findings,
     InstanceAnnotatorMixin,
-    encode_labels,
     given_labels,
     union_of_best,
 )
-from bagwise.core.findings import Findings
+from bagwise.core.checks import check_that
 from bagwise.core.fitted import Attribute, Choice, Maybe, Number
-from bagwise.core.parameters import check_that
 from bagwise.core.typing import BagsLike, LabelsLike
+from bagwise.core.validation import encode_labels
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.union import (
     LabelledBags,

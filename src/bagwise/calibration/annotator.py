@@ -43,12 +43,11 @@ from bagwise.calibration._recalibration import (
 )
 from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision
 from bagwise.core.bags import Bags, as_instance_labels, fingerprints, known_labels
+from bagwise.core.checks import check_that, is_count
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, Plain, TupleOf
-from bagwise.core.inputs import split_dataset, validate_bags, validate_weights
-from bagwise.core.label_forms import learn_labels
-from bagwise.core.parameters import check_that, is_count
 from bagwise.core.typing import BagsLike, LabelsLike, Learner, WeightsLike
+from bagwise.core.validation import learn_labels, split_dataset, validate_bags, validate_weights
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final

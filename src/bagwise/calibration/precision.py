@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from bagwise.calibration._recalibration import EVERYWHERE, SMALLEST
-from bagwise.core.findings import NEGLIGIBLE
+from bagwise.core.base import NEGLIGIBLE
 
 TINY = 1e-300
 SUREST = 1.0 - NEGLIGIBLE  # probabilities beyond it, which are written as one, have no log-odds of their own

@@ -13,10 +13,9 @@ import numpy as np
 
 from bagwise.classification._shared import TCriterionClassifier
 from bagwise.core.bags import Bags
+from bagwise.core.checks import check_allocation, check_choice, is_count, is_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, BagsOf, Choice, Numbers
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice, is_count, is_positive
 from bagwise.core.typing import Seed
 from bagwise.kernels.hausdorff import KINDS
 from bagwise.solvers.medoids import bag_distances, find_medoids

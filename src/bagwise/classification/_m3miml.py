@@ -16,10 +16,9 @@ from bagwise.classification._m3miml_dual import KERNELS, SOLVERS, ClassSolution,
 from bagwise.classification._shared import TCriterionClassifier, row_blocks, support_rows
 from bagwise.core.bags import Bags
 from bagwise.core.base import InstanceAnnotatorMixin
+from bagwise.core.checks import check_allocation, check_choice, check_count, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import ITERATED, Attribute, Maybe, Number, Numbers, Part, n_outputs
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice, check_count, check_positive
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 from bagwise.preprocessing import RandomFourierFeatures, RBFDictionary, mean_squared_distance
 from bagwise.solvers.aggregation import averaging_matrix

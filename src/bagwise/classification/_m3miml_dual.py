@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 
 from bagwise.classification._shared import row_blocks
 from bagwise.core.bags import Bags
-from bagwise.core.memory import check_allocation, memory_limit
+from bagwise.core.checks import check_allocation, memory_limit
 from bagwise.solvers import maximize_svm_dual
 from bagwise.solvers.result import SolveResult
 

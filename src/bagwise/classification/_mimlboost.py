@@ -12,9 +12,8 @@ from scipy.optimize import brentq
 from bagwise.classification._m3miml_dual import kernel_matrix
 from bagwise.classification._shared import TCriterionClassifier, row_blocks, support_rows
 from bagwise.core.bags import Bags
+from bagwise.core.checks import check_allocation, check_choice, check_count, check_positive
 from bagwise.core.fitted import ITERATED, Attribute, Number, Numbers
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice, check_count, check_positive
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.kernels.smo import descend_pairs
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from bagwise.classification._bag_distance import BagDistanceClassifier
+from bagwise.core.checks import check_positive
 from bagwise.core.fitted import Attribute, Number, Numbers
-from bagwise.core.parameters import check_positive
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 

@@ -11,8 +11,8 @@ from sklearn.svm import SVC
 
 from bagwise.classification._bag_distance import BagDistanceClassifier
 from bagwise.classification._shared import row_blocks, support_rows
+from bagwise.core.checks import check_positive
 from bagwise.core.fitted import ITERATED, Attribute, Number, Numbers
-from bagwise.core.parameters import check_positive
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 
 

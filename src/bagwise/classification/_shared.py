@@ -9,8 +9,8 @@ import numpy as np
 
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator
+from bagwise.core.checks import memory_limit
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import memory_limit
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 
 NEVER, ALWAYS = -1e6, 1.0

@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state
 
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator
+from bagwise.core.checks import check_count, check_max_features, check_that, is_count
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.fitted import Attribute, Either, ListOf, Number, Numbers, Part, n_outputs
-from bagwise.core.parameters import check_count, check_max_features, check_that, is_count
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest

@@ -10,9 +10,8 @@ from sklearn.base import ClusterMixin
 from bagwise.clustering._shared import CLUSTERED, find_witnesses, gap_to_second, rank_by_size, start_clustering
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
+from bagwise.core.checks import check_allocation, check_choice, check_count
 from bagwise.core.fitted import Attribute, BagsOf, Choice, Numbers
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice, check_count
 from bagwise.core.typing import BagsLike
 from bagwise.kernels.hausdorff import KINDS
 from bagwise.solvers.medoids import MAX_ITER, bag_distances, find_medoids

@@ -20,8 +20,8 @@ from bagwise.clustering._shared import (
 )
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
+from bagwise.core.checks import check_count, check_not_negative, check_positive
 from bagwise.core.fitted import Attribute, Numbers
-from bagwise.core.parameters import check_count, check_not_negative, check_positive
 from bagwise.core.typing import BagsLike
 from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows

@@ -19,8 +19,8 @@ from bagwise.clustering._shared import (
 )
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
+from bagwise.core.checks import check_count
 from bagwise.core.fitted import Attribute, Numbers
-from bagwise.core.parameters import check_count
 from bagwise.core.typing import BagsLike
 from bagwise.solvers.aggregation import bag_means
 

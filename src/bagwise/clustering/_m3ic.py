@@ -18,9 +18,9 @@ from bagwise.clustering._shared import CLUSTERED, rank_by_size, start_clustering
 from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace, Space
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
+from bagwise.core.checks import check_choice, check_count, check_not_negative, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Maybe, Number, Numbers
-from bagwise.core.parameters import check_choice, check_count, check_not_negative, check_positive
 from bagwise.core.typing import BagsLike
 from bagwise.kernels.clusters import decide_bags
 from bagwise.solvers.cutting_plane import MarginProblem, solve_cutting_plane

@@ -17,9 +17,9 @@ from bagwise.clustering._shared import CLUSTERED, find_witnesses, rank_by_size, 
 from bagwise.clustering.scaling import are_words
 from bagwise.core.bags import Bags, as_bags
 from bagwise.core.base import BagEstimator
+from bagwise.core.checks import check_choice, check_count, check_not_negative, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Choice, Numbers
-from bagwise.core.parameters import check_choice, check_count, check_not_negative, check_positive
 
 KINDS = ("auto", "features", "codebooks")
 N_SHORT = 8  # iterations of every start, after which the best go on

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.core.bags import Bags, as_bags
-from bagwise.core.base import check_finite, validate_bags
+from bagwise.core.checks import check_that, is_count
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Number, Numbers
-from bagwise.core.parameters import check_that, is_count
 from bagwise.core.typing import BagsLike
+from bagwise.core.validation import check_finite, validate_bags
 from bagwise.kernels.segments import segment_max
 
 CLUSTERED: dict[str, Attribute] = {

@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise.clustering._shared import unit_direction
 from bagwise.core.bags import Bags
-from bagwise.core.memory import check_allocation
+from bagwise.core.checks import check_allocation
 from bagwise.kernels.clusters import combine_rows, multiply_rows, score_few
 from bagwise.kernels.segments import Rows
 

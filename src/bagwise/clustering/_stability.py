@@ -20,8 +20,8 @@ from bagwise.clustering._mixture import BagMixture, fit_multinomials
 from bagwise.clustering._shared import check_clusterable, start_trials
 from bagwise.clustering.scaling import are_words
 from bagwise.core.bags import Bags
+from bagwise.core.checks import is_count
 from bagwise.core.exceptions import InputError
-from bagwise.core.parameters import is_count
 from bagwise.core.typing import BagsLike
 from bagwise.solvers.aggregation import bag_means
 

@@ -22,7 +22,7 @@ from bagwise.clustering._stability import Trial, try_stability
 from bagwise.clustering.scaling import choose_scaling, scale_bags
 from bagwise.clustering.sweep import Record, choose_setting, mean_silhouette, sweep
 from bagwise.core.bags import Bags
-from bagwise.core.parameters import check_choice
+from bagwise.core.checks import check_choice
 
 METHODS: dict[str, type[Any]] = {
     "mixture": BagMixture,

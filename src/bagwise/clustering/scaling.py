@@ -12,12 +12,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagEstimator, BagTransformerMixin, validate_bags
+from bagwise.core.base import BagEstimator, BagTransformerMixin
+from bagwise.core.checks import check_allocation, check_choice, check_positive, is_count
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Numbers
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice, check_positive, is_count
 from bagwise.core.typing import BagsLike
+from bagwise.core.validation import validate_bags
 from bagwise.preprocessing import PerInstance
 from bagwise.solvers.aggregation import bag_means
 

@@ -19,8 +19,8 @@ from bagwise.clustering._cpm3c import CPM3C
 from bagwise.clustering._m3ic import M3IC
 from bagwise.clustering._shared import as_values, start_trials
 from bagwise.core.bags import Bags
+from bagwise.core.checks import check_choice
 from bagwise.core.exceptions import InputError
-from bagwise.core.parameters import check_choice
 from bagwise.core.typing import BagsLike
 from bagwise.kernels.hausdorff import KINDS
 from bagwise.solvers.medoids import bag_distances

@@ -12,10 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from bagwise.core._html import table_as_html
+from bagwise.core.checks import check_allocation, check_choice
 from bagwise.core.columns import FRAMES, Columns, make_frame
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice
 
 SHOWN_ROWS = 8  # of instances in a notebook
 

@@ -1,48 +1,127 @@
-"""What all estimators share: validation of bags, the root and the two mixins."""
+"""What all estimators share: tags, what is found out about instances, the root and the mixins."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.core.bags import Bags, known_labels
+from bagwise.core.checks import check_that, is_count
 from bagwise.core.exceptions import InputError
-from bagwise.core.findings import Findings, check_known_listed, set_known, share_among_labels
 from bagwise.core.fitted import COUNT_OF_JOBS, INPUTS, OUTPUT, Attribute, Flag, Labels
-from bagwise.core.inputs import check_finite, is_flat, split_dataset, validate_bags, validate_weights
-from bagwise.core.label_forms import decode_labels, encode_known, encode_labels, learn_labels, sort_classes
-from bagwise.core.parameters import check_that, is_count
-from bagwise.core.tags import TagsWithBags
 from bagwise.core.typing import BagsLike, Callback, InstanceLabelsLike, LabelsLike, WeightsLike
+from bagwise.core.validation import (
+    decode_labels,
+    encode_known,
+    encode_labels,
+    is_flat,
+    learn_labels,
+    split_dataset,
+    validate_bags,
+    validate_weights,
+)
 
-__all__ = [
-    "BagClassifierMixin",
-    "BagEstimator",
-    "BagTransformerMixin",
-    "Findings",
-    "InstanceAnnotatorMixin",
-    "check_finite",
-    "check_no_empty_sets",
-    "decode_labels",
-    "encode_labels",
-    "given_labels",
-    "is_flat",
-    "learn_labels",
-    "name_bags",
-    "restrict_to_labels",
-    "sort_classes",
-    "union_of_best",
-    "validate_bags",
-]
+NEGLIGIBLE = 5e-5  # a probability that rounds to 0.0000
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Estimators
+
+@dataclass(slots=True)
+class BagTags:
+    """What a learner of bags can do, beyond what scikit-learn's own tags say.
+
+    Attributes
+    ----------
+    annotates : bool
+        It gives labels to instances: `find`, `annotate`, `predict_instances`, `instance_decision_function`.
+    probabilities : bool
+        It gives them probabilities: `annotate_proba`, `predict_instances_proba`.
+    background : bool
+        It knows instances of no class: `background_proba`. Once fitted, what the fit found; before, what it was asked.
+    instance_labels : bool
+        `fit` takes the labels of instances that are known.
+    needs_instance_labels : bool
+        `fit` cannot do without them (where bags carry several labels).
+    sample_weight : bool
+        `fit` takes a weight a bag.
+    callback, checkpoint : bool
+        `fit` takes them.
+    warm_start : bool
+        With ``warm_start=True`` a fit starts from what the last one found.
+    row_per_bag : bool
+        It is a transformer that makes one row of every bag: what comes after it does not see instances.
+    """
+
+    annotates: bool = False
+    probabilities: bool = False
+    background: bool = False
+    instance_labels: bool = False
+    needs_instance_labels: bool = False
+    sample_weight: bool = False
+    callback: bool = False
+    checkpoint: bool = False
+    warm_start: bool = False
+    row_per_bag: bool = False
+
+
+@dataclass(slots=True)
+class TagsWithBags(Tags):
+    """scikit-learn's tags and ours."""
+
+    bag_tags: BagTags = field(default_factory=BagTags)
+
+    @classmethod
+    def of(cls, tags: Tags) -> TagsWithBags:
+        """The tags of scikit-learn with ours, all of them off."""
+        return cls(**{own.name: getattr(tags, own.name) for own in fields(tags)})
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is worked out about every instance.
+
+    Attributes
+    ----------
+    labels : (m,) int64
+        Index into ``classes_``, -1 where there is none: in a bag without labels, or where an instance is known to be
+        background.
+    proba : (m, c) array or None
+        Probability of every class; None where the model gives none.
+    background : (m,) array or None
+        Probability of belonging to no class; None where the model knows no background. Rows of `proba` sum to one less
+        this.
+    """
+
+    labels: np.ndarray
+    proba: np.ndarray | None = None
+    background: np.ndarray | None = None
+
+    @property
+    def probability(self) -> np.ndarray | None:
+        """(m,) probability of the label given, zero where there is none; None without probabilities."""
+        if self.proba is None:
+            return None
+        given = self.labels >= 0
+        probability = np.zeros(len(self.labels))
+        probability[given] = self.proba[given, self.labels[given]]
+        return probability
+
+    @property
+    def second(self) -> np.ndarray:
+        """(m,) int64 next probable class beside the label, -1 where its probability rounds to zero or is not known."""
+        if self.proba is None:
+            return np.full(len(self.labels), -1, dtype=np.int64)
+        others = self.proba.copy()
+        given = self.labels >= 0
+        others[given, self.labels[given]] = -1.0
+        second = others.argmax(axis=1)
+        return np.where(others[np.arange(len(second)), second] >= NEGLIGIBLE, second, -1).astype(np.int64)
 
 
 class BagEstimator(BaseEstimator):
@@ -432,3 +511,48 @@ def name_bags(index: Any, limit: int = 5) -> str:
     index = [int(i) for i in index]
     shown = ", ".join(str(i) for i in index[:limit]) + (", ..." if len(index) > limit else "")
     return f"bag {shown}" if len(index) == 1 else f"bags {shown}"
+
+
+def check_known_listed(
+    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, missed: np.ndarray | None = None
+) -> None:
+    """An instance that is known to be of a class must be in a bag that carries it, unless it may have been `missed`."""
+    if known is None:
+        return
+    n_classes = indicator.shape[1]
+    bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    rows = np.flatnonzero((known >= 0) & (known < n_classes))  # background is listed nowhere
+    outside = rows[indicator[bag[rows], known[rows]] == 0]
+    if missed is not None:
+        outside = outside[missed[known[outside]] == 0.0]
+    if len(outside):
+        i = outside[0]
+        raise InputError(
+            f"Instance {i - offsets[bag[i]]} of bag {bag[i]} is known to be of class {known[i]}, which its bag "
+            f"does not carry ({len(outside)} such instance(s)); add the label to the bag or set the instance to -1."
+        )
+
+
+def set_known(labels: np.ndarray, proba: np.ndarray | None, known: np.ndarray | None) -> None:
+    """Give the known instances their label, with probability one, in place."""
+    if known is None:
+        return
+    rows = np.flatnonzero(known >= 0)
+    labels[rows] = known[rows]
+    if proba is not None:
+        proba[rows] = 0.0
+        proba[rows, known[rows]] = 1.0
+
+
+def share_among_labels(proba: np.ndarray, listed: np.ndarray) -> np.ndarray:
+    """(m, c) probabilities given that the label is one of the `listed`, an (m, c) 0/1 array.
+
+    Where the probability of all of them is zero, each is as probable as the next.
+    """
+    shared = proba * listed
+    total = shared.sum(axis=1, keepdims=True)
+    nothing = total[:, 0] == 0.0
+    if nothing.any():
+        shared[nothing] = listed[nothing]
+        total[nothing, 0] = listed[nothing].sum(axis=1)
+    return shared / total

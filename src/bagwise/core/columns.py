@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
 
 Where = Callable[[int], str]
@@ -20,16 +21,6 @@ Where = Callable[[int], str]
 
 _NUMBERS = "biuf"
 _NUMBER_TYPES = (bool, int, float, Decimal, np.number, np.bool_)
-
-
-def import_pyarrow(what: str) -> Any:
-    """pyarrow with its parquet module; an error says that `what` needs it."""
-    try:
-        arrow = importlib.import_module("pyarrow")
-        importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise ImportError(f"{what} needs pyarrow; install it with: pip install 'bagwise[parquet]'") from error
-    return arrow
 
 
 class Columns:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bagwise.core.bags import Bags, as_indicator
+from bagwise.core.checks import check_choice
 from bagwise.core.exceptions import InputError
-from bagwise.core.parameters import check_choice
 
 Places = dict[str, np.ndarray]
 """Columns of one length, a row an instance: where each was found."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.checks import check_allocation
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import check_allocation
 from bagwise.core.typing import Seed
 
 _BACKGROUND_SPREAD = 2.0  # standard deviation of the background, in those of all labelled instances together

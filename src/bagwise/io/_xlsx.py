@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import BagwiseError, FormatError
-from bagwise.core.memory import check_allocation
 from bagwise.io.text import check_readable, defuse
 
 Cells = dict[tuple[int, int], Any]

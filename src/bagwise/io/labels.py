@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bagwise.core.checks import check_choice
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.parameters import check_choice
 from bagwise.io.tables import TextTable, read_rows
 from bagwise.io.text import first_repeated, undefuse
 

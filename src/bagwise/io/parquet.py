@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.core.columns import import_pyarrow
+from bagwise.core.checks import check_allocation, import_pyarrow
 from bagwise.core.exceptions import BagwiseError, FormatError
-from bagwise.core.memory import check_allocation
 from bagwise.io.text import check_readable, defuse
 
 _MAGIC = b"PAR1"

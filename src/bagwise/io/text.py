@@ -13,8 +13,8 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import check_allocation
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 MOST_CELLS = 1_000_000

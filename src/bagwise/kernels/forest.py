@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Numbers, Size, TupleOf
-from bagwise.core.memory import check_allocation
 
 DAMAGED = "The trees of this model do not fit together; fit it again, or load an undamaged file."
 FITTED = TupleOf(

@@ -23,8 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import check_allocation
 
 MAXIMAL, MINIMAL, AVERAGE = 0, 1, 2
 KINDS = {"maximal": MAXIMAL, "minimal": MINIMAL, "average": AVERAGE}

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import coverage_error, label_ranking_average_precision_score, label_ranking_loss
 
 from bagwise.core.exceptions import InputError
-from bagwise.core.inputs import validate_weights
+from bagwise.core.validation import validate_weights
 from bagwise.metrics._validation import as_label_matrix, as_truth_and_scores, check_same_shape, weights_of
 
 

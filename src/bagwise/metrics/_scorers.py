@@ -14,9 +14,8 @@ from sklearn.utils.metadata_routing import UNUSED
 from bagwise.core.bags import Bags, as_bags, known_labels
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, warn_caller
-from bagwise.core.inputs import split_dataset, validate_weights
-from bagwise.core.label_forms import encode_known
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, WeightsLike
+from bagwise.core.validation import encode_known, split_dataset, validate_weights
 from bagwise.metrics._bags import (
     average_precision,
     coverage,

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bagwise.core.bags import Bags, as_indicator
 from bagwise.core.exceptions import InputError
-from bagwise.core.inputs import validate_weights
+from bagwise.core.validation import validate_weights
 
 
 def as_label_matrix(Y: Any, name: str) -> np.ndarray:

@@ -18,6 +18,7 @@ from bagwise.annotation.forest import grow_forest
 from bagwise.annotation.rates import RateParameters, keep_if_useful, learn_rates, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
 from bagwise.core.bags import Bags, known_labels
+from bagwise.core.checks import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import (
     ITERATED,
@@ -33,9 +34,8 @@ from bagwise.core.fitted import (
     TupleOf,
     savable,
 )
-from bagwise.core.inputs import refuse_sparse, validate_weights
-from bagwise.core.parameters import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.core.validation import refuse_sparse, validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.kernels.softmax import softmax_in_place

@@ -10,11 +10,12 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagEstimator, BagTableMixin, validate_bags
+from bagwise.core.base import BagEstimator, BagTableMixin
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Choice, ListOf
-from bagwise.core.memory import check_allocation
 from bagwise.core.typing import BagsLike
+from bagwise.core.validation import validate_bags
 
 DENSE: dict[str, Callable[[Bags], np.ndarray]] = {
     "mean": lambda bags: _mean(bags),

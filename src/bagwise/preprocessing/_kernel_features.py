@@ -12,10 +12,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
+from bagwise.core.checks import check_allocation, check_count, check_positive, check_that, is_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Maybe, Number, Numbers, Size
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_count, check_positive, check_that, is_positive
 from bagwise.core.typing import InstancesLike, Seed
 from bagwise.preprocessing._transformer import InstanceTransformer
 

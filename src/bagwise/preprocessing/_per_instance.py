@@ -17,12 +17,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagEstimator, BagTransformerMixin, learn_labels
+from bagwise.core.base import BagEstimator, BagTransformerMixin
+from bagwise.core.checks import check_that, in_our_words
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Part, n_outputs
-from bagwise.core.inputs import split_dataset, validate_bags, validate_weights
-from bagwise.core.parameters import check_that, in_our_words
 from bagwise.core.typing import BagsLike, LabelsLike, Transformer, WeightsLike
+from bagwise.core.validation import learn_labels, split_dataset, validate_bags, validate_weights
 from bagwise.preprocessing._reduction import filled
 
 _PARTS = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers"}

@@ -10,10 +10,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import check_random_state
 
+from bagwise.core.checks import check_allocation, check_count
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Either, Numbers, Size
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_count
 from bagwise.core.typing import InstancesLike, Seed
 from bagwise.preprocessing._transformer import InstanceTransformer
 

@@ -11,7 +11,7 @@ from scipy.special import logit
 from sklearn.tree import ExtraTreeRegressor
 
 from bagwise.core.bags import Bags
-from bagwise.core.inputs import check_single_precision
+from bagwise.core.validation import check_single_precision
 from bagwise.kernels.forest import Forest, tree_values
 from bagwise.union import log_absence
 

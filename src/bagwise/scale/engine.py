@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from bagwise.core.bags import Bags
-from bagwise.core.base import check_finite
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import check_finite
 from bagwise.scale.ahead import read_ahead, tree_sum
 from bagwise.scale.pieces import Piece, read_pieces
 from bagwise.scale.source import BagSource

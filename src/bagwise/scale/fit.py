@@ -15,10 +15,9 @@ from bagwise.annotation import CLPL, ORedForest, ORedLogisticRegression, Support
 from bagwise.annotation.clpl import labelled_bags
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.core.bags import Bags, offsets_of
-from bagwise.core.base import sort_classes
 from bagwise.core.exceptions import InputError, warn_caller
-from bagwise.core.inputs import validate_weights
 from bagwise.core.typing import WeightsLike
+from bagwise.core.validation import sort_classes, validate_weights
 from bagwise.io.checkpoint import Checkpoint, identity_of
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.scale.ahead import read_ahead

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bagwise.core.bags import Bags
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import check_allocation
 from bagwise.preprocessing import (
     CLPLScaler,
     PerInstance,

@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.checks import memory_limit, parse_memory
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import memory_limit, parse_memory
 from bagwise.io.checkpoint import fingerprint
 from bagwise.io.data import dense_features
 from bagwise.io.data.formats import guess_format, read_described, write_dataset

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bagwise.core.bags import Bags
-from bagwise.core.parameters import thread_limit
+from bagwise.core.checks import thread_limit
 from bagwise.core.typing import Seed
 from bagwise.kernels.hausdorff import hausdorff_distances
 

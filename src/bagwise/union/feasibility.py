@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.bags import Bags, offsets_of
-from bagwise.core.base import name_bags
+from bagwise.core.base import check_known_listed, name_bags
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError, warn_caller
-from bagwise.core.findings import check_known_listed
 from bagwise.union.problem import LabelNoise
 
 

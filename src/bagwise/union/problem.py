@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import ApproximationWarning, InputError, warn_caller
-from bagwise.core.memory import check_allocation
 from bagwise.union import constants
 from bagwise.union._infer import infer
 from bagwise.union._rates import infer_with_rates

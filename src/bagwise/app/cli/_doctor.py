@@ -14,7 +14,7 @@ import click
 
 from bagwise._version import __version__
 from bagwise.app.cli._common import check_output
-from bagwise.core.memory import memory_limit
+from bagwise.core.checks import memory_limit
 
 PROGRAMS = {"ffmpeg": "sound in the formats of telephones (m4a, wma)"}
 

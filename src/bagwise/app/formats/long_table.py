@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bagwise.app.formats.annotations import Annotations
 from bagwise.app.formats.marks import FileNames, Mark, Marks, Spelling, read_number, read_table, require_columns
-from bagwise.core.columns import import_pyarrow
+from bagwise.core.checks import import_pyarrow
 from bagwise.io.files import atomic_write
 from bagwise.io.inside import open_folder
 from bagwise.io.tables import write_csv

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bagwise.core.columns import import_pyarrow
+from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write
 from bagwise.io.labels import LIST_MARK

@@ -15,8 +15,8 @@ from bagwise.app.media._network_input import MASK, Feed, NetworkInput, agree, ch
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.files import FileBags
 from bagwise.app.networks import Network, named
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import check_allocation
 
 TOKENIZER = "tokenizer.json"
 IDS, KINDS = "input_ids", "token_type_ids"

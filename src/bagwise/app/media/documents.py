@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import FormatError, one_file
-from bagwise.core.memory import check_allocation
 from bagwise.io.markup import html_text, rst_text
 from bagwise.io.text import Decoded, check_readable, decode
 

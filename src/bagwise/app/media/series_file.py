@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bagwise.app.media.settings import Settings
-from bagwise.core.columns import import_pyarrow
+from bagwise.core.checks import check_allocation, import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import check_allocation
 from bagwise.io.parquet import arrow_errors, open_file
 from bagwise.io.tables import read_rows
 from bagwise.io.text import check_readable

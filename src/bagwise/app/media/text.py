@@ -22,9 +22,9 @@ from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.app.media.pictures import WIDTH, CloseUp, Picture
 from bagwise.app.media.settings import Settings
+from bagwise.core.checks import memory_limit
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import memory_limit
 from bagwise.io.text import UTF8
 
 ENGLISH, NONE = "english", "none"

@@ -13,8 +13,8 @@ import numpy as np
 
 from bagwise.app.networks._messages import KINDS
 from bagwise.app.networks._process import LOADED, RUN, NetworkProcess
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import check_allocation
 
 LOAD_SECONDS, RUN_SECONDS = 120.0, 600.0  # seconds after which loading, and a run of some instances, is ended
 LARGEST_FILE = 2**31 - 1  # bytes of one message of protobuf

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.networks._messages import KINDS
+from bagwise.core.checks import memory_limit
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError, MemoryLimitError
-from bagwise.core.memory import memory_limit
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")  # operators that onnxruntime itself brings
 SMALL = 100_000  # bytes of an array that sizes of others may follow from

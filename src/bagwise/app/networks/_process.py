@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.networks._messages import EndedError, MessageError, read_message, write_message
+from bagwise.core.checks import MEMORY_VARIABLE, memory_limit, memory_setting
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError, MemoryLimitError
-from bagwise.core.memory import VARIABLE, memory_limit, memory_setting
 
 OUT_OF_MEMORY = 3  # exit code of a process that ends itself for want of memory
 FLOOR = 2**30  # bytes that a network may take, however small it and its input are,
@@ -135,8 +135,8 @@ class NetworkProcess:
 
     def _too_large(self, memory: int, doing: str) -> MemoryLimitError:
         return MemoryLimitError(
-            f"{self.path}: the network cannot be {doing} within {memory / 2**30:.2f} GiB of memory; raise {VARIABLE}, "
-            f"{CURES[doing]}."
+            f"{self.path}: the network cannot be {doing} within {memory / 2**30:.2f} GiB of memory; "
+            f"raise {MEMORY_VARIABLE}, {CURES[doing]}."
         )
 
     def _ended(self, error: Exception, memory: int, doing: str) -> BagwiseError:

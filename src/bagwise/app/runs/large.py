@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.runs.learner import settings_of
+from bagwise.core.checks import memory_limit, parse_memory
 from bagwise.core.exceptions import InputError
-from bagwise.core.memory import memory_limit, parse_memory
 from bagwise.io.checkpoint import Checkpoint
 from bagwise.io.data.formats import guess_format
 from bagwise.io.data.parquet import ParquetBags

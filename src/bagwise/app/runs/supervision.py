@@ -11,9 +11,9 @@ import numpy as np
 from bagwise.app.media.files import stack_rows
 from bagwise.app.runs.corrections import ABSENT, PRESENT, Correction
 from bagwise.core.bags import Bags, offsets_of
-from bagwise.core.base import sort_classes
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import sort_classes
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.core.bags import Bags, group_rows
+from bagwise.core.checks import check_allocation, check_choice
 from bagwise.core.columns import Where, check_features
 from bagwise.core.dataset import BagDataset, Places, columns_of, rows_of
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import check_allocation
-from bagwise.core.parameters import check_choice
 from bagwise.io.labels import NAME_HEADINGS, LabelTable
 from bagwise.io.tables import plain_value
 from bagwise.io.text import first_repeated

@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.core.bags import Bags, group_rows
+from bagwise.core.checks import memory_limit
 from bagwise.core.columns import check_features
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import memory_limit
 from bagwise.io.data._long import dense_features
 from bagwise.io.files import atomic_write
 from bagwise.io.text import check_readable

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.bags import Bags, as_indicator, offsets_of
-from bagwise.core.base import check_finite
+from bagwise.core.checks import check_allocation
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import check_allocation
+from bagwise.core.validation import check_finite
 from bagwise.io.data._long import dense_features, has_names, has_unlabelled, is_int64
 from bagwise.io.files import atomic_write
 from bagwise.io.text import check_readable

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.core.columns import import_pyarrow
+from bagwise.core.checks import import_pyarrow
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
 from bagwise.io.data._long import (

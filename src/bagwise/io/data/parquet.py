@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.bags import Bags, offsets_of
-from bagwise.core.columns import import_pyarrow
+from bagwise.core.checks import check_allocation, import_pyarrow
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError
-from bagwise.core.memory import check_allocation
 from bagwise.io.data._long import (
     INSTANCE_LABELS,
     LABEL_PREFIX,

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.core.columns import import_pyarrow
+from bagwise.core.checks import check_allocation, import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.memory import check_allocation
 from bagwise.io.data._npz import read_arrays
 from bagwise.io.parquet import arrow_errors, arrow_values, count_values, matrix_of, open_file, python_values
 

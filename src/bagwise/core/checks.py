@@ -1,7 +1,13 @@
-"""Checks of estimators' parameters, each with one error that says what came and what was expected."""
+"""What is checked before anything is computed: parameters, memory for large arrays, libraries that are optional.
+
+Each check has one error that says what came, what was expected and the cure.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -10,7 +16,11 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from bagwise.core.exceptions import BagwiseError, InputError
+from bagwise.core.exceptions import BagwiseError, InputError, MemoryLimitError
+
+_DEFAULT_LIMIT = 8 * 2**30
+MEMORY_VARIABLE = "BAGWISE_MEMORY_LIMIT"
+_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> None:
@@ -83,3 +93,61 @@ def in_our_words(problem: str, cure: str) -> Iterator[None]:
     except (ValueError, TypeError, LookupError, ArithmeticError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(f"{problem}: {reason}. {cure}") from error
+
+
+def parse_memory(given: int | float | str) -> int:
+    """Bytes, from a number or from text such as 2GB, 500M or 1.5 GiB."""
+    match = re.fullmatch(r"\s*([0-9.]+(?:E[+-]?[0-9]+)?)\s*([KMGT]?)(I?B)?\s*", str(given).upper())
+    try:
+        size = int(float(match[1]) * _BYTES[match[2]]) if match else 0
+    except (ValueError, OverflowError):
+        size = 0
+    if size < 1:
+        raise InputError(f"{given!r} is no amount of memory; write a number of bytes, or 500MB, 2GB, 1.5GB.")
+    return size
+
+
+def memory_setting() -> int | None:
+    """Bytes that the variable ``BAGWISE_MEMORY_LIMIT`` (bytes, or 2GB) allows, None where it is not set."""
+    setting = os.environ.get(MEMORY_VARIABLE)
+    if not setting:
+        return None
+    try:
+        return parse_memory(setting)
+    except InputError as error:
+        raise InputError(f"The variable {MEMORY_VARIABLE}: {error}") from error
+
+
+def memory_limit() -> int:
+    """Bytes that one array or workspace may take.
+
+    The variable ``BAGWISE_MEMORY_LIMIT`` if set, else half of the machine's physical memory where the system tells
+    it, else 8 GiB.
+    """
+    setting = memory_setting()
+    if setting is not None:
+        return setting
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):
+        return _DEFAULT_LIMIT
+
+
+def check_allocation(n_bytes: int, what: str, cure: str) -> None:
+    """Raise `MemoryLimitError` when `n_bytes` for `what` exceed the limit; `cure` says what to do instead."""
+    limit = memory_limit()
+    if n_bytes > limit:
+        raise MemoryLimitError(
+            f"{what} needs {n_bytes / 2**30:.1f} GiB but the limit is {limit / 2**30:.1f} GiB "
+            f"(half of this machine's memory, or {MEMORY_VARIABLE}); {cure}."
+        )
+
+
+def import_pyarrow(what: str) -> Any:
+    """pyarrow with its parquet module; an error says that `what` needs it."""
+    try:
+        arrow = importlib.import_module("pyarrow")
+        importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ImportError(f"{what} needs pyarrow; install it with: pip install 'bagwise[parquet]'") from error
+    return arrow
