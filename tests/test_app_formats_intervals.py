@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bagwise.app.formats import Annotations, compare_marks, read_marks, write_formats
-from bagwise.app.formats._intervals import intervals_by_file
+from bagwise.app.formats._tables import intervals_by_file
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.media.windows import own_parts
 

@@ -6,19 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.app.formats.annotations import Annotations, write_json
-from bagwise.app.formats.marks import FileNames, Marks, Spelling, read_json, read_number
+from bagwise.app.formats.marks import MarkReader, Marks, read_json, read_number
 from bagwise.app.media.rle import compress_counts, ring_area, ring_counts, rings_of
 from bagwise.core.exceptions import FormatError
 from bagwise.io.inside import open_folder
 
+BOX = ("left", "top", "width", "height")
+
 
 def write_coco(annotations: Annotations, folder: Path) -> list[Path]:
     """``coco.json``, a data set with annotations, and ``coco-results.json``, the same with scores, for `loadRes`."""
-    images = {file["file"]: i + 1 for i, file in enumerate(annotations.files)}
-    categories = {name: i + 1 for i, name in enumerate(annotations.classes)}
+    images = {file["file"]: i for i, file in enumerate(annotations.files, 1)}
+    categories = {name: i for i, name in enumerate(annotations.classes, 1)}
     sizes = {file["file"]: (file["height"], file["width"]) for file in annotations.files}
-    rows = annotations.shown()
-    segments = [_segment(row, *sizes[row["file"]]) for row in rows]
+    regions = [
+        (row, _region(row, images, categories), _segment(row, *sizes[row["file"]])) for row in annotations.shown()
+    ]
     document = {
         "info": {"description": "annotated by bagwise", **annotations.about},
         "images": [
@@ -27,17 +30,13 @@ def write_coco(annotations: Annotations, folder: Path) -> list[Path]:
         ],
         "categories": [{"id": i, "name": name} for name, i in categories.items()],
         "annotations": [
-            {"id": i + 1, **_region(row, images, categories), **segment, "iscrowd": 0}
-            for i, (row, segment) in enumerate(zip(rows, segments, strict=True))
+            {"id": i, **region, **segment, "iscrowd": 0} for i, (_, region, segment) in enumerate(regions, 1)
         ],
     }
-    results: list[dict[str, Any]] = [
-        {
-            **_region(row, images, categories),
-            "segmentation": segment["segmentation"],
-            "score": 1.0 if row["probability"] is None else row["probability"],
-        }
-        for row, segment in zip(rows, segments, strict=True)
+    results = [
+        {**region, "segmentation": segment["segmentation"], "score": 1.0 if score is None else score}
+        for row, region, segment in regions
+        for score in (row["probability"],)
     ]
     paths = [open_folder(folder, "coco.json"), open_folder(folder, "coco-results.json")]
     write_json(document, paths[0])
@@ -49,7 +48,7 @@ def _region(row: dict[str, Any], images: dict[str, int], categories: dict[str, i
     return {
         "image_id": images[row["file"]],
         "category_id": categories[row["label"]],
-        "bbox": [row["left"], row["top"], row["width"], row["height"]],
+        "bbox": [row[key] for key in BOX],
     }
 
 
@@ -66,15 +65,15 @@ def _segment(row: dict[str, Any], height: int, width: int) -> dict[str, Any]:
 def read_coco(path: Path, annotations: Annotations) -> Marks:
     """A data set with annotations; or results, whose numbers of pictures and categories are those of ``coco.json``."""
     document = read_json(path)
-    names, labels = FileNames(annotations), Spelling(annotations.classes)
+    reader = MarkReader(annotations)
     if isinstance(document, list):
-        images = {i + 1: str(file["file"]) for i, file in enumerate(annotations.files)}
-        categories = {i + 1: name for i, name in enumerate(annotations.classes)}
+        images = {i: str(file["file"]) for i, file in enumerate(annotations.files, 1)}
+        categories = dict(enumerate(annotations.classes, 1))
         regions: Any = document
     else:
         try:
-            images = {image["id"]: names(str(image["file_name"])) for image in document["images"]}
-            categories = {category["id"]: labels(str(category["name"])) for category in document["categories"]}
+            images = {image["id"]: reader.file(str(image["file_name"])) for image in document["images"]}
+            categories = {category["id"]: reader.label(str(category["name"])) for category in document["categories"]}
             regions = list(document["annotations"])
         except (TypeError, KeyError, AttributeError) as error:
             raise FormatError(
@@ -84,14 +83,13 @@ def read_coco(path: Path, annotations: Annotations) -> Marks:
     for i, region in enumerate(regions):
         source = f"{path}, annotation {i + 1}"
         try:
-            left, top, width, height = region["bbox"]
+            box = dict(zip(BOX, region["bbox"], strict=True))
             name, label = images[region["image_id"]], categories[region["category_id"]]
         except (TypeError, KeyError, ValueError) as error:
             raise FormatError(
                 f"{source}: expected a bbox of four numbers and the ids of a picture and a category that are listed "
                 f"({error!r})."
             ) from error
-        box = dict(zip(("left", "top", "width", "height"), (left, top, width, height), strict=True))
         place = {key: read_number(value, "bbox", source) for key, value in box.items()}
         rows.append({"source": source, "file": name, **place, "label": label})
     return Marks(rows, frozenset(images.values()))

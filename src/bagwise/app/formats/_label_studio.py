@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from bagwise.app.formats._intervals import intervals_by_file, spread_marks
+from bagwise.app.formats._tables import intervals_by_file, spread_marks
 from bagwise.app.formats.annotations import Annotations
-from bagwise.app.formats.marks import FileNames, Mark, Marks, Spelling, read_json, read_number
+from bagwise.app.formats.marks import Mark, MarkReader, Marks, read_json, read_number
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.media_type import LabelStudio, Row
 from bagwise.core.exceptions import FormatError, InputError
@@ -103,9 +103,9 @@ def read_label_studio(path: Path, annotations: Annotations) -> Marks:
     tasks = read_json(path)
     if not isinstance(tasks, list):
         raise FormatError(f"{path}: it holds no list of tasks; export the project as JSON or JSON-MIN.")
-    facts, labels = _facts(annotations), Spelling(annotations.classes)
+    facts, reader = _facts(annotations), MarkReader(annotations)
     files = {file["file"]: file for file in annotations.files}
-    find = _TextsByContent(annotations) if facts.holds_text else FileNames(annotations)
+    find = _TextsByContent(annotations) if facts.holds_text else reader.file
     rows: list[Mark] = []
     covered = set()
     for i, task in enumerate(tasks):
@@ -121,10 +121,10 @@ def read_label_studio(path: Path, annotations: Annotations) -> Marks:
                     place = facts.place(value, files[name]) if name in files else {}
                     plain = {k: v if k == "polygon" else read_number(v, k, source) for k, v in place.items()}
                     given = [*value.get(facts.kind, ())] or [""]
-                    rows += [{"source": source, "file": name, **plain, "label": labels(str(g))} for g in given]
+                    rows += [{"source": source, "file": name, **plain, "label": reader.label(str(g))} for g in given]
+        except FormatError:
+            raise
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, FormatError):
-                raise
             raise FormatError(
                 f"{source}: expected data with {facts.key!r} and results with {facts.kind!r} ({error!r})."
             ) from error

@@ -7,20 +7,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from bagwise.app.media.media_type import MediaType
 from bagwise.io.files import atomic_write
 
 FINDINGS = ("label", "probability", "runner_up", "noise", "mode", "bag", "instance")
 _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-
-
-MediaTypeT_co = TypeVar("MediaTypeT_co", bound=MediaType, covariant=True)
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Annotations(Generic[MediaTypeT_co]):
+class Annotations:
     """Annotated instances of the files of a folder.
 
     Attributes
@@ -53,7 +51,7 @@ class Annotations(Generic[MediaTypeT_co]):
         The folder from which Label Studio serves files.
     """
 
-    media_type: MediaTypeT_co
+    media_type: MediaType
     rows: list[dict[str, Any]]
     files: list[dict[str, Any]]
     classes: list[str]
@@ -72,11 +70,11 @@ class Annotations(Generic[MediaTypeT_co]):
         brought = dict.fromkeys(key for row in self.rows[:1] for key in row if key not in own)
         return [*(("file", *self.media_type.places) if self.media_type.places else brought), *FINDINGS, *self.extra]
 
-    def is_shown(self, row: Mapping[str, Any]) -> bool:
+    def is_shown(self, row: Row) -> bool:
         """Whether an instance has a label, is not noise and is sure enough, so that it stands in every format."""
         return self.is_named(row) and row.get("kept", True)
 
-    def is_named(self, row: Mapping[str, Any]) -> bool:
+    def is_named(self, row: Row) -> bool:
         """Whether an instance has a label and is not noise, be it sure enough or not."""
         return bool(row["label"]) and (row["noise"] or 0.0) <= self.max_noise
 
@@ -103,5 +101,5 @@ def write_json(value: Any, path: Path) -> None:
         file.write(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
-def probability_text(row: Mapping[str, Any]) -> str:
+def probability_text(row: Row) -> str:
     return "" if row["probability"] is None else f"{row['probability']:.4f}"

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from bagwise.app.formats._audacity import read_audacity, write_audacity
-from bagwise.app.formats._birdnet import ENDINGS as BIRDNET_ENDINGS
-from bagwise.app.formats._birdnet import read_birdnet, write_birdnet
 from bagwise.app.formats._coco import read_coco, write_coco
-from bagwise.app.formats._intervals import read_intervals, write_intervals
 from bagwise.app.formats._label_studio import read_label_studio, write_label_studio
-from bagwise.app.formats._raven import ENDINGS as RAVEN_ENDINGS
-from bagwise.app.formats._raven import read_raven, table_endings, write_raven
 from bagwise.app.formats._spans import read_spans, write_spans
+from bagwise.app.formats._tables import (
+    BIRDNET,
+    BIRDNET_ENDINGS,
+    BIRDNET_OF_R,
+    INTERVALS,
+    RAVEN_ENDINGS,
+    RAVEN_PLACE,
+    read_audacity,
+    read_birdnet,
+    read_intervals,
+    read_long,
+    read_raven,
+    table_endings,
+    write_audacity,
+    write_birdnet,
+    write_intervals,
+    write_long_csv,
+    write_long_parquet,
+    write_raven,
+)
 from bagwise.app.formats.annotations import Annotations
-from bagwise.app.formats.long_table import read_long, write_long_csv, write_long_parquet
 from bagwise.app.formats.marks import Marks, read_json
 from bagwise.app.media.media_type import MediaType
 from bagwise.core.exceptions import FormatError, InputError, one_file
@@ -49,6 +63,14 @@ FORMATS = {
     "intervals": Format(write_intervals, read_intervals),
     "label-studio": Format(write_label_studio, read_label_studio),
 }
+
+SELECTIONS = ("raven", "birdnet")  # by which labels of recordings may be given
+HEADINGS = (  # by which tables are known
+    ("raven", [RAVEN_PLACE["start"]]),
+    ("birdnet", [BIRDNET["start"], BIRDNET["label"]]),
+    ("birdnet", [BIRDNET_OF_R[key] for key in ("start", "end", "label")]),
+    ("intervals", INTERVALS[2:5] + INTERVALS[6:]),
+)
 
 
 def formats_of(media_type: MediaType) -> list[str]:
@@ -97,42 +119,34 @@ def guess_annotation_format(path: str | Path) -> str:
         first = document[0] if isinstance(document, list) and document else document
         return "coco" if isinstance(first, dict) and {"images", "image_id"} & first.keys() else "label-studio"
     if ending in (".csv", ".tsv"):
-        headings = _headings(path)
-        if {"start", "end", "label", "windows"} <= set(headings):
-            return "intervals"
-        return "birdnet" if {"Common name", "common_name"} & set(headings) else "csv"
+        return _known_by_headings(path) or "csv"
     if ending == ".txt":
-        is_track = path.is_file() and (not path.stat().st_size or "Begin Time (s)" not in _headings(path))
-        return "audacity" if is_track else "raven"
+        is_blank = path.is_file() and not path.stat().st_size
+        return "audacity" if is_blank else _known_by_headings(path) or "audacity"
     raise FormatError(
         f"{path}: annotations are read from .csv, .parquet, .json, .jsonl and .txt files and from folders of selection "
         "tables or label tracks; give one of these, or name the format."
     )
 
 
-def _headings(path: Path) -> list[str]:
-    """The first row of a table; those of Raven (.txt) have tabs and no quotes."""
+def _known_by_headings(path: Path) -> str | None:
+    """The format whose headings a table has; those of Raven (.txt) have tabs and no quotes."""
     is_raven = path.suffix.lower() == ".txt"
-    return read_headings(path, "\t" if is_raven else None, quoted=not is_raven)
+    headings = {*read_headings(path, "\t" if is_raven else None, quoted=not is_raven)}
+    return next((name for name, columns in HEADINGS if headings.issuperset(columns)), None)
 
 
 def selections_format(path: Path) -> str | None:
     """Whether labels are given by selection tables of Raven or results of BirdNET; else None."""
+    name = None
     if path.is_dir():
         name = guess_annotation_format(path)
+        if name not in SELECTIONS:
+            raise FormatError(
+                f"{path}: the folder holds no selection tables of Raven (*{RAVEN_ENDINGS[0]}) and no results of "
+                f"BirdNET (*{BIRDNET_ENDINGS[0]}); give these, or one table of labels."
+            )
     elif path.suffix.lower() in (".txt", ".csv", ".tsv"):
-        try:
-            headings = set(_headings(path))
-        except FormatError:  # whoever reads it as a table of labels says why
-            return None
-        found = {"raven": {"Begin Time (s)"}, "birdnet": {"Start (s)", "Common name"}}
-        found |= {"birdnet of R": {"common_name", "start", "end"}}
-        name = next((name.split()[0] for name, columns in found.items() if columns <= headings), "csv")
-    else:
-        return None
-    if path.is_dir() and name not in ("raven", "birdnet"):
-        raise FormatError(
-            f"{path}: the folder holds no selection tables of Raven (*{RAVEN_ENDINGS[0]}) and no results of BirdNET "
-            f"(*{BIRDNET_ENDINGS[0]}); give these, or one table of labels."
-        )
-    return name if name in ("raven", "birdnet") else None
+        with suppress(FormatError):  # whoever reads it as a table of labels says why
+            name = _known_by_headings(path)
+    return name if name in SELECTIONS else None

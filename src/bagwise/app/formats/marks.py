@@ -6,9 +6,10 @@ import io
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ from bagwise.io.tables import TextTable, read_rows
 from bagwise.io.text import read_text, undefuse
 
 Mark = dict[str, Any]
+_ABSOLUTE = re.compile(r"/|~|[A-Za-z][A-Za-z+.-]*:")  # a full path of any machine, or an address
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts in front of the name of an uploaded file
 
 
@@ -41,82 +43,121 @@ class Marks:
     every_instance: bool = False
 
 
-class Spelling:
-    """Names and labels of a run, found by the way in which a format writes them.
+class FileNames:
+    """Files of a folder, found by what people and tools call them.
+
+    That is the path below the folder, the name of the file, or either without its ending; with slashes of any system,
+    in other case, as a full path of any machine, or as the address of a file that was served or uploaded, as long as
+    one file only fits.
+    """
+
+    def __init__(self, names: Iterable[str]):
+        self.names = set(names)
+        self._index: dict[str, set[str]] = {}
+        for name in self.names:
+            path = PurePosixPath(normal_name(name))
+            for key in {str(path), path.name, str(path.with_suffix("")), path.stem}:
+                self._index.setdefault(key, set()).add(name)
+                self._index.setdefault(f"folded:{key.casefold()}", set()).add(name)
+
+    def find(self, given: str) -> set[str]:
+        """The files that may be meant."""
+        for spelled in dict.fromkeys((given, unquote(given))):
+            key = normal_name(spelled)
+            if key in self.names:
+                return {key}
+            for option in _endings(key) if _ABSOLUTE.match(key) else (key,):
+                for candidate in (option, f"folded:{option.casefold()}"):
+                    if candidate in self._index:
+                        return self._index[candidate]
+        return set()
+
+    def resolve(self, given: str) -> str:
+        """The file that is meant; the name as it came where there is none or more than one."""
+        found = self.find(given)
+        return next(iter(found)) if len(found) == 1 else given
+
+
+def normal_name(name: str) -> str:
+    """One spelling: forward slashes, no leading ./, composed accents (some systems take them apart)."""
+    return unicodedata.normalize("NFC", name.replace("\\", "/").removeprefix("./"))
+
+
+def _endings(path: str) -> Iterator[str]:
+    """A full path or address, what is left of it without the folders on the way, and the name of an uploaded file."""
+    parts = [part for part in path.rpartition("?d=")[2].split("/") if part]
+    yield from ("/".join(parts[i:]) for i in range(len(parts)))
+    if parts:
+        yield _UPLOADED.sub("", parts[-1], count=1)
+
+
+class MarkReader:
+    """Makes marks of what a format holds; files and labels of a run are found by the way in which it writes them.
 
     Parameters
     ----------
-    names : the names of the run
+    annotations : Annotations
     write : what the format does to a name
-    read : what is made of a cell that is none of them
+    read : what is made of a cell that is no name of the run
+    label : what the format writes for a label, where that is not its name
     """
 
     def __init__(
         self,
-        names: Iterable[str],
+        annotations: Annotations,
         write: Callable[[str], str] = str,
         read: Callable[[str], str] = str,
+        label: Callable[[str], str] = str,
     ):
-        names = list(names)
-        self._names = {write(name).strip(): name for name in names} | {
-            name: name for name in names if write(name) == name
-        }
-        self._read = read
-
-    def __call__(self, cell: str) -> str:
-        found = self._names.get(cell, self._names.get(cell.strip()))
-        return self._read(cell).strip() if found is None else found
-
-
-class FileNames:
-    """The files of a run, found by the names that tools give them: full, without folder, without ending, uploaded."""
-
-    def __init__(self, annotations: Annotations, write: Callable[[str], str] = str):
         names = [str(file["file"]) for file in annotations.files]
-        self._exact = Spelling(names, write, undefuse)
-        self._known = set(names)
-        self._loose: dict[str, set[str]] = {}
-        for name in names:
-            base = name.rpartition("/")[2]
-            for other in (base, base.rpartition(".")[0], name.rpartition(".")[0]):
-                self._loose.setdefault(other, set()).add(name)
+        self.files = frozenset(names)
+        self._known, self._read = FileNames(names), read
+        self._files = _by_spelling(names, write)
+        self._labels = _by_spelling(annotations.classes, lambda name: write(label(name)))
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._known
+    def file(self, cell: str) -> str:
+        """The file of the run that is meant; as it came where there is none or more than one."""
+        name = self._files.get(cell, self._files.get(cell.strip()))
+        return self._known.resolve(undefuse(cell).strip()) if name is None else name
 
-    def __call__(self, name: str) -> str:
-        """The name of the run; as it came where there is no such file or more than one."""
-        found = self._exact(name)
-        if found in self._known:
-            return found
-        path = unquote(name.strip()).replace("\\", "/")
-        options = [path]
-        if path.startswith("/") or ":" in path:  # an address: what its end says
-            parts = path.rpartition("?d=")[2].split("/")
-            options += ["/".join(parts[i:]) for i in range(len(parts))]
-            options.append(_UPLOADED.sub("", parts[-1], count=1))
-        for option in options:
-            if option in self._known:
-                return option
-            if len(self._loose.get(option, ())) == 1:
-                return next(iter(self._loose[option]))
-        return found
+    def label(self, cell: str) -> str:
+        """The label of the run that is meant, else a new one."""
+        name = self._labels.get(cell, self._labels.get(cell.strip()))
+        return self._read(cell).strip() if name is None else name
 
+    def mark(self, cells: Mapping[str, Any], columns: Mapping[str, str], source: str, **optional: str) -> Mark:
+        """A mark from cells by heading: file, label, name of a recording, numbers.
 
-def all_files(annotations: Annotations) -> frozenset[str]:
-    return frozenset(str(file["file"]) for file in annotations.files)
-
-
-def _read_text_or_nothing(path: Path) -> str:
-    """The text of a file that may be empty: a track without any label is one too."""
-    return "" if path.is_file() and not path.read_bytes().strip() else read_text(path).text
+        Parameters
+        ----------
+        cells : mapping
+        columns : mapping
+            What a mark has, and the headings of its columns.
+        source : str
+            Where it stands, for messages.
+        **optional : str
+            The same for columns that may be missing, or empty.
+        """
+        read = {"file": self.file, "label": self.label, "bag": undefuse, "recording": undefuse}
+        there = {key: heading for key, heading in optional.items() if cells.get(heading, "").strip()}
+        return {"source": source} | {
+            key: read[key](cells[heading]) if key in read else read_number(cells[heading], heading, source)
+            for key, heading in {**columns, **there}.items()
+        }
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number and content of the lines of a file that are not blank."""
-    for number, line in enumerate(io.StringIO(_read_text_or_nothing(path), newline=None), 1):
+def _by_spelling(names: Iterable[str], write: Callable[[str], str]) -> dict[str, str]:
+    """Names by the way in which a format writes them; those that stand there as they are go first."""
+    names = list(names)
+    return {write(name).strip(): name for name in names} | {name: name for name in names if write(name) == name}
+
+
+def text_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Place, for messages, and content of the lines of a file that are not blank; a file without any is one too."""
+    text = "" if path.is_file() and not path.read_bytes().strip() else read_text(path).text
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if line.strip():
-            yield number, line.rstrip("\n")
+            yield f"{path}, row {number}", line.rstrip("\n")
 
 
 def read_table(path: str | os.PathLike[str], separator: str | None = None) -> TextTable:
@@ -146,11 +187,6 @@ def read_number(cell: Any, what: str, source: str) -> float:
     return number
 
 
-def read_place(values: Mapping[str, Any], keys: Mapping[str, str], source: str) -> dict[str, float]:
-    """Columns of a place from what the format calls them."""
-    return {key: read_number(values[name], name, source) for key, name in keys.items()}
-
-
 def read_json(path: str | os.PathLike[str]) -> Any:
     """A JSON file."""
     text = read_text(path).text
@@ -164,27 +200,3 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise FormatError(f"{path}: its lists are nested too deeply to be annotations.") from error
     except ValueError as error:  # a number of thousands of digits
         raise FormatError(f"{path}: it holds a number that is too long to be one of annotations.") from error
-
-
-def find_tables(path: Path, *endings: str) -> dict[str, Path]:
-    """The files below a folder by their names without the ending; or the one file."""
-    if not path.is_dir():
-        return {_without(path.name, endings): path}
-    found = sorted({file for ending in endings for file in path.rglob(f"*{ending}") if file.is_file()})
-    if not found:
-        raise FormatError(f"{path}: there is no file in it that ends in {' or '.join(endings)}.")
-    return {_without(file.relative_to(path).as_posix(), endings): file for file in found}
-
-
-def _without(name: str, endings: Sequence[str]) -> str:
-    return next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
-
-
-def read_confidence(cells: Mapping[str, str], source: str) -> Mark:
-    """The confidence of a detection as a column, if the table tells one."""
-    heading = next((heading for heading in cells if heading.casefold() == "confidence"), None)
-    return (
-        {}
-        if heading is None or not cells[heading].strip()
-        else {"confidence": read_number(cells[heading], heading, source)}
-    )

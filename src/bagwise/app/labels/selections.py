@@ -10,7 +10,6 @@ from bagwise.app.formats import Annotations, read_marks
 from bagwise.app.formats.compare import instances_inside
 from bagwise.app.formats.formats import selections_format
 from bagwise.app.formats.marks import Mark
-from bagwise.app.labels.tables import FileNames
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
 from bagwise.core.dataset import BagDataset, rows_of
@@ -82,15 +81,13 @@ def read_selections(
     if given.fold_case:
         spelled = fold_labels([[mark["label"]] for mark in used])
         used = [{**mark, "label": label} for mark, (label,) in zip(used, spelled, strict=True)]
-    names = FileNames(bags)
-    used = [{**mark, "file": _only(names, mark["file"])} for mark in used]
     places: dict[str, str] = {}
     labels: dict[str, dict[str, None]] = {}
     for mark in used:
         places.setdefault(mark["file"], mark["source"])
         labels.setdefault(mark["file"], {})[mark["label"]] = None
     if not detected:
-        for name in sorted({_only(names, name) for name in marks.covered} & set(bags) - set(labels)):
+        for name in sorted(marks.covered & bags.keys() - labels.keys()):
             places[name], labels[name] = f"{given.path}: the empty table of {name!r}", {}
     sets = [list(own) for own in labels.values()]
     problems = [("labels", f"{given.path}: {problem}") for problem in remarks_about(sets)]
@@ -117,12 +114,6 @@ def read_selections(
 def _counts(mark: Mark, least: float) -> bool:
     """Whether a selection is one of a person, or a detection that is sure enough."""
     return "confidence" not in mark or (mark["confidence"] >= least and mark["label"] != NOTHING)
-
-
-def _only(names: FileNames, given: str) -> str:
-    """The file that is meant; as it came where there is none or more than one."""
-    found = names.find(given)
-    return next(iter(found)) if len(found) == 1 else given
 
 
 def known_by_selections(marks: list[Mark], dataset: BagDataset) -> tuple[list[tuple[str, int, str]], str]:

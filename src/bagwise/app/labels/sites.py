@@ -12,7 +12,6 @@ from typing import Any
 from bagwise.app.formats import Annotations
 from bagwise.app.formats.marks import read_number, read_table, require_columns
 from bagwise.app.media.files import Problem
-from bagwise.app.media.media_type import MediaType
 from bagwise.app.media.when import name_before_time
 from bagwise.core.exceptions import FormatError, InputError
 
@@ -126,7 +125,7 @@ def find_site(name: str, sites: Sequence[Site]) -> Site:
     return Site(prefix or (folders[0] if folders else ""))
 
 
-def in_field(annotations: Annotations[MediaType], sites: Sequence[Mapping[str, Any]]) -> Annotations[MediaType]:
+def in_field(annotations: Annotations, sites: Sequence[Mapping[str, Any]]) -> Annotations:
     """The annotations with site and clock time of files and instances, as far as they are known.
 
     Files get ``site``, ``latitude`` and ``longitude``, their time that of the site's zone; rows get ``site`` and

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from bagwise.app.formats.marks import FileNames, normal_name
 from bagwise.app.media.files import FileBags
 from bagwise.io.labels import LabelTable
-
-_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:/|file:")
 
 
 @dataclass(frozen=True)
@@ -33,33 +30,6 @@ class _MatchedLabels:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
-class FileNames:
-    """Files of a folder, found by what people call them.
-
-    That is the path below the folder, the name of the file, or either without its ending; with slashes of any system,
-    in other case, or as a full path of any machine, as long as one file only fits.
-    """
-
-    def __init__(self, names: Iterable[str]):
-        self.names = set(names)
-        self._index: dict[str, set[str]] = {}
-        for name in self.names:
-            for key in _keys(name):
-                self._index.setdefault(key, set()).add(name)
-                self._index.setdefault(f"folded:{key.casefold()}", set()).add(name)
-
-    def find(self, given: str) -> set[str]:
-        """The files that may be meant."""
-        key = _normal(given)
-        if key in self.names:
-            return {key}
-        for candidate in _endings(key) if _ABSOLUTE.match(key) else (key,):
-            for spelled in (candidate, f"folded:{candidate.casefold()}"):
-                if spelled in self._index:
-                    return self._index[spelled]
-        return set()
-
-
 def match_labels(
     table: LabelTable,
     names: Sequence[str],
@@ -75,7 +45,7 @@ def match_labels(
     """
     files, others = FileNames(names), FileNames(unread)
     pieces = {
-        _normal(bag): (name, bag, size)
+        normal_name(bag): (name, bag, size)
         for name in names
         if name in bags
         for bag, size in zip(bags[name].bag_names, bags[name].sizes, strict=True)
@@ -87,7 +57,7 @@ def match_labels(
     by_piece: list[tuple[str, str, str]] = []
     matched = _MatchedLabels()
     for i, (given, labels) in enumerate(zip(table.names, table.label_sets, strict=True)):
-        where, key = table.place(i), _normal(given)
+        where, key = table.place(i), normal_name(given)
         fitting = files.find(given)
         if not fitting and key in pieces:
             name, bag, size = pieces[key]
@@ -130,19 +100,3 @@ def _add(
 
 def _nothing_found(where: str, name: str, labels: list[str]) -> str:
     return f"{where}: nothing was found in {name!r} that could carry its labels ({', '.join(labels)})."
-
-
-def _keys(name: str) -> set[str]:
-    path = PurePosixPath(_normal(name))
-    return {str(path), path.name, str(path.with_suffix("")), path.stem}
-
-
-def _endings(path: str) -> Iterator[str]:
-    """A full path, and what is left of it without the folders on the way."""
-    parts = [part for part in path.split("/") if part]
-    return ("/".join(parts[i:]) for i in range(len(parts)))
-
-
-def _normal(name: str) -> str:
-    """One spelling: forward slashes, no leading ./, composed accents (some systems take them apart)."""
-    return unicodedata.normalize("NFC", name.replace("\\", "/").removeprefix("./"))

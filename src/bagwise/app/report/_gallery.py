@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.app.formats import Annotations
-from bagwise.app.media.media_type import MediaType
 from bagwise.app.media.pictures import CLOSE_HEIGHT, CLOSE_WIDTH, CloseUp, as_drawing
 from bagwise.app.report.result import MediaFiles
 from bagwise.core.dataset import BagDataset
@@ -157,7 +156,7 @@ class CloseUps:
         }
 
 
-def profiles(annotations: Annotations[MediaType], rows: Sequence[Row], features: Features) -> dict[Key, Shown]:
+def profiles(annotations: Annotations, rows: Sequence[Row], features: Features) -> dict[Key, Shown]:
     """The features of each row and those of its label, where a media type has nothing to see."""
     by_label: dict[str, list[Row]] = defaultdict(list)
     for row in annotations.shown():

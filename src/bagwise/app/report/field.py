@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.app.formats import Annotations
-from bagwise.app.media.media_type import MediaType
 from bagwise.io.inside import open_folder
 from bagwise.io.tables import write_csv
 
@@ -19,7 +18,7 @@ UNITS = ("hour", "date")
 Key = tuple[Any, ...]
 
 
-def write_field_tables(annotations: Annotations[MediaType], folder: Path) -> list[Path]:
+def write_field_tables(annotations: Annotations, folder: Path) -> list[Path]:
     """Write labels by file, and where files tell their time by hour and by date; gives the paths. Tables have none."""
     if not annotations.media_type.places:
         return []
@@ -33,12 +32,12 @@ def write_field_tables(annotations: Annotations[MediaType], folder: Path) -> lis
     return paths
 
 
-def _is_dated(annotations: Annotations[MediaType]) -> bool:
+def _is_dated(annotations: Annotations) -> bool:
     """Whether any file tells when it was recorded."""
     return any("recorded" in file for file in annotations.files)
 
 
-def labels_by_file(annotations: Annotations[MediaType]) -> list[dict[str, Any]]:
+def labels_by_file(annotations: Annotations) -> list[dict[str, Any]]:
     """A row for each label of each file: instances, first and longest, highest probability.
 
     A file in which nothing was named has one row with an empty label and no instance: it was looked at.
@@ -89,7 +88,7 @@ class Survey:
         Files without a time.
     """
 
-    def __init__(self, annotations: Annotations[MediaType]) -> None:
+    def __init__(self, annotations: Annotations) -> None:
         self.undated = 0
         self._labels, self._timed = annotations.classes, annotations.media_type.timed
         # by unit ("hour" or "date"), then by (site, hour or date), for instances by (label, site, hour or date)
@@ -160,7 +159,7 @@ MOST_LABELS = 60  # rows of a picture
 MOST_COLUMNS = 92
 
 
-def summarize_field(annotations: Annotations[MediaType]) -> dict[str, Any] | None:
+def summarize_field(annotations: Annotations) -> dict[str, Any] | None:
     """What the page shows of it: pictures by hour and date, and a row for each site; None for media without times.
 
     Returns
@@ -224,7 +223,7 @@ def _grid(
     }
 
 
-def _sites(annotations: Annotations[MediaType]) -> list[dict[str, Any]]:
+def _sites(annotations: Annotations) -> list[dict[str, Any]]:
     """A row for each site: place, files, minutes, instances, labels."""
     sites: dict[str, dict[str, Any]] = {}
     for file in annotations.files:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.formats import Annotations
-from bagwise.app.media.media_type import MediaType
 from bagwise.app.media.pictures import Picture, time_in_words
 from bagwise.app.report._gallery import (
     CloseUps,
@@ -131,7 +130,7 @@ def render(template: str, filters: Mapping[str, Callable[..., Any]] | None = Non
     return environment.get_template(template).render(style=_read("page.css"), **values)
 
 
-def _piece_of(annotations: Annotations[MediaType]) -> Callable[[Row], Piece | None]:
+def _piece_of(annotations: Annotations) -> Callable[[Row], Piece | None]:
     """The function that gives the piece of a picture in which a row would be drawn; None without pictures."""
     media_type = annotations.media_type
     if media_type.draw is None:
@@ -144,7 +143,7 @@ def _piece_of(annotations: Annotations[MediaType]) -> Callable[[Row], Piece | No
     return piece
 
 
-def choose_pieces(annotations: Annotations[MediaType], n: int = N_PICTURES) -> list[Piece]:
+def choose_pieces(annotations: Annotations, n: int = N_PICTURES) -> list[Piece]:
     """File and start of the pieces to show: most with the least certain instances, the others spread over all."""
     piece = _piece_of(annotations)
     rows = annotations.shown() or annotations.rows
@@ -155,7 +154,7 @@ def choose_pieces(annotations: Annotations[MediaType], n: int = N_PICTURES) -> l
     return [p for p in [*chosen, *(others[i] for i in picks)] if p is not None]
 
 
-def rows_of_piece(annotations: Annotations[MediaType], name: str, start: float) -> list[Row]:
+def rows_of_piece(annotations: Annotations, name: str, start: float) -> list[Row]:
     """Instances drawn in the picture of a piece of a file: those that are shown, of very many the least certain."""
     media_type = annotations.media_type
     piece = _piece_of(annotations)
@@ -173,7 +172,7 @@ def rows_of_piece(annotations: Annotations[MediaType], name: str, start: float) 
 
 
 def _drawn(
-    annotations: Annotations[MediaType], alone: Sequence[Row], sounds: Sounds, features: Features | None, step: Step
+    annotations: Annotations, alone: Sequence[Row], sounds: Sounds, features: Features | None, step: Step
 ) -> tuple[dict[Key, Shown], list[dict[str, Any]]]:
     """What is seen and heard of single rows, and of pieces of files; each file is opened once for both."""
     files, media_type = MediaFiles.of(annotations), annotations.media_type
@@ -197,7 +196,7 @@ def _drawn(
 
 
 def _pictures(
-    annotations: Annotations[MediaType], drawn: Sequence[tuple[Piece, Picture, bytes | None]], sounds: Sounds
+    annotations: Annotations, drawn: Sequence[tuple[Piece, Picture, bytes | None]], sounds: Sounds
 ) -> list[dict[str, Any]]:
     """The pictures with their address on the page, sound and time."""
     files = {file["file"]: file for file in annotations.files}

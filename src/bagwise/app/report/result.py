@@ -66,7 +66,7 @@ class AnnotateResult:
         The features that the model saw, from which the page works out what is typical of a label.
     """
 
-    annotations: Annotations[MediaType]
+    annotations: Annotations
     problems: list[Problem]
     unexplained: list[tuple[str, list[str]]]
     outputs: list[Path]
@@ -90,7 +90,7 @@ class MediaFiles:
     seconds: Mapping[str, float]
 
     @classmethod
-    def of(cls, annotations: Annotations[MediaType]) -> MediaFiles:
+    def of(cls, annotations: Annotations) -> MediaFiles:
         """The files that were annotated."""
         seconds = {file["file"]: file.get("seconds", 0.0) for file in annotations.files}
         media_type = annotations.media_type

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bagwise.app.formats import Annotations
-from bagwise.app.media.media_type import MediaType
 from bagwise.app.media.pictures import COLOURS
 from bagwise.app.report.field import summarize_field
 from bagwise.app.report.result import AnnotateResult, Reliability
@@ -114,7 +113,7 @@ def _classes(names: list[str], shown: list[dict[str, Any]], labelled: list[set[s
 # Files
 
 
-def _files(annotations: Annotations[MediaType]) -> list[dict[str, Any]]:
+def _files(annotations: Annotations) -> list[dict[str, Any]]:
     """For each file its name, site, time, length, counts, labels, least probability, and strip.
 
     A strip has for each label the columns in which it is the most frequent one, as pairs of first column and number of
@@ -170,7 +169,7 @@ def _strip(rows: list[dict[str, Any]], begin: float, length: float, columns: int
 # Reliability
 
 
-def _reliability(reliability: Reliability, annotations: Annotations[MediaType]) -> dict[str, Any]:
+def _reliability(reliability: Reliability, annotations: Annotations) -> dict[str, Any]:
     """Reliability tables with their errors, the sentences on precision and novelty, and the novel instances."""
     bags = instances = None
     if reliability.bags is not None:
@@ -196,7 +195,7 @@ def _calibration_error(table: Sequence[dict[str, float]]) -> float:
     return sum(row["count"] * abs(row["accuracy"] - row["confidence"]) for row in table) / total
 
 
-def precision_in_words(annotations: Annotations[MediaType], precision: float | None) -> str | None:
+def precision_in_words(annotations: Annotations, precision: float | None) -> str | None:
     """How many instances are kept for a precision; None where none was asked for."""
     if precision is None:
         return None
@@ -220,7 +219,7 @@ def precision_in_words(annotations: Annotations[MediaType], precision: float | N
     )
 
 
-def novelty_in_words(annotations: Annotations[MediaType]) -> str | None:
+def novelty_in_words(annotations: Annotations) -> str | None:
     """How many instances are novel; None where none is, or the model cannot say."""
     n = sum(1 for row in annotations.rows if row.get("novel"))
     if not n:

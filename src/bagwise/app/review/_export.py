@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.app.formats import Annotations, write_formats
-from bagwise.app.formats.long_table import write_long_csv
 from bagwise.app.media.files import Problem
 from bagwise.app.runs.corrections import CONFIRMED, LABEL, NOISE
 from bagwise.core.exceptions import InputError
-from bagwise.io.inside import inside
+from bagwise.io.inside import inside, open_folder
+from bagwise.io.tables import write_csv
 
 FOLDER = "export"
 CONFIRMED_TABLE = "confirmed.csv"
@@ -45,5 +45,6 @@ def write_export(
             outputs += write_formats(confirmed if confirmed_only else annotations, folder, [name])
         except (OSError, InputError, ImportError) as error:
             problems.append((name, f"{name} was not written: {error}"))
-    outputs += write_long_csv(confirmed, folder, CONFIRMED_TABLE)
+    outputs.append(open_folder(folder, CONFIRMED_TABLE))
+    write_csv(confirmed.rows, outputs[-1], confirmed.columns)
     return outputs, problems

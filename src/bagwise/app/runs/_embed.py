@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.app.labels.tables import FileNames
+from bagwise.app.formats.marks import FileNames
 from bagwise.app.media.audio import NO_FEATURES
 from bagwise.app.media.embedding import NETWORK, Embedding, VectorTable, Windows, read_embedding, reopen_embedding
 from bagwise.app.runs.material import TABLE, Source

@@ -10,7 +10,6 @@ from typing import Any
 
 from bagwise.app.formats import Annotations
 from bagwise.app.formats.compare import match_instances
-from bagwise.app.media.media_type import MediaType
 from bagwise.core.exceptions import InputError
 from bagwise.io.tables import write_csv
 
@@ -105,7 +104,7 @@ def cohen_kappa(pairs: Iterable[tuple[str, str]]) -> float | None:
     return (n * sum(a == b for a, b in pairs) - chance) / (n * n - chance)
 
 
-def compare_annotations(first: Annotations[MediaType], second: Annotations[MediaType]) -> _Comparison:
+def compare_annotations(first: Annotations, second: Annotations) -> _Comparison:
     """What two annotations of the same media say; instances are found by file and overlap, of tables by their bag.
 
     A label counts only where the instance is not taken for noise (each run by its own bound).
@@ -147,7 +146,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names[:2])) + (", ..." if len(names) > 2 else "") if names else "none"
 
 
-def _by(annotations: Annotations[MediaType], group: str) -> dict[str, list[dict[str, Any]]]:
+def _by(annotations: Annotations, group: str) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     if group == "file":
         found |= {str(file["file"]): [] for file in annotations.files}
@@ -157,8 +156,8 @@ def _by(annotations: Annotations[MediaType], group: str) -> dict[str, list[dict[
 
 
 def _row(
-    first: Annotations[MediaType],
-    second: Annotations[MediaType],
+    first: Annotations,
+    second: Annotations,
     group: str,
     places: Sequence[str],
     a: dict[str, Any] | None,

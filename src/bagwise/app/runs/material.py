@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise.app.formats.marks import FileNames
 from bagwise.app.labels.selections import (
     MEDIA_TYPE,
     Selections,
@@ -19,7 +20,7 @@ from bagwise.app.labels.selections import (
     known_by_selections,
     read_selections,
 )
-from bagwise.app.labels.tables import FileNames, match_labels
+from bagwise.app.labels.tables import match_labels
 from bagwise.app.media.embedding import join_vectors, split_names
 from bagwise.app.media.files import FileBags, Problem, assemble
 from bagwise.app.media.media_type import MediaType
