@@ -54,7 +54,7 @@ def evaluations(device: str, sizes: tuple[int, ...]) -> list[Record]:
         _forget(device)
         started = time.perf_counter()
         there = DeviceObjective(
-            bags.instances, problem, N_CLASSES, device=device, l2=1.0, max_exact_labels=16, possible=None, rates=None
+            bags.instances, problem, N_CLASSES, device=device, l2=1.0, max_exact_labels=16, rates=None
         )
         moving = time.perf_counter() - started
         seconds = fastest({"device": partial(there.value_and_gradient, weights)}, repeats=7)

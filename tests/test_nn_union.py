@@ -76,12 +76,9 @@ def test_on_a_processor_the_compiled_code_does_it(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("algebra", ["_Plain", "_Logarithms"])
-def test_forward_backward_is_the_compiled_one_too(seed, algebra, monkeypatch):
-    """With no sum certified, by each of the two kinds of numbers alone."""
+def test_forward_backward_is_the_compiled_one_too(seed, monkeypatch):
+    """With no sum certified."""
     monkeypatch.setattr(_inference, "ERROR_BOUND", 0.0)
-    if algebra == "_Logarithms":
-        monkeypatch.setattr(_inference, "UNDERFLOW", 1e300)
     *bags, options = random_bags(seed)
     check_against_compiled(*bags, options)
 

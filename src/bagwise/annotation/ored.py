@@ -352,10 +352,9 @@ class ORedLogisticRegression(UnionAnnotator):
         options = self.objective_options()
         if self.device is None:
             return ORedObjective(chosen.instances, problem, scale=scale, weights=labelled.weights, **options)
-        given = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
         return OBJECTIVES["torch"](
             chosen.instances, problem, len(self.classes_) + bool(self.background), device=self.device, l2=self.l2,
-            max_exact_labels=self.max_exact_labels, possible=given.possible, rates=options["rates"],
+            max_exact_labels=self.max_exact_labels, rates=options["rates"],
         )  # fmt: skip
 
     def objective_options(self) -> dict[str, Any]:

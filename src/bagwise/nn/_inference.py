@@ -1,160 +1,210 @@
-"""Exact union inference of one chunk of bags, without a loop over bags; the same code on a processor and on a GPU."""
+"""Exact union inference of bags on a device, without a loop over bags; the same code on a processor and on a GPU.
+
+Bags are sorted by how many labels they have and cut into chunks that fit a budget. What a bag brings is reduced before
+anything else to one table: for each instance the probabilities of the bag's k labels, and in the last column that of
+all that need not appear, the background and what label noise leaves unnoticed. An instance that is known has mass in
+the column of its label alone.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from bagwise.nn._layout import Chunk
-from bagwise.union import LabelNoise
-from bagwise.union.constants import ERROR_BOUND, FEW_LABELS, TINY, UNDERFLOW, UNIT_ROUNDOFF
+from bagwise.nn.batches import balanced_batches
+from bagwise.union import LabelNoise, UnionProblem
+from bagwise.union.constants import ERROR_BOUND, FEW_LABELS, TINY, UNIT_ROUNDOFF
 
 FEW = 0.1  # of the error bound, for chunks of few labels, where the fall-back costs little
+PORTION = 1 << 24  # bags times instances times subsets of which forward-backward makes tables at once
 
 
-@dataclass(frozen=True)
-class DeviceRates:
-    """Label noise on a device, one rate per column."""
+def part(problem: UnionProblem, bags: np.ndarray) -> tuple[UnionProblem, np.ndarray]:
+    """The problem of some bags alone, which may come more than once, and their rows."""
+    sizes, n_labels = np.diff(problem.offsets)[bags], problem.n_labels[bags]
+    rows = _ranges(problem.offsets[:-1][bags], sizes)
+    alone = UnionProblem(
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        label_starts=np.concatenate([[0], np.cumsum(n_labels)]),
+        labels=problem.labels[_ranges(problem.label_starts[:-1][bags], n_labels)],
+        background=problem.background,
+        known=problem.known[rows] if len(problem.known) else problem.known,
+        relaxed=problem.relaxed[bags] if len(problem.relaxed) else problem.relaxed,
+    )
+    return alone, rows
 
-    missed: torch.Tensor
-    spurious: torch.Tensor
 
-    @classmethod
-    def of(cls, rates: LabelNoise | None, device: torch.device) -> DeviceRates | None:
-        if rates is None:
-            return None
-        missed, spurious = (
-            torch.as_tensor(v, dtype=torch.float64, device=device) for v in (rates.missed, rates.spurious)
-        )
-        return cls(missed, spurious)
+def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The ranges starts[i] .. starts[i] + lengths[i], one after the other."""
+    shift = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    return np.arange(len(shift)) + shift
+
+
+def lay_out(
+    problem: UnionProblem, n_columns: int, device: torch.device, budget: int, max_exact_labels: int
+) -> tuple[list[DeviceChunk], np.ndarray]:
+    """Chunks of bags for a device, and the bags that are left to the compiled code: relaxed, or of too many labels.
+
+    Parameters
+    ----------
+    problem : UnionProblem
+    n_columns : int
+        Columns of the scores, the background's among them.
+    device : torch.device
+    budget : int
+        Entries of the widest array of a chunk: rows times columns, or rows times subsets. A bag that alone exceeds it
+        is a chunk of its own.
+    max_exact_labels : int
+    """
+    sizes, n_labels = np.diff(problem.offsets), problem.n_labels
+    here = n_labels <= max_exact_labels
+    if len(problem.relaxed):
+        here &= ~problem.relaxed
+    chunks = []
+    for k in np.unique(n_labels[here]).tolist():
+        bags = np.flatnonzero(here & (n_labels == k))
+        batches = balanced_batches(sizes[bags], max(1, budget // max(n_columns, 1 << k)))
+        chunks += [DeviceChunk(problem, bags[batch], n_columns, device) for batch in batches]
+    return chunks, np.flatnonzero(~here)
 
 
 class DeviceChunk:
-    """What is fixed about a chunk, as tensors."""
+    """Bags of k labels each and their instances, bag by bag: what is fixed about them, as tensors.
 
-    def __init__(self, chunk: Chunk, background: int, device: torch.device) -> None:
+    Attributes
+    ----------
+    bags, rows : (b,) and (r,) tensors
+        Which bags and instances of the problem.
+    columns, row_columns : (b, k) and (r, k) tensors
+        The labels of every bag, and of that of every instance.
+    members : (k + 1, 2^k) tensor
+        Whether each label is in each subset; what need not appear, the last one, is in all.
+    outside : (r, c) tensor or None
+        Columns that an instance is known not to be of; None where no instance is known.
+    """
+
+    def __init__(self, problem: UnionProblem, bags: np.ndarray, n_columns: int, device: torch.device) -> None:
         def moved(array: np.ndarray) -> torch.Tensor:
             return torch.as_tensor(array, device=device)
 
-        self.k, self.background = chunk.k, background
-        self.n_bags, self.n_rows = len(chunk.bags), len(chunk.rows)
-        self.offsets = moved(chunk.offsets)
-        sizes = np.diff(chunk.offsets)
-        self.sizes = moved(sizes)
-        self.most_rows = int(sizes.max(initial=0))
-        self.bag = moved(np.repeat(np.arange(self.n_bags), sizes))
-        self.columns, self.n_known = moved(chunk.columns), moved(chunk.n_known)
-        self.row_columns = moved(np.repeat(chunk.columns, sizes, axis=0))
-        self.optional = None if chunk.optional is None else moved(chunk.optional)
-        subsets = np.arange(1 << chunk.k)
-        self.members = moved((subsets[None, :] >> np.arange(chunk.k)[:, None] & 1).astype(np.float64))  # (k, 2^k)
+        alone, rows = part(problem, bags)
+        sizes = np.diff(alone.offsets)
+        self.k, self.background = len(alone.labels) // len(bags), problem.background
+        self.n_unlisted = n_columns - (problem.background >= 0) - self.k
+        self.bags, self.rows, self.offsets, self.sizes = (moved(v) for v in (bags, rows, alone.offsets, sizes))
+        self.most_rows = int(sizes.max())
+        self.bag = moved(np.repeat(np.arange(len(bags)), sizes))
+        self.columns = moved(alone.labels.reshape(len(bags), self.k))
+        self.row_columns = self.columns[self.bag]
+        subsets = np.arange(1 << self.k)
+        in_subset = subsets >> np.arange(self.k)[:, None] & 1
+        self.members = moved(np.vstack([in_subset, np.ones_like(subsets)]).astype(np.float64))
+        self.outside = None
+        if (alone.known >= 0).any():
+            known = moved(alone.known)[:, None]
+            self.outside = (known >= 0) & (known != torch.arange(n_columns, device=device))
 
 
-@dataclass(frozen=True)
-class Inferred:
+class DeviceRates(NamedTuple):
+    """Label noise on a device, as logarithms of probabilities of each column.
+
+    Attributes
+    ----------
+    noticed, unnoticed : (c,) tensors
+        Of an instance; the background is nothing that anybody notices.
+    absent : (c,) tensor
+        That a label which nothing noticed carries is not listed; the background never is.
+    """
+
+    noticed: torch.Tensor
+    unnoticed: torch.Tensor
+    absent: torch.Tensor
+
+    @classmethod
+    def of(cls, rates: LabelNoise | None, background: int, device: torch.device) -> DeviceRates | None:
+        if rates is None:
+            return None
+        missed, spurious = (torch.as_tensor(v.copy(), device=device) for v in (rates.missed, rates.spurious))
+        if background >= 0:
+            missed[background], spurious[background] = 1.0, 0.0
+        return cls((1.0 - missed).log(), missed.log(), (1.0 - spurious).log())
+
+
+class Inferred(NamedTuple):
     """What is known of a chunk after inference.
 
     Attributes
     ----------
-    log_p : (b,) tensor
-        Log-probability that the labels that need an instance appear, each row scaled to the mass that is possible in
-        its bag; -inf in a bag that no assignment explains.
-    mass : (r,) tensor
-        Logarithm of that mass.
-    all_explained : bool
-        Whether it is known that every bag can be explained.
-    required, row_columns : (r, k) tensors
-        Posterior of the labels that need an instance, and their columns.
-    loose : (r,) tensor or None
-        Posterior of everything else; where it is None there is nothing else.
+    log_likelihood : (b,) tensor
+        -inf in a bag that no assignment explains.
+    explained : (b,) tensor or None
+        Which bags can be explained; None where all can.
+    posterior : (r, k + 1) tensor
+        Of the bag's labels, and of what need not appear; zero in a bag that cannot be explained.
     shares : (r, c) tensor or None
-        How what is loose is shared among the columns; None: it is all the background's.
-    hidden : (r,) tensor or None
-        Share of what is loose that went unnoticed.
-    pull : (b, k) tensor or None
-        As of `bagwise.union._exact`; with rates only.
+        How the latter is shared among the columns; None: it is all the background's.
+    statistics : (3,) tensor or None
+        Noticed, unnoticed and pull, as of `bagwise.union._rates.infer_with_rates`, but that known instances are noticed
+        or unnoticed like all others; with rates only.
     """
 
-    log_p: torch.Tensor
-    mass: torch.Tensor
-    all_explained: bool
-    required: torch.Tensor
-    row_columns: torch.Tensor
-    loose: torch.Tensor | None
+    log_likelihood: torch.Tensor
+    explained: torch.Tensor | None
+    posterior: torch.Tensor
     shares: torch.Tensor | None
-    hidden: torch.Tensor | None
-    pull: torch.Tensor | None
+    statistics: torch.Tensor | None
 
-    def add_to(self, table: torch.Tensor, background: int) -> torch.Tensor:
-        """Add the posterior to an (r, c) table."""
-        table.scatter_add_(1, self.row_columns, self.required)
-        if self.loose is not None:
-            if self.shares is None:
-                table[:, background] += self.loose
-            else:
-                table.addcmul_(self.loose[:, None], self.shares)
+    def add_to(self, table: torch.Tensor, chunk: DeviceChunk) -> torch.Tensor:
+        """Add the posterior to an (r, c) table; bags that cannot be explained are zero in it."""
+        table.scatter_add_(1, chunk.row_columns, self.posterior[:, :-1])
+        if self.shares is not None:
+            table.addcmul_(self.posterior[:, -1:], self.shares)
+        elif chunk.background >= 0:
+            table[:, chunk.background] += self.posterior[:, -1]
+        if self.explained is not None:
+            table *= self.explained[chunk.bag][:, None]
         return table
 
 
 def infer_chunk(log_proba: torch.Tensor, chunk: DeviceChunk, rates: DeviceRates | None) -> Inferred:
     """Posterior and log-likelihood of a chunk from the (r, c) logarithms of its rows' probabilities."""
-    logs = log_proba.gather(1, chunk.row_columns)
+    if chunk.outside is not None:
+        log_proba = log_proba.masked_fill(chunk.outside, -torch.inf)
+    logs, shares = log_proba.gather(1, chunk.row_columns), None
     if rates is not None:
-        logs = logs + torch.log1p(-rates.missed)[chunk.row_columns]
-    log_loose, shares, hidden = _loose(log_proba, chunk, rates)
-    top = logs.amax(dim=1) if chunk.k else torch.full_like(log_proba[:, 0], -torch.inf)
-    top = top if log_loose is None else torch.maximum(top, log_loose)
-    possible = top > -torch.inf
-    top = torch.where(possible, top, 0.0)
-    A = torch.exp(logs - top[:, None])
-    loose = torch.zeros_like(top) if log_loose is None else torch.exp(log_loose - top)
-    total = torch.where(possible, A.sum(dim=1) + loose, 1.0)
-    A, loose = A / total[:, None], loose / total
-    mass = torch.where(possible, top + total.log(), -torch.inf)
-    need = None
-    if rates is not None:
-        need = (1.0 - rates.spurious[chunk.columns]) * rates.missed[chunk.columns] ** chunk.n_known
-    (required, free), P, pull, certified = _inclusion_exclusion(A, loose, need, chunk)
+        logs = logs + rates.noticed[chunk.row_columns]
+        shares = log_proba + rates.unnoticed
+        loose = shares.logsumexp(dim=1)
+        shares = torch.exp(shares - _finite(loose)[:, None])
+    elif chunk.background >= 0:
+        loose = log_proba[:, chunk.background]
+    else:
+        loose = torch.full_like(log_proba[:, 0], -torch.inf)
+    logs = torch.cat([logs, loose[:, None]], dim=1)
+    mass = logs.logsumexp(dim=1)
+    logs -= _finite(mass)[:, None]
+    need = torch.ones_like(chunk.columns, dtype=logs.dtype) if rates is None else rates.absent[chunk.columns].exp()
+    posterior, P, pull, certified = _inclusion_exclusion(logs.exp(), need, chunk)
     log_p = torch.where(certified, P, 1.0).log()
     left = torch.nonzero(~certified).ravel()
     if len(left):
-        log_free = (
-            torch.full_like(mass, -torch.inf) if log_loose is None else log_loose - torch.where(possible, mass, 0.0)
-        )
-        logs = logs - torch.where(possible, mass, 0.0)[:, None]
-        _solve_left(left, logs, log_free, need, chunk, (required, free), log_p, pull)
-    found = None if log_loose is None else free
-    return Inferred(log_p, mass, not len(left), required, chunk.row_columns, found, shares, hidden, pull)
+        _solve_left(left, logs, need, chunk, posterior, log_p, pull)
+    log_p += sum_by_bag(mass, chunk)
+    explained, statistics = log_p > -torch.inf if len(left) else None, None
+    if rates is not None and shares is not None:
+        log_p += rates.absent.sum() - rates.absent[chunk.columns].sum(dim=1)
+        if explained is not None:
+            pull = torch.where(explained[:, None], pull, 0.0)
+        noticed, free = posterior[:, :-1].sum(), posterior[:, -1]
+        seen = free @ shares[:, chunk.background] if chunk.background >= 0 else 0.0
+        statistics = torch.stack([noticed, free.sum() - seen, pull.sum() - chunk.n_unlisted * len(chunk.bags)])
+    return Inferred(log_p, explained, posterior, shares, statistics)
 
 
-def _loose(
-    log_proba: torch.Tensor, chunk: DeviceChunk, rates: DeviceRates | None
-) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-    """(r,) log-mass of what need not appear, its (r, c) shares, and the (r,) share of it that went unnoticed."""
-    if rates is None and chunk.optional is None:
-        return (log_proba[:, chunk.background], None, None) if chunk.background >= 0 else (None, None, None)
-    weight = log_proba.new_zeros((1, log_proba.shape[1])) if rates is None else rates.missed[None, :]
-    if chunk.optional is not None:
-        weight = torch.where(chunk.optional, 1.0, weight)
-    weight = weight.clone()
-    if chunk.background >= 0:
-        weight[:, chunk.background] = 1.0
-    weight = weight.log()
-    weighted = log_proba + (weight if len(weight) == 1 else weight[chunk.bag])
-    log_loose = torch.logsumexp(weighted, dim=1)
-    finite = torch.where(log_loose > -torch.inf, log_loose, 0.0)
-    shares = torch.exp(weighted - finite[:, None])
-    hidden = None
-    if rates is not None:
-        seen = torch.zeros_like(shares[:, 0])
-        if chunk.optional is not None:
-            seen = (shares * chunk.optional[chunk.bag]).sum(dim=1)
-        if chunk.background >= 0:
-            seen = seen + shares[:, chunk.background]
-        hidden = shares.sum(dim=1) - seen
-    return log_loose, shares, hidden
+def _finite(values: torch.Tensor) -> torch.Tensor:
+    return torch.where(values > -torch.inf, values, 0.0)
 
 
 def sum_by_bag(values: torch.Tensor, chunk: DeviceChunk) -> torch.Tensor:
@@ -163,191 +213,91 @@ def sum_by_bag(values: torch.Tensor, chunk: DeviceChunk) -> torch.Tensor:
 
 
 def _inclusion_exclusion(
-    A: torch.Tensor, loose: torch.Tensor, need: torch.Tensor | None, chunk: DeviceChunk
-) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """As `bagwise.union._exact._inclusion_exclusion`, all bags at once.
+    A: torch.Tensor, need: torch.Tensor, chunk: DeviceChunk
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As `bagwise.union._exact.inclusion_exclusion`, all bags at once: posterior, P, pull, and where that is certain.
 
     The sums over subsets are products with a 0/1 matrix here, whose order of additions is the library's: they may carry
     2^k roundings instead of k, which the certificate counts.
     """
     k, n_subsets = chunk.k, 1 << chunk.k
-    base = loose
-    if k:  # a label without mass in some row spoils the sums of its bag, and so certifies nothing
-        base = torch.where(A.amin(dim=1) + loose < TINY, torch.nan, loose)
-    sums = torch.addmm(base[:, None], A, chunk.members) if k else base[:, None].clone()
+    # a label next to no mass in some row spoils the sums of its bag, and so certifies nothing
+    spoiled = A[:, : max(k, 1)].amin(dim=1) + A[:, -1] < TINY
+    if chunk.outside is not None:  # what is known has none at all, which is exact
+        spoiled &= ~chunk.outside.any(dim=1)
+    A[:, -1].masked_fill_(spoiled, torch.nan)
+    sums = A @ chunk.members
     products = torch.segment_reduce(sums, "prod", offsets=chunk.offsets, axis=0, initial=1.0, unsafe=True)
-    signed = products * _signs(need, chunk)
+    signs = torch.ones((len(need), 1), dtype=A.dtype, device=A.device)
+    for j in range(k):  # of each subset the product of -need over the labels that it leaves out
+        signs = torch.cat([signs * -need[:, j : j + 1], signs], dim=1)
+    signed = products * signs
     P, size = signed.sum(dim=1), signed.abs().sum(dim=1)
     bound = ERROR_BOUND if k > FEW_LABELS else ERROR_BOUND * FEW
-    roundings = chunk.sizes * (k + 1) + 2 * k + 4 + n_subsets + (0 if need is None else k)
+    roundings = chunk.sizes * (k + 1) + 3 * k + 4 + n_subsets
     certified = (2.0 * roundings * UNIT_ROUNDOFF * size <= bound * P) & (P > 0.0)
     signed = signed / torch.where(P > 0.0, P, 1.0)[:, None]
-    pull = None if need is None else signed @ chunk.members.T - 1.0
-    sums[:, 0].masked_fill_(sums[:, 0] == 0.0, torch.inf)  # without free mass the empty subset has no part in anything
+    pull = signed @ chunk.members[:-1].T - 1.0
+    # a subset without mass has no part in what is in it; with nothing known that is the empty one, without free mass
+    empty = sums[:, :1] if chunk.outside is None else sums
+    empty.masked_fill_(empty == 0.0, torch.inf)
     ratio = signed.gather(0, chunk.bag[:, None].expand(-1, n_subsets)).div_(sums)
-    required = (A * (ratio @ chunk.members.T)).clamp_(min=0.0)
-    free = (loose * ratio.sum(dim=1)).clamp_(min=0.0)
-    total = required.sum(dim=1) + free
-    return (required / total[:, None], free / total), P, pull, certified
-
-
-def _signs(need: torch.Tensor | None, chunk: DeviceChunk) -> torch.Tensor:
-    """(1 or b, 2^k) coefficient of each subset: the product of -need over the labels that it leaves out."""
-    if need is None:
-        left_out = chunk.k - chunk.members.sum(dim=0)
-        return torch.where(left_out % 2 == 0, 1.0, -1.0)[None, :]
-    signs = torch.ones((chunk.n_bags, 1), dtype=torch.float64, device=need.device)
-    for j in range(chunk.k):
-        signs = torch.cat([signs * -need[:, j : j + 1], signs], dim=1)
-    return signs
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Where the alternating sum cancels: positive terms only
-
-PORTION = 1 << 24  # entries of the table of a portion: bags times instances times subsets
+    posterior = A.mul_(ratio @ chunk.members.T).clamp_(min=0.0)
+    return posterior.div_(posterior.sum(dim=1, keepdim=True)), P, pull, certified
 
 
 def _solve_left(
     left: torch.Tensor,
     logs: torch.Tensor,
-    log_loose: torch.Tensor,
-    need: torch.Tensor | None,
+    need: torch.Tensor,
     chunk: DeviceChunk,
-    posterior: tuple[torch.Tensor, torch.Tensor],
+    posterior: torch.Tensor,
     log_p: torch.Tensor,
-    pull: torch.Tensor | None,
+    pull: torch.Tensor,
 ) -> None:
-    """Infer the bags that are left by forward-backward, and put that in place; in logarithms where that underflows."""
-    if need is None:
-        need = torch.ones_like(chunk.columns, dtype=logs.dtype)
-    for bags in left.split(max(1, PORTION // max(chunk.most_rows << chunk.k, 1))):
+    """Infer the bags in which the alternating sum cancels by forward-backward, and put that in place."""
+    nothing = torch.full_like(logs[0], -torch.inf)
+    nothing[-1] = 0.0
+    for bags in left.split(max(1, PORTION // (chunk.most_rows << chunk.k))):
         sizes = chunk.sizes[bags]
         place = torch.arange(int(sizes.max()), device=logs.device)
-        there = place[None, :] < sizes[:, None]
-        rows = (chunk.offsets[:-1][bags][:, None] + place[None, :]).clamp_(max=max(len(logs) - 1, 0))
-        own = torch.where(there[..., None], logs[rows], -torch.inf)
-        own_loose = torch.where(there, log_loose[rows], 0.0)  # an instance that is not there says nothing
-        found = _forward_backward(own.exp(), own_loose.exp(), need[bags], chunk.members > 0, _Plain)
-        lost = torch.nonzero((found[2] <= np.log(UNDERFLOW)) | ~(found[3] > 0.0)).ravel()
-        if len(lost):
-            again = _forward_backward(own[lost], own_loose[lost], need[bags][lost], chunk.members > 0, _Logarithms)
-            for whole, part in zip(found, again, strict=True):
-                whole[lost] = part
-        posterior[0][rows[there]] = found[0][there]
-        posterior[1][rows[there]] = found[1][there]
-        log_p[bags] = found[2]
-        if pull is not None:
-            pull[bags] = found[4]
+        there = place < sizes[:, None]
+        rows = (chunk.offsets[bags][:, None] + place).clamp_(max=len(logs) - 1)
+        own = torch.where(there[..., None], logs[rows], nothing)  # an instance that is not there says nothing
+        found, log_p[bags], pull[bags] = _forward_backward(own, need[bags], chunk.members > 0)
+        posterior[rows[there]] = found[there]
 
 
-class _Plain:
-    """Numbers as they are."""
-
-    zero, one = 0.0, 1.0
-    add, times = staticmethod(torch.add), staticmethod(torch.mul)
-
-    @staticmethod
-    def sum(values: torch.Tensor, dim: int) -> torch.Tensor:
-        return values.sum(dim=dim)
-
-    @staticmethod
-    def of(values: torch.Tensor) -> torch.Tensor:
-        return values
-
-    @staticmethod
-    def rescaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Divided by the largest of each bag, and its logarithm."""
-        top = values.amax(dim=1)
-        top = torch.where(top > 0.0, top, 1.0)
-        return values / top[:, None], top.log()
-
-    @staticmethod
-    def log(values: torch.Tensor) -> torch.Tensor:
-        return values.log()
-
-
-class _Logarithms:
-    """Their logarithms: no probability is too small."""
-
-    zero, one = -torch.inf, 0.0
-    add, times = staticmethod(torch.logaddexp), staticmethod(torch.add)
-
-    @staticmethod
-    def sum(values: torch.Tensor, dim: int) -> torch.Tensor:
-        return values.logsumexp(dim=dim)
-
-    @staticmethod
-    def of(values: torch.Tensor) -> torch.Tensor:
-        return values.log()
-
-    @staticmethod
-    def rescaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        top = values.amax(dim=1)
-        top = torch.where(top > -torch.inf, top, 0.0)
-        return values - top[:, None], top
-
-    @staticmethod
-    def log(values: torch.Tensor) -> torch.Tensor:
-        return values
-
-
-def _forward_backward(
-    A: torch.Tensor,
-    loose: torch.Tensor,
-    need: torch.Tensor,
-    members: torch.Tensor,
-    of: type[_Plain] | type[_Logarithms],
-) -> tuple[torch.Tensor, ...]:
-    """(b, n, k) and (b, n) posteriors, (b,) log P, (b,) what was left of it to scale, (b, k) pull.
+def _forward_backward(A: torch.Tensor, need: torch.Tensor, members: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """(b, n, k + 1) posterior, (b,) log P and (b, k) pull from logarithms: of positive terms, none is too small.
 
     ahead[i][L] is the probability that the first i instances, and the labels that need none, show exactly L;
-    behind[L] that those from i on add what L lacks. Both are rescaled at every instance.
+    behind[L] that those from i on add what L lacks.
     """
-    n, k = A.shape[1:]
-    subsets, bits = torch.arange(members.shape[1], device=A.device), 1 << torch.arange(k, device=A.device)
-    without, joined = subsets[None, :] & ~bits[:, None], subsets[None, :] | bits[:, None]  # (k, 2^k)
-    inside = torch.where(members, of.one, of.zero).to(A.dtype)
-    outside = torch.where(members, of.zero, of.one).to(A.dtype)
-    spared = of.add(
-        of.times(of.of(1.0 - need)[..., None], inside), of.times(of.of(need)[..., None], outside)
-    )  # (b, k, 2^k): whether each label needs an instance to be in L
-
-    def joint(factors: torch.Tensor) -> torch.Tensor:
-        return factors.sum(dim=1) if of is _Logarithms else factors.prod(dim=1)
-
-    def stay(i: int) -> torch.Tensor:
-        """That instance i shows nothing outside of L."""
-        return of.add(of.sum(of.times(A[:, i, :, None], inside), 1), loose[:, i, None])
-
-    ahead, norms = [joint(spared)], torch.zeros_like(loose[:, :1]).sum(dim=1)
+    n, k = A.shape[1], A.shape[2] - 1
+    label, subsets = torch.arange(k, device=A.device), torch.arange(members.shape[1], device=A.device)
+    labels = torch.cat([torch.arange(k + 1, device=A.device), label])
+    bits = 1 << label[:, None]
+    same = subsets.expand(k + 1, -1)  # an instance shows what is in L already or need not appear,
+    came, goes = torch.cat([same, subsets & ~bits]), torch.cat([same, subsets | bits])  # or a label that was not
+    inside = torch.zeros_like(members, dtype=A.dtype).masked_fill_(~members, -torch.inf)
+    outside = torch.zeros_like(members[:-1], dtype=A.dtype).masked_fill_(members[:-1], -torch.inf)
+    forward, backward = torch.cat([inside, inside[:-1]]), torch.cat([inside, outside])
+    start = torch.where(members[:-1], torch.log1p(-need)[..., None], need.log()[..., None]).sum(dim=1)
+    ahead = [start]
     for i in range(n):
-        new = of.sum(of.times(of.times(ahead[-1][:, without], A[:, i, :, None]), inside), 1)
-        value, norm = of.rescaled(of.add(of.times(ahead[-1], stay(i)), new))
-        ahead.append(value)
-        norms = norms + norm
-    last = of.log(ahead[-1][:, -1])
-    log_p = last + norms
-    behind = torch.full_like(ahead[0], of.zero)
-    behind[:, -1] = of.one
-    scale = torch.zeros_like(norms)
-    required, free = torch.empty_like(A), torch.empty_like(loose)
+        ahead.append((ahead[-1][:, came] + A[:, i, labels, None] + forward).logsumexp(dim=1))
+    log_p = ahead[-1][:, -1]
+    behind = torch.full_like(start, -torch.inf)
+    behind[:, -1] = 0.0
+    shown = torch.cat([goes[k + 1 :], subsets[None]])
+    posterior = torch.empty_like(A)
     for i in range(n - 1, -1, -1):
-        free[:, i] = of.times(loose[:, i], of.sum(of.times(ahead[i], behind), 1))
-        required[:, i] = of.times(A[:, i], of.sum(of.times(ahead[i][:, None, :], behind[:, joined]), 2))
-        new = of.sum(of.times(of.times(behind[:, joined], A[:, i, :, None]), outside), 1)
-        behind, norm = of.rescaled(of.add(of.times(behind, stay(i)), new))
-        scale = scale + norm
-    total = of.add(of.sum(required, 2), free)
-    smallest = torch.where(last > np.log(UNDERFLOW), of.log(total).amin(dim=1) if n else last, -torch.inf)
-    pull = torch.zeros_like(need)
-    for j in range(k):
-        others = spared.clone()
-        others[:, j] = outside[j]
-        base = joint(others)
-        gain, loss = (of.log(of.sum(of.times(base, shown), 1)) for shown in (behind[:, joined[j]], behind))
-        pull[:, j] = need[:, j] * (torch.exp(gain + scale - log_p) - torch.exp(loss + scale - log_p))
-    share = (lambda values, whole: values / whole) if of is _Plain else (lambda values, whole: (values - whole).exp())
-    fine = (smallest > np.log(UNDERFLOW)).to(A.dtype) if of is _Plain else torch.ones_like(norms)
-    whole = torch.where(of.log(total) > -torch.inf, total, of.one)
-    return share(required, whole[..., None]), share(free, whole), log_p, fine, pull
+        posterior[:, i] = A[:, i] + (ahead[i][:, None] + behind[:, shown]).logsumexp(dim=2)
+        behind = (behind[:, goes] + A[:, i, labels, None] + backward).logsumexp(dim=1)
+    needed = start[:, None] + outside
+    gain, loss = (
+        (needed + of).logsumexp(dim=2) - _finite(log_p)[:, None] for of in (behind[:, shown[:k]], behind[:, None])
+    )
+    whole = posterior.logsumexp(dim=2, keepdim=True)
+    return (posterior - _finite(whole)).exp(), log_p, gain.exp() - loss.exp()

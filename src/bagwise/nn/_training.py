@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.nn._layout import part
+from bagwise.nn._inference import part
 from bagwise.nn._members import BLOCK, Ensemble, mean_probabilities
 from bagwise.nn._resume import (
     Arrays,
@@ -109,7 +109,10 @@ class _Batch:
         self.posterior = None if posterior is None else posterior[index]
         if posterior is None:
             self.union = PreparedUnion(
-                tiled(alone, at.n_members), self.n_columns, at.device, at.rates, at.plan.max_exact_labels
+                part(alone, np.tile(np.arange(len(bags)), at.n_members))[0],
+                self.n_columns,
+                at.device,
+                at.plan.max_exact_labels,
             )
         else:
             self.bag = torch.as_tensor(np.repeat(np.arange(len(bags)), np.diff(alone.offsets)), device=at.device)
@@ -430,9 +433,7 @@ class HeldOutBags:
         self.member, bags = np.nonzero(out)
         alone, self.rows = part(trainer.data.problem, bags)
         self.judge, self.weights = np.repeat(self.member, np.diff(alone.offsets)), trainer.weights[bags]
-        self.union = PreparedUnion(
-            alone, trainer.data.n_columns, trainer.device, trainer.rates, trainer.plan.max_exact_labels
-        )
+        self.union = PreparedUnion(alone, trainer.data.n_columns, trainer.device, trainer.plan.max_exact_labels)
 
     def log_likelihoods(self) -> np.ndarray:
         """(e,) of the held-out bags of each member, at the temperature that suits it best.
@@ -447,17 +448,3 @@ class HeldOutBags:
             weighted = self.weights * found.to(torch.float64).cpu().numpy()
             values.append(np.bincount(self.member, weights=weighted, minlength=self.trainer.n_members))
         return np.max(values, axis=0)
-
-
-def tiled(problem: UnionProblem, times: int) -> UnionProblem:
-    """The problem over again, once for every member."""
-    m, total = int(problem.offsets[-1]), int(problem.label_starts[-1])
-    shift = np.arange(times)[:, None]
-    return UnionProblem(
-        offsets=np.append((problem.offsets[:-1] + shift * m).ravel(), m * times),
-        label_starts=np.append((problem.label_starts[:-1] + shift * total).ravel(), total * times),
-        labels=np.tile(problem.labels, times),
-        background=problem.background,
-        known=np.tile(problem.known, times),
-        relaxed=np.tile(problem.relaxed, times),
-    )

@@ -9,8 +9,7 @@ import torch
 
 from bagwise.core.bags import as_indicator
 from bagwise.core.exceptions import InputError
-from bagwise.nn._inference import DeviceChunk, DeviceRates, infer_chunk, sum_by_bag
-from bagwise.nn._layout import lay_out, part
+from bagwise.nn._inference import DeviceRates, infer_chunk, lay_out, part
 from bagwise.union import MAX_EXACT_LABELS, LabelNoise, UnionProblem, check_bags
 
 BUDGET = 1 << 24  # entries of the widest array of a chunk
@@ -65,7 +64,7 @@ def union_log_likelihood(
     check_bags(len(log_proba), log_proba.shape[1], offsets, indicator, background, known)
     rates = LabelNoise.of(_array(missed), _array(spurious), log_proba.shape[1])
     problem = UnionProblem.build(offsets, indicator, background, known)
-    union = PreparedUnion(problem, log_proba.shape[1], log_proba.device, rates, max_exact_labels)
+    union = PreparedUnion(problem, log_proba.shape[1], log_proba.device, max_exact_labels)
     return union.log_likelihood(log_proba, rates)
 
 
@@ -129,40 +128,25 @@ class _UnionLogLikelihood(torch.autograd.Function):
 class PreparedUnion:
     """Bags and their labels, sorted and moved to a device once, for as many evaluations as there are.
 
-    On the processor, and where there is too little to do for a GPU, the compiled code of `bagwise.kernels` does it.
+    On the processor, and where there is too little to do for a GPU, the compiled code of `bagwise.union` does it.
 
     Parameters
     ----------
     problem : UnionProblem
     n_columns : int
     device : torch.device
-    possible : LabelNoise or None
-        Which rates of wrong labels may be above zero.
     max_exact_labels : int
     """
 
     def __init__(
-        self,
-        problem: UnionProblem,
-        n_columns: int,
-        device: torch.device,
-        possible: LabelNoise | None = None,
-        max_exact_labels: int = MAX_EXACT_LABELS,
+        self, problem: UnionProblem, n_columns: int, device: torch.device, max_exact_labels: int = MAX_EXACT_LABELS
     ) -> None:
-        self.problem, self.n_columns, self.max_exact_labels = problem, n_columns, max_exact_labels
-        self.device = device
+        self.background, self.max_exact_labels, self.device = problem.background, max_exact_labels, device
         self.sizes = self._moved(np.diff(problem.offsets))
-        if compiled_is_faster(device, int(problem.offsets[-1]) * n_columns):
-            self._chunks, self._known, self._large = [], None, np.arange(len(self.sizes))
-            return
-        layout = lay_out(problem, n_columns, max_exact_labels, BUDGET, possible)
-        self._large = layout.large
-        self._chunks = [
-            (self._moved(chunk.bags), self._moved(chunk.rows), DeviceChunk(chunk, problem.background, device))
-            for chunk in layout.chunks
-        ]
-        known = (layout.known_rows, layout.known_columns, layout.known_bags, layout.known_unlisted)
-        self._known = tuple(self._moved(v) for v in known) if len(layout.known_rows) else None
+        most = -1 if compiled_is_faster(device, int(problem.offsets[-1]) * n_columns) else max_exact_labels
+        self._chunks, large = lay_out(problem, n_columns, device, BUDGET, most)
+        self._large, rows = part(problem, large)
+        self._large_bags, self._large_rows = self._moved(large), self._moved(rows)
 
     def _moved(self, array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(array, device=self.device)
@@ -173,24 +157,14 @@ class PreparedUnion:
 
     def infer(self, logs: torch.Tensor, rates: LabelNoise | None) -> tuple[torch.Tensor, torch.Tensor]:
         """(n,) log-likelihoods and the (m, c) posterior, zero in bags that no assignment explains."""
-        on_device = DeviceRates.of(rates, self.device)
+        on_device = DeviceRates.of(rates, self.background, self.device)
         value = torch.zeros(len(self.sizes), dtype=torch.float64, device=self.device)
         posterior = torch.zeros_like(logs)
-        for bags, rows, chunk in self._chunks:
-            found = infer_chunk(logs[rows], chunk, on_device)
-            value[bags] = found.log_p + sum_by_bag(found.mass, chunk)
-            table = torch.zeros((len(rows), self.n_columns), dtype=torch.float64, device=self.device)
-            posterior[rows] = found.add_to(table, self.problem.background)
-        if self._known is not None:
-            rows, columns, bags, unlisted = self._known
-            own = logs[rows, columns]
-            if on_device is not None:
-                own = own + torch.where(unlisted, on_device.missed[columns].log(), 0.0)
-            value.index_add_(0, bags, own)
-            posterior[rows, columns] = 1.0
-        if rates is not None:
-            value += self._moved(log_unlisted(self.problem, rates))
-        if len(self._large):
+        for chunk in self._chunks:
+            found = infer_chunk(logs[chunk.rows], chunk, on_device)
+            value[chunk.bags] = found.log_likelihood
+            posterior[chunk.rows] = found.add_to(torch.zeros_like(logs[chunk.rows]), chunk)
+        if len(self._large_bags):
             self._infer_large(logs, rates, value, posterior)
         explained = (value > -torch.inf).repeat_interleave(self.sizes)
         return value, torch.where(explained[:, None], posterior, 0.0)
@@ -199,28 +173,18 @@ class PreparedUnion:
         self, logs: torch.Tensor, rates: LabelNoise | None, value: torch.Tensor, posterior: torch.Tensor
     ) -> None:
         """By compiled code on the processor; P is of degree one in every row."""
-        alone, rows = part(self.problem, self._large)
-        at = self._moved(rows)
-        normalizer = logs[at].logsumexp(dim=1)
-        scores = np.ascontiguousarray((logs[at] - normalizer[:, None]).cpu().numpy())
-        likelihood = alone.infer_in_place(
+        own = logs[self._large_rows]
+        normalizer = own.logsumexp(dim=1)
+        scores = np.ascontiguousarray((own - normalizer[:, None]).cpu().numpy())
+        likelihood = self._large.infer_in_place(
             scores, softmax=True, residual=False, max_exact_labels=self.max_exact_labels, rates=rates
-        ) + np.add.reduceat(normalizer.cpu().numpy(), alone.offsets[:-1])
-        value[self._moved(self._large)] = self._moved(likelihood)
-        posterior[at] = self._moved(scores)
+        ) + np.add.reduceat(normalizer.cpu().numpy(), self._large.offsets[:-1])
+        value[self._large_bags] = self._moved(likelihood)
+        posterior[self._large_rows] = self._moved(scores)
 
 
 def compiled_is_faster(device: torch.device, n_entries: int) -> bool:
     return device.type == "cpu" or n_entries < COMPILED_BELOW
-
-
-def log_unlisted(problem: UnionProblem, rates: LabelNoise) -> np.ndarray:
-    """(n,) log-probability that the labels that are not listed are not spurious either."""
-    absent = np.log1p(-rates.spurious)
-    if problem.background >= 0:
-        absent[problem.background] = 0.0
-    listed = np.concatenate([[0.0], np.cumsum(absent[problem.labels])])
-    return absent.sum() - (listed[problem.label_starts[1:]] - listed[problem.label_starts[:-1]])
 
 
 def _array(values: Any) -> np.ndarray:
