@@ -17,7 +17,7 @@ from bagwise.app.media.media_types import MEDIA, check_media_type, find_files, g
 from bagwise.app.media.pictures import Picture, outline_region
 from bagwise.app.media.settings import Settings
 from bagwise.app.report.page import write_page
-from bagwise.app.report.result import AnnotateResult
+from bagwise.app.report.summary import AnnotateResult
 from bagwise.app.runs._store import read_entries, write_entries
 from bagwise.app.runs.featurize import featurize_folder, refuse_files
 from bagwise.core.exceptions import FormatError, InputError

@@ -10,7 +10,7 @@ import pytest
 
 from bagwise.app.labels.sites import in_field
 from bagwise.app.report.page import write_page
-from bagwise.app.report.result import AnnotateResult
+from bagwise.app.report.summary import AnnotateResult
 from media_examples import crowd
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")

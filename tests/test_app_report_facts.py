@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bagwise.app.report.facts import DatasetFacts, hash_rows
+from bagwise.app.report.facts import DatasetFacts, _hash_rows
 from bagwise.datasets import make_gaussian_bags
 
 
@@ -38,12 +38,12 @@ def test_pieces_say_what_the_whole_says(cuts):
     )
 )  # fmt: skip
 def test_hashes_count_distinct_rows(X):
-    assert len(np.unique(hash_rows(X))) == len(np.unique(X, axis=0))
+    assert len(np.unique(_hash_rows(X))) == len(np.unique(X, axis=0))
 
 
 def test_hashes_of_many_small_numbers_differ():
     X = np.stack(np.meshgrid(*[np.arange(40.0)] * 3), axis=-1).reshape(-1, 3)
-    assert len(np.unique(hash_rows(X))) == 40**3
+    assert len(np.unique(_hash_rows(X))) == 40**3
 
 
 def test_unlabelled_bags_are_not_bags_without_labels():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bagwise.app.formats import Annotations
 from bagwise.app.labels.sites import in_field
 from bagwise.app.media.media_types import MEDIA
-from bagwise.app.report.field import Survey, labels_by_file, summarize_field, write_field_tables
+from bagwise.app.report.field import _Survey, _labels_by_file, summarize_field, write_field_tables
 from media_examples import ABOUT, finding, pictures, sounds, table, texts
 
 LABELS = ["ant", "bee", "cat"]
@@ -39,7 +39,7 @@ def recordings(draw):
 @given(recordings())
 @settings(deadline=None)
 def test_rows_by_file_are_those_of_a_plain_loop(annotations):
-    rows = labels_by_file(annotations)
+    rows = _labels_by_file(annotations)
     assert {row["file"] for row in rows} == {file["file"] for file in annotations.files}
     assert sum(row["instances"] for row in rows) == len(annotations.shown())
     for row in rows:
@@ -58,7 +58,7 @@ def test_rows_by_file_are_those_of_a_plain_loop(annotations):
 @given(recordings())
 @settings(deadline=None)
 def test_hours_and_dates_are_those_of_a_plain_loop(annotations):
-    survey = Survey(annotations)
+    survey = _Survey(annotations)
     dated = {file["file"]: file for file in annotations.files if "recorded" in file}
     assert survey.undated == len(annotations.files) - len(dated)
     for by, of in (("hour", lambda t: t.hour), ("date", lambda t: t.date().isoformat())):
@@ -95,7 +95,7 @@ def test_a_recording_counts_for_each_hour_it_reaches_into():
     row = {"file": "a.wav", "start": 1000.0, "end": 1001.0, "low": 1e3, "high": 2e3, **finding("ant", bag="a.wav")}
     annotations = in_field(Annotations(MEDIA["audio"], [row], [file], ["ant"], ABOUT), [])
     assert annotations.rows[0]["time"] == "2024-05-02T00:01:40.000"
-    by_hour = {row["hour"]: row for row in Survey(annotations).rows("hour")}
+    by_hour = {row["hour"]: row for row in _Survey(annotations).rows("hour")}
     assert {hour: (row["instances"], row["minutes_recorded"]) for hour, row in by_hour.items()} == {
         0: (1, 45.0), 23: (0, 15.0)
     }  # fmt: skip

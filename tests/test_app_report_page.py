@@ -24,11 +24,18 @@ from bagwise.app.media._image_regions import outlines
 from bagwise.app.media.audio import read_audio
 from bagwise.app.media.pictures import filled_region, span_in_words, tick_words, time_in_words
 from bagwise.app.media.rle import ring_counts, sample_counts
-from bagwise.app.report._gallery import MOST, MOST_OF_A_KIND, MOST_SOUND, choose_gallery
 from bagwise.app.report.field import BY_FILE
-from bagwise.app.report.page import check_page_can_be_made, choose_pieces, rows_of_piece, write_page
-from bagwise.app.report.result import AnnotateResult
-from bagwise.app.report.summary import class_colours, summarize_run
+from bagwise.app.report.page import (
+    MOST,
+    MOST_OF_A_KIND,
+    MOST_SOUND,
+    _choose_gallery,
+    _choose_pieces,
+    _rows_of_piece,
+    check_page_can_be_made,
+    write_page,
+)
+from bagwise.app.report.summary import AnnotateResult, class_colours, summarize_run
 from bagwise.core.dataset import rows_of
 from media_examples import MAKERS, crowd, finding, pictures, sounds, table, texts
 
@@ -207,13 +214,13 @@ def test_summary_is_plain_and_right(result):
 def draw_piece(annotations, name, start):
     media_type = annotations.media_type
     with media_type.open(annotations.folder / name) as file:
-        rows = rows_of_piece(annotations, name, start)
+        rows = _rows_of_piece(annotations, name, start)
         return media_type.draw(file, name, rows, media_type.make_settings(annotations.about["settings"]), start)
 
 
 def test_pictures_show_the_least_sure_first_and_in_place(result):
     annotations = result.annotations
-    pieces = choose_pieces(annotations)
+    pieces = _choose_pieces(annotations)
     assert pieces[0] == ("sub/c.wav", 0.0)
     assert set(pieces) == {("a.wav", 0.0), ("sub/c.wav", 0.0)}
     picture = draw_piece(annotations, "a.wav", 0.0)
@@ -322,7 +329,7 @@ def test_the_page_of_a_table_has_no_pictures(tmp_path):
     assert "Pictures" not in text
     assert re.search(r'<td class="name">7</td><td data-v="1">instance 1 of 7</td>', text)
     assert "report-sounds" not in text
-    assert choose_pieces(scene) == []
+    assert _choose_pieces(scene) == []
 
 
 @pytest.mark.parametrize("name", ["jinja2", "PIL"])
@@ -359,7 +366,7 @@ def test_galleries_hold_the_surest_where_features_are_unknown_and_the_least_cert
         {"file": file, **finding(label, probability, bag=file, instance=i)}
         for i, (label, probability, file) in enumerate(found)
     ]
-    gallery = choose_gallery(rows, list("abcde"))
+    gallery = _choose_gallery(rows, list("abcde"))
     assert [part["label"] for part in gallery] == sorted({label for label, *_ in found})
     for part in gallery:
         own = [row for row in rows if row["label"] == part["label"]]
@@ -384,7 +391,7 @@ def test_galleries_are_bounded_whatever_the_number_of_labels(n_labels):
         for i, name in enumerate(names)
         for j in range(20)
     ]
-    gallery = choose_gallery(rows, names)
+    gallery = _choose_gallery(rows, names)
     assert len(gallery) == n_labels
     assert sum(len(part["typical"]) + len(part["uncertain"]) for part in gallery) <= MOST
     if 2 * n_labels <= MOST:

@@ -11,9 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise._version import __version__
-from bagwise.app.report._gallery import CloseUps, Sounds, write_with_sounds
-from bagwise.app.report.page import check_page_can_be_made, render
-from bagwise.app.report.result import MediaFiles
+from bagwise.app.report.page import (
+    MediaFiles,
+    Sounds,
+    check_page_can_be_made,
+    render,
+    show_rows,
+    write_with_sounds,
+)
 from bagwise.app.report.tables import format_table
 from bagwise.clustering.find import BASELINE, Clustering
 from bagwise.core.dataset import BagDataset, rows_of
@@ -284,9 +289,7 @@ def write_cluster_page(
             for cluster in summary["clusters"]
             for row in cluster["witnesses"]
         ]
-        close_ups = CloseUps(media, rows)
-        media.visit(close_ups.names, [close_ups.look], lambda done, total: progress("drawing", done, total))
-        shown = close_ups.shown(sounds)
+        shown = show_rows(media, rows, sounds, lambda done, total: progress("drawing", done, total))
     page = render(
         "clusters.html.j2",
         summary=summary,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,7 +105,7 @@ def _some(texts: Sequence[str]) -> str:
     return ", ".join(texts[:N_SHOWN]) + (f", ... and {more} more" if more > 0 else "")
 
 
-def hash_rows(X: np.ndarray) -> np.ndarray:
+def _hash_rows(X: np.ndarray) -> np.ndarray:
     """(m,) 64-bit hashes; equal rows have equal ones, and among millions of others hardly any do."""
     values = np.ascontiguousarray(X + 0.0)  # so that -0.0 and 0.0 are one value
     bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64).astype(np.uint64)
@@ -120,100 +121,74 @@ class DatasetFacts:
     """Gathers facts from a data set that comes in pieces of whole bags."""
 
     def __init__(self) -> None:
-        self.n_bags = self.n_instances = self.n_features = 0
-        self.largest, self.smallest = 0, 0
-        self.class_names: list[Any] = []
-        self.label_counts = np.zeros(0, dtype=np.int64)
-        self.has_labels = self.has_instance_labels = False
-        self.n_known = self.n_labelled = self.n_empty = self.n_unlabelled = 0
-        self.infeasible: list[str] = []
-        self._labels: list[np.ndarray] = []
-        self._named: set[int] = set()
-        self.dtype = ""
-        self._rows: list[np.ndarray] = []
+        self._names: list[Any] = []
+        self._columns: dict[str, list[np.ndarray]] = defaultdict(list)  # of pieces: sizes, hashes, Y, labelled
+        self._n_known: int | None = None
+        self._known: set[int] = set()
         self._low = self._high = np.zeros(0)
-        self._names: set[Any] = set()
-        self.same_names = 0
-        self.feature_names: list[str] | None = None
 
     def add(self, dataset: BagDataset) -> None:
         """Take in one piece."""
-        bags, first = dataset.bags, self.n_bags == 0
+        bags = dataset.bags
         X = bags.instances.toarray() if sp.issparse(bags.instances) else bags.instances
         low, high = X.min(axis=0), X.max(axis=0)
-        if first:
-            self.n_features, self.dtype = bags.n_features, str(X.dtype)
-            self.smallest, self._low, self._high = int(bags.sizes.min()), low, high
-            self.class_names, self.feature_names = list(dataset.class_names), dataset.feature_names
-            self.label_counts = np.zeros(len(self.class_names), dtype=np.int64)
-        self._low, self._high = np.minimum(self._low, low), np.maximum(self._high, high)
-        self.largest = max(self.largest, int(bags.sizes.max()))
-        self.smallest = min(self.smallest, int(bags.sizes.min()))
-        self._rows.append(hash_rows(X))
-        for name in dataset.bag_names:
-            self.same_names += name in self._names
-            self._names.add(name)
+        if self._names:
+            low, high = np.minimum(self._low, low), np.maximum(self._high, high)
+        else:
+            self._dtype, self._class_names = str(X.dtype), list(dataset.class_names)
+            self._feature_names = dataset.feature_names or [str(i) for i in range(bags.n_features)]
+        self._low, self._high = low, high
+        self._names += dataset.bag_names
+        found = {"sizes": bags.sizes, "hashes": _hash_rows(X)}
         if dataset.Y is not None:
-            self.has_labels = True
-            n_labels = dataset.Y.sum(axis=1)
-            self.label_counts += dataset.Y.sum(axis=0, dtype=np.int64)
-            self._labels.append(dataset.Y[dataset.labelled])
-            self.n_labelled += int(dataset.labelled.sum())
-            self.n_unlabelled += int((~dataset.labelled).sum())
-            self.n_empty += int((dataset.labelled & (n_labels == 0)).sum())
-            self.infeasible += [str(dataset.bag_names[i]) for i in np.flatnonzero(n_labels > bags.sizes)]
+            found |= {"Y": dataset.Y, "labelled": dataset.labelled}
+        for name, values in found.items():
+            self._columns[name].append(values)
         if dataset.instance_labels is not None:
-            self.has_instance_labels = True
-            self.n_known += int((dataset.instance_labels.instances >= 0).sum())
-            self._named.update(np.unique(dataset.instance_labels.instances).tolist())
-        self.n_bags += len(bags)
-        self.n_instances += bags.n_instances
+            known = dataset.instance_labels.instances
+            self._n_known = (self._n_known or 0) + int((known >= 0).sum())
+            self._known.update(np.unique(known[known >= 0]).tolist())
 
     def summary(self) -> dict[str, Any]:
         """Plain data for people and programs."""
-        constant = np.flatnonzero(self._low == self._high)
-        names = self.feature_names or [str(i) for i in range(self.n_features)]
+        columns = {name: np.concatenate(values) for name, values in self._columns.items()}
+        sizes = columns["sizes"]
         out: dict[str, Any] = {
-            "bags": self.n_bags,
-            "instances": self.n_instances,
-            "features": self.n_features,
-            "numbers": self.dtype,
-            "instances_per_bag": {
-                "least": self.smallest,
-                "mean": self.n_instances / max(self.n_bags, 1),
-                "most": self.largest,
-            },
+            "bags": len(sizes),
+            "instances": int(sizes.sum()),
+            "features": len(self._low),
+            "numbers": self._dtype,
+            "instances_per_bag": {"least": int(sizes.min()), "mean": float(sizes.mean()), "most": int(sizes.max())},
         }
-        if self.has_labels:
-            out["classes"] = len(self.class_names)
-            out["labels_per_bag"] = float(self.label_counts.sum() / max(self.n_labelled, 1))
-            out["bags_per_class"] = {
-                str(name): int(count) for name, count in zip(self.class_names, self.label_counts, strict=True)
-            }
-            out["bags_without_labels"] = self.n_empty
-            if self.n_unlabelled:
-                out["unlabelled_bags"] = self.n_unlabelled
-            out["infeasible_bags"] = len(self.infeasible)
-            if self.infeasible:
-                shown = ", ".join(self.infeasible[:N_BAGS_SHOWN]) + (
-                    ", ..." if len(self.infeasible) > N_BAGS_SHOWN else ""
-                )
-                out["infeasible"] = f"{shown}: more labels than instances"
-            out |= self._hard_labels()
-        if self.has_instance_labels:
-            out["labelled_instances"] = self.n_known
-        out["duplicate_rows"] = self.n_instances - len(np.unique(np.concatenate(self._rows)))
-        out["bags_with_a_repeated_name"] = self.same_names
-        out["constant_features"] = [names[i] for i in constant]
+        if "Y" in columns:
+            out |= self._about_labels(columns["Y"], columns["labelled"], sizes)
+        if self._n_known is not None:
+            out["labelled_instances"] = self._n_known
+        out["duplicate_rows"] = int(sizes.sum()) - len(np.unique(columns["hashes"]))
+        out["bags_with_a_repeated_name"] = len(self._names) - len({*self._names})
+        out["constant_features"] = [self._feature_names[i] for i in np.flatnonzero(self._low == self._high)]
         return out
 
-    def _hard_labels(self) -> dict[str, Any]:
-        """Labels that the bags cannot teach, those alone that there are."""
-        named = {self.class_names[c] for c in self._named if c >= 0}
-        hard = find_hard_labels(np.concatenate(self._labels), self.class_names, named)
+    def _about_labels(self, Y: np.ndarray, labelled: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
+        """Counts of labels; infeasible bags and labels that the bags cannot teach, those alone that there are."""
+        counts, n_labels, n_labelled = Y.sum(axis=0, dtype=np.int64), Y.sum(axis=1), int(labelled.sum())
+        infeasible = [str(self._names[i]) for i in np.flatnonzero(n_labels > sizes)]
+        out: dict[str, Any] = {
+            "classes": len(self._class_names),
+            "labels_per_bag": float(counts.sum() / max(n_labelled, 1)),
+            "bags_per_class": dict(zip(map(str, self._class_names), counts.tolist(), strict=True)),
+            "bags_without_labels": int((labelled & (n_labels == 0)).sum()),
+        }
+        if n_labelled < len(labelled):
+            out["unlabelled_bags"] = len(labelled) - n_labelled
+        out["infeasible_bags"] = len(infeasible)
+        if infeasible:
+            more = ", ..." if len(infeasible) > N_BAGS_SHOWN else ""
+            out["infeasible"] = f"{', '.join(infeasible[:N_BAGS_SHOWN])}{more}: more labels than instances"
+        hard = find_hard_labels(Y[labelled], self._class_names, {self._class_names[c] for c in self._known})
         found = {
             "labels_always_together": [" + ".join(map(str, labels)) for labels, _ in hard.together],
             "labels_in_every_bag": [str(label) for label in hard.everywhere],
             f"labels_in_fewer_than_{RARE}_bags": [str(label) for label, _ in hard.rare],
         }
-        return {key: names for key, names in found.items() if names}
+        return out | {key: names for key, names in found.items() if names}

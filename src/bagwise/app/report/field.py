@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bagwise.app.formats import Annotations
 from bagwise.io.inside import open_folder
 from bagwise.io.tables import write_csv
 
 BY_FILE, BY_HOUR, BY_DATE = "labels-by-file.csv", "labels-by-hour.csv", "labels-by-date.csv"
-HOURS = range(24)
-UNITS = ("hour", "date")
-Key = tuple[Any, ...]
 
 
 def write_field_tables(annotations: Annotations, folder: Path) -> list[Path]:
     """Write labels by file, and where files tell their time by hour and by date; gives the paths. Tables have none."""
     if not annotations.media_type.places:
         return []
-    tables = {BY_FILE: labels_by_file(annotations)}
+    tables = {BY_FILE: _labels_by_file(annotations)}
     if _is_dated(annotations):
-        survey = Survey(annotations)
+        survey = _Survey(annotations)
         tables |= {BY_HOUR: survey.rows("hour"), BY_DATE: survey.rows("date")}
     paths = [open_folder(folder, name) for name in tables]
     for path, rows in zip(paths, tables.values(), strict=True):
@@ -37,47 +34,54 @@ def _is_dated(annotations: Annotations) -> bool:
     return any("recorded" in file for file in annotations.files)
 
 
-def labels_by_file(annotations: Annotations) -> list[dict[str, Any]]:
+def _labels_by_file(annotations: Annotations) -> list[dict[str, Any]]:
     """A row for each label of each file: instances, first and longest, highest probability.
 
     A file in which nothing was named has one row with an empty label and no instance: it was looked at.
     """
     has_start = "start" in annotations.media_type.places
-    dated, placed = _is_dated(annotations), any("latitude" in file for file in annotations.files)
-    found = []
+    optional = {
+        "latitude": any("latitude" in file for file in annotations.files),
+        "longitude": any("latitude" in file for file in annotations.files),
+        "recorded": _is_dated(annotations),
+    }
+    shown, found = annotations.shown_by_file(), []
     for file in annotations.files:
-        facts: dict[str, Any] = {"file": file["file"]}
-        if "site" in file:
-            facts["site"] = file["site"]
-        if placed:
-            facts |= {key: file.get(key, "") for key in ("latitude", "longitude")}
-        if dated:
-            facts["recorded"] = file.get("recorded", "")
-        found.append((file["file"], facts))
-    groups: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for row in annotations.shown():
-        groups[row["file"]][row["label"]].append(row)
-    return [
-        facts | _group(label, groups[name].get(label, []), has_start, dated)
-        for name, facts in found
-        for label in sorted(groups[name]) or [""]
-    ]
+        facts: dict[str, Any] = {"file": file["file"], **({"site": file["site"]} if "site" in file else {})}
+        facts |= {key: file.get(key, "") for key, is_there in optional.items() if is_there}
+        groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in shown[file["file"]]:
+            groups[row["label"]].append(row)
+        for label in sorted(groups) or [""]:
+            own = groups.get(label, [])
+            row = {**facts, "label": label, "instances": len(own)}
+            if has_start:
+                first = min(own, key=lambda row: row["start"], default={})
+                row["first"] = first.get("start", "")
+                if optional["recorded"]:
+                    row["first_time"] = first.get("time", "")
+                row["longest"] = round(max(row["end"] - row["start"] for row in own), 4) if own else ""
+            sure = [row["probability"] for row in own if row["probability"] is not None]
+            found.append({**row, "highest_probability": max(sure, default="")})
+    return found
 
 
-def _group(label: str, members: list[dict[str, Any]], has_start: bool, dated: bool) -> dict[str, Any]:
-    sure = [row["probability"] for row in members if row["probability"] is not None]
-    facts: dict[str, Any] = {"label": label, "instances": len(members)}
-    if has_start:
-        first = min(members, key=lambda row: row["start"]) if members else {}
-        longest = max((row["end"] - row["start"] for row in members), default=None)
-        facts["first"] = first.get("start", "")
-        if dated:
-            facts["first_time"] = first.get("time", "")
-        facts["longest"] = "" if longest is None else round(longest, 4)
-    return facts | {"highest_probability": max(sure) if sure else ""}
+class _Moment(NamedTuple):
+    """An hour of a recording with its minutes in it, or an instance with its label."""
+
+    site: str
+    hour: int
+    date: str
+    file: str
+    minutes: float = 0.0
+    label: str = ""
+
+    @classmethod
+    def at(cls, when: datetime, file: Mapping[str, Any], **facts: Any) -> _Moment:
+        return cls(file.get("site", ""), when.hour, when.date().isoformat(), file["file"], **facts)
 
 
-class Survey:
+class _Survey:
     """How often each label was predicted and how much was recorded, by site and hour and by site and date.
 
     A recording counts for each hour and date that it reaches into.
@@ -89,59 +93,52 @@ class Survey:
     """
 
     def __init__(self, annotations: Annotations) -> None:
-        self.undated = 0
         self._labels, self._timed = annotations.classes, annotations.media_type.timed
-        # by unit ("hour" or "date"), then by (site, hour or date), for instances by (label, site, hour or date)
-        self._files: dict[str, dict[Key, set[str]]] = {by: defaultdict(set) for by in UNITS}
-        self._minutes: dict[str, dict[Key, float]] = {by: defaultdict(float) for by in UNITS}
-        self._instances: dict[str, dict[Key, list[str]]] = {by: defaultdict(list) for by in UNITS}
-        for file in annotations.files:
-            if "recorded" not in file:
-                self.undated += 1
-                continue
-            for when, minutes in _by_the_hour(datetime.fromisoformat(file["recorded"]), file.get("seconds", 0.0)):
-                for by, value in _units(when):
-                    self._files[by][file.get("site", ""), value].add(file["file"])
-                    self._minutes[by][file.get("site", ""), value] += minutes
-        sites = {file["file"]: file.get("site", "") for file in annotations.files if "recorded" in file}
-        for row in annotations.shown():
-            if row["file"] in sites:
-                for by, value in _units(datetime.fromisoformat(row["time"])):
-                    self._instances[by][row["label"], sites[row["file"]], value].append(row["file"])
+        dated = {file["file"]: file for file in annotations.files if "recorded" in file}
+        self.undated = len(annotations.files) - len(dated)
+        self._recorded = [
+            _Moment.at(when, file, minutes=minutes)
+            for file in dated.values()
+            for when, minutes in _by_the_hour(datetime.fromisoformat(file["recorded"]), file.get("seconds", 0.0))
+        ]
+        self._instances = [
+            _Moment.at(datetime.fromisoformat(row["time"]), dated[row["file"]], label=row["label"])
+            for row in annotations.shown()
+            if row["file"] in dated
+        ]
 
     def rows(self, by: str) -> list[dict[str, Any]]:
         """A row for each label, site, and hour or date at which there was a recording there."""
+        recorded: dict[Any, list[_Moment]] = defaultdict(list)
+        for moment in self._recorded:
+            recorded[moment.site, getattr(moment, by)].append(moment)
+        instances: dict[Any, list[str]] = defaultdict(list)
+        for moment in self._instances:
+            instances[moment.label, moment.site, getattr(moment, by)].append(moment.file)
         rows = []
         for label in self._labels:
-            for (site, when), files in sorted(self._files[by].items()):
-                found = self._instances[by].get((label, site, when), [])
-                row = {"label": label, "site": site, by: when, "instances": len(found), "files": len(set(found))}
-                row["files_recorded"] = len(files)
+            for (site, when), moments in sorted(recorded.items()):
+                own = instances.get((label, site, when), [])
+                row = {"label": label, "site": site, by: when, "instances": len(own), "files": len(set(own))}
+                row["files_recorded"] = len({moment.file for moment in moments})
                 if self._timed:
-                    row["minutes_recorded"] = round(self._minutes[by][site, when], 3)
+                    row["minutes_recorded"] = round(sum(moment.minutes for moment in moments), 3)
                 rows.append(row)
         return rows
 
     def totals(self, by: str) -> dict[str, Counter[Any]]:
         """Label to instances by hour or date, all sites together."""
-        totals: dict[str, Counter[Any]] = {label: Counter() for label in self._labels}
-        for (label, _, when), found in self._instances[by].items():
-            totals[label][when] += len(found)
+        totals: dict[str, Counter[Any]] = defaultdict(Counter)
+        for moment in self._instances:
+            totals[moment.label][getattr(moment, by)] += 1
         return totals
 
     def recorded(self, by: str) -> Counter[Any]:
         """Recordings by hour or date, all sites together."""
-        counts: Counter[Any] = Counter()
-        for (_, when), files in self._files[by].items():
-            counts[when] += len(files)
-        return counts
+        return Counter(when for when, _ in {(getattr(moment, by), moment.file) for moment in self._recorded})
 
 
-def _units(when: datetime) -> list[tuple[str, Any]]:
-    return [("hour", when.hour), ("date", when.date().isoformat())]
-
-
-def _by_the_hour(start: datetime, seconds: float) -> Iterable[tuple[datetime, float]]:
+def _by_the_hour(start: datetime, seconds: float) -> Iterator[tuple[datetime, float]]:
     """A moment of each hour that a recording reaches into, and its minutes in it."""
     end = start + timedelta(seconds=seconds)
     while True:
@@ -170,18 +167,13 @@ def summarize_field(annotations: Annotations) -> dict[str, Any] | None:
     """
     if not annotations.media_type.dated:
         return None
-    n_dated = sum("recorded" in file for file in annotations.files)
-    facts: dict[str, Any] = {"dated": n_dated, "undated": len(annotations.files) - n_dated, "grids": []}
-    facts["sites"] = _sites(annotations)
+    survey, grids = _Survey(annotations), []
+    n_dated = len(annotations.files) - survey.undated
     if n_dated:
-        survey = Survey(annotations)
-        hours = {hour: f"{hour:02d}" for hour in HOURS}
         dates, unit = _date_columns(survey.recorded("date"))
-        facts["grids"] = [
-            _grid(survey, "hour", "hour of the day", dict.fromkeys(HOURS), hours),
-            _grid(survey, "date", unit, dates, {name: name for name in dict.fromkeys(dates.values())}),
-        ]
-    return facts
+        hours = {hour: f"{hour:02d}" for hour in range(24)}
+        grids = [_grid(survey, "hour", "hour of the day", hours), _grid(survey, "date", unit, dates)]
+    return {"dated": n_dated, "undated": survey.undated, "grids": grids, "sites": _sites(annotations)}
 
 
 def _date_columns(recorded: Mapping[str, int]) -> tuple[dict[str, str], str]:
@@ -198,24 +190,23 @@ def _date_columns(recorded: Mapping[str, int]) -> tuple[dict[str, str], str]:
     return {day.isoformat(): f"{day:%Y}" for day in days}, "year"
 
 
-def _grid(
-    survey: Survey, by: str, unit: str, column_of: Mapping[Any, str | None], columns: Mapping[Any, str]
-) -> dict[str, Any]:
+def _grid(survey: _Survey, by: str, unit: str, column_of: Mapping[Any, str]) -> dict[str, Any]:
     """Counts of the labels in the columns of a picture, those found most first."""
+    columns = list(dict.fromkeys(column_of.values()))
 
     def join(counts: Mapping[Any, int]) -> list[int]:
-        joined: Counter[Any] = Counter()
+        joined: Counter[str] = Counter()
         for when, count in counts.items():
-            joined[column_of.get(when) or when] += count
+            joined[column_of.get(when, "")] += count
         return [joined[column] for column in columns]
 
-    found = [(label, join(counts)) for label, counts in survey.totals(by).items() if counts]
+    found = [(label, join(counts)) for label, counts in survey.totals(by).items()]
     found.sort(key=lambda row: (-sum(row[1]), row[0]))
     rows = [{"label": label, "counts": counts} for label, counts in found]
     return {
         "by": by,
         "unit": unit,
-        "columns": list(columns.values()),
+        "columns": columns,
         "recorded": join(survey.recorded(by)),
         "rows": rows[:MOST_LABELS],
         "left_out": len(rows[MOST_LABELS:]),

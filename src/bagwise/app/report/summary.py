@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bagwise.app.formats import Annotations
+from bagwise.app.media.files import Problem
 from bagwise.app.media.pictures import COLOURS
 from bagwise.app.report.field import summarize_field
-from bagwise.app.report.result import AnnotateResult, Reliability
 from bagwise.calibration.novelty import ALARM
+from bagwise.core.dataset import BagDataset
 
 N_LEAST_SURE = 30
 N_NOVEL = 20  # novel instances that are listed, the most probable first
@@ -22,20 +25,85 @@ MOST_MARKS = 60_000  # columns of all strips together
 PATTERNS = ("", "stripes", "dots", "checks")  # in the order in which they are needed; the pages draw them
 
 
-class Look(NamedTuple):
+@dataclass(frozen=True)
+class Reliability:
+    """What is known about the probabilities of a run.
+
+    Attributes
+    ----------
+    calibrated : bool
+        Whether the model calibrated its probabilities on held-out bags.
+    bags : dict or None
+        Reliability tables of the labels of held-out bags, "before" and "after" calibration, and the number of "bags".
+    instances : list or None
+        Reliability table of the instances that a person reviewed: predictions before the review against answers.
+    precision : float or None
+        The precision that was asked for.
+    """
+
+    calibrated: bool
+    bags: dict[str, Any] | None = None
+    instances: list[dict[str, float]] | None = None
+    precision: float | None = None
+
+
+@dataclass(frozen=True)
+class AnnotateResult:
+    """What a run gave.
+
+    Attributes
+    ----------
+    annotations : Annotations
+    problems : list of (name, message)
+        Files and rows that could not be used or that look wrong; the rest was done.
+    unexplained : list of (bag, labels)
+        Labels of a bag that none of its instances was given.
+    outputs : list of paths
+    form : str
+        How the table of labels was understood.
+    n_reused : int
+        Files that an earlier run had finished.
+    label_sets : dict
+        Bag name to its labels, None where the bag is unlabelled.
+    label_issues : list of dict
+        Labels that are probably missing or spurious, see `bagwise.app.runs.label_issues`.
+    reliability : Reliability or None
+    remarks : list of str
+        Labels that cannot be told apart.
+    choice : dict
+        How the model was chosen, see `bagwise.app.runs.choose`; empty where it was named.
+    dataset : BagDataset or None
+        The features that the model saw, from which the page works out what is typical of a label.
+    """
+
+    annotations: Annotations
+    problems: list[Problem]
+    unexplained: list[tuple[str, list[str]]]
+    outputs: list[Path]
+    form: str
+    n_reused: int
+    label_sets: dict[str, set[str] | None] = field(default_factory=dict)
+    label_issues: list[dict[str, Any]] = field(default_factory=list)
+    reliability: Reliability | None = None
+    remarks: list[str] = field(default_factory=list)
+    choice: dict[str, Any] = field(default_factory=dict)
+    dataset: BagDataset | None = None
+
+
+class _Look(NamedTuple):
     """What a label looks like: a colour as ``#rrggbb``, and the name of a pattern, "" for none."""
 
     colour: str
     pattern: str
 
 
-def class_colours(names: Sequence[str]) -> dict[str, Look]:
+def class_colours(names: Sequence[str]) -> dict[str, _Look]:
     """A look for each class: no color comes twice until all are used, and then with another pattern.
 
     Ninety-six classes look different; after that they repeat.
     """
     return {
-        name: Look(COLOURS[i % len(COLOURS)], PATTERNS[i // len(COLOURS) % len(PATTERNS)])
+        name: _Look(COLOURS[i % len(COLOURS)], PATTERNS[i // len(COLOURS) % len(PATTERNS)])
         for i, name in enumerate(names)
     }
 

@@ -14,9 +14,9 @@ from bagwise.app.formats.compare import compare_marks
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.selections import Selections
 from bagwise.app.labels.sites import check_sites, read_sites
+from bagwise.app.media.files import Problem
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.report.page import check_page_can_be_made
-from bagwise.app.report.result import Problem
 from bagwise.app.runs._embed import in_windows, refuse_vector_options, with_vectors
 from bagwise.app.runs._store import fingerprint
 from bagwise.app.runs.choose import AUTO, choose_learner, refuse_settings

@@ -10,7 +10,7 @@ from bagwise.app.formats import Annotations, write_formats
 from bagwise.app.media.files import Problem
 from bagwise.app.report.field import write_field_tables
 from bagwise.app.report.page import write_page
-from bagwise.app.report.result import AnnotateResult
+from bagwise.app.report.summary import AnnotateResult
 from bagwise.app.runs.folder import MODEL_FILE, NAME, WRITING, RunFolder, remove_outputs
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write, file_fingerprint

@@ -22,7 +22,7 @@ from bagwise.app.labels.sites import Site, in_field, site_problems
 from bagwise.app.media.files import Problem
 from bagwise.app.media.media_types import check_media_type
 from bagwise.app.media.recipe import RECIPE
-from bagwise.app.report.result import AnnotateResult, Reliability
+from bagwise.app.report.summary import AnnotateResult, Reliability
 from bagwise.app.runs._create import create_run
 from bagwise.app.runs._write import write_run
 from bagwise.app.runs.corrections import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from bagwise.app.labels.selections import Selections
 from bagwise.app.media.files import Problem
-from bagwise.app.report.result import MediaFiles
+from bagwise.app.report.page import MediaFiles
 from bagwise.app.runs._embed import refuse_vector_options, with_vectors
 from bagwise.app.runs.featurize import Progress
 from bagwise.app.runs.folder import FEATURES
