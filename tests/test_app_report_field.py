@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bagwise.app.formats import Annotations
 from bagwise.app.labels.sites import in_field
 from bagwise.app.media.media_types import MEDIA
-from bagwise.app.report.field import _Survey, _labels_by_file, summarize_field, write_field_tables
+from bagwise.app.report.field import _labels_by_file, _Survey, summarize_field, write_field_tables
 from media_examples import ABOUT, finding, pictures, sounds, table, texts
 
 LABELS = ["ant", "bee", "cat"]
