@@ -6,17 +6,22 @@ between a label that the bag carries and one that it does not counts against the
 that constant scores gain nothing. `get_scorer` gives each of them by name, for scikit-learn's searches.
 """
 
-from bagwise.metrics._bags import (
+from bagwise.metrics._measures import (
     average_precision,
+    calibration_error,
+    clustering_accuracy,
     coverage,
+    explained_share,
     hamming_loss,
+    instance_accuracy,
+    instance_outcomes,
+    listed_share,
+    normalized_mutual_information,
     one_error,
     rank_hinge_loss,
     ranking_loss,
+    reliability_table,
 )
-from bagwise.metrics._clusters import clustering_accuracy, normalized_mutual_information
-from bagwise.metrics._instances import explained_share, instance_accuracy, listed_share
-from bagwise.metrics._probabilities import calibration_error, instance_outcomes, reliability_table
 from bagwise.metrics._scorers import BagScorer, get_scorer, get_scorer_names
 
 __all__ = [

@@ -16,15 +16,17 @@ from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import encode_known, split_dataset, validate_weights
-from bagwise.metrics._bags import (
+from bagwise.metrics._measures import (
     average_precision,
     coverage,
+    explained_share,
     hamming_loss,
+    instance_accuracy,
+    listed_share,
     one_error,
     rank_hinge_loss,
     ranking_loss,
 )
-from bagwise.metrics._instances import explained_share, instance_accuracy, listed_share
 from bagwise.pipeline import bag_tags, final_step, find_instances
 
 
