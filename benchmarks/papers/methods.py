@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.svm import SVC
 
-from bagwise.catalog import CATALOG, SIM_VARIANTS, clpl_scaled, dictionary, model_of, told_model_of
+from bagwise.catalog import CATALOG, SIM_VARIANTS, dictionary, model_of, supervised
 from bagwise.classification import M3MIML
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance
@@ -32,8 +32,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{f"{name}-rff": CATALOG[f"{name}-rff"] for name in ("sim-max", "sim-cccp", "sim-softmax")},
     **{f"{name}-last": partial(CATALOG[name], restart="last") for name in SIM_VARIANTS if name != "sim-cccp"},
     "clpl": CATALOG["clpl"],
-    "m3miml": partial(model_of, clpl_scaled, M3MIML, kernel="linear", tol=1e-3, max_iter=200_000),
-    "svm-supervised": partial(told_model_of, SVC, kernel="linear"),
+    "m3miml": partial(model_of, CLPLScaler, M3MIML, kernel="linear", tol=1e-3, max_iter=200_000),
+    "svm-supervised": partial(supervised, SVC, kernel="linear"),
     "mlr": partial(CATALOG["ored-em"], random_state=0),  # a fixed number of EM steps; l2 in Figure 9 only
     "sim": CATALOG["sim-softmax"],
     "mfast": CATALOG["mimlfast"],

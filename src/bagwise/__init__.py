@@ -70,26 +70,6 @@ _SAVABLE = (
     "nn.network",
     "app.media.recipe",
 )
-_MODULES = (
-    "annotation",
-    "app",
-    "calibration",
-    "catalog",
-    "classification",
-    "clustering",
-    "core",
-    "datasets",
-    "io",
-    "kernels",
-    "metrics",
-    "model_selection",
-    "pipeline",
-    "preprocessing",
-    "scale",
-    "solvers",
-    "union",
-)
-
 __all__ = [
     "M3IC",
     "M3MIML",
@@ -126,6 +106,7 @@ __all__ = [
     "union",
     "write_dataset",
 ]
+_MODULES = {*__all__} - {*_NAMES, "__version__"}
 
 
 def _torch_objective(*args: Any, **options: Any) -> Any:

@@ -40,45 +40,26 @@ from bagwise.preprocessing import (
 )
 
 
-def standardized(*steps: Any) -> Any:
-    """Features of mean 0 and deviation 1, then `steps`."""
-    return make_pipeline(PerInstance(StandardScaler()), *steps)
+def model_of(scaler: Callable[[], Any], learner: Callable[..., Any], /, **settings: Any) -> Any:
+    """A learner with these settings on features that a scaler brings to one scale."""
+    return make_pipeline(PerInstance(scaler()), learner(**settings))
 
 
-def unit_range(*steps: Any) -> Any:
-    """Features between 0 and 1, then `steps`."""
-    return make_pipeline(PerInstance(MinMaxScaler()), *steps)
-
-
-def clpl_scaled(*steps: Any) -> Any:
-    """Features scaled as Briggs et al. do, then `steps`."""
-    return make_pipeline(PerInstance(CLPLScaler()), *steps)
-
-
-def fourier(*steps: Any, gamma: float | str = "scale") -> Any:
-    """The nonlinear form of Briggs et al. (2013), section 5.2.5: scaled, 50 Fourier features, scaled again."""
-    features = RandomFourierFeatures(gamma=gamma, n_components=50, random_state=0)
-    return clpl_scaled(PerInstance(features), PerInstance(CLPLScaler()), *steps)
+def supervised(classifier: Callable[..., Any], /, **settings: Any) -> Any:
+    """A scikit-learn classifier with these settings that learns from the labels of the training instances."""
+    return make_pipeline(PerInstance(StandardScaler()), SupervisedAnnotator(classifier(**settings)))
 
 
 def dictionary(*steps: Any, width: float, size: float | None, whiten: bool = False) -> Any:
     """Standardized, then RBF similarities to some (or, with None, all) of the instances, then `steps`."""
     features = RBFDictionary(width=width, size=size, whiten=whiten, random_state=0)
-    return standardized(PerInstance(features), *steps)
-
-
-def model_of(scaling: Callable[..., Any], learner: Callable[..., Any], /, **settings: Any) -> Any:
-    """A learner with these settings behind one of the scalings above."""
-    return scaling(learner(**settings))
-
-
-def told_model_of(classifier: Callable[..., Any], /, **settings: Any) -> Any:
-    """A scikit-learn classifier with these settings that is told the labels of the training instances."""
-    return standardized(SupervisedAnnotator(classifier(**settings)))
+    return make_pipeline(PerInstance(StandardScaler()), PerInstance(features), *steps)
 
 
 def _fourier_sim(gamma: float | str = "scale", **settings: Any) -> Any:
-    return fourier(SupportInstanceMachine(**settings), gamma=gamma)
+    """The nonlinear form of Briggs et al. (2013), section 5.2.5: scaled, 50 Fourier features, scaled again."""
+    features = RandomFourierFeatures(gamma=gamma, n_components=50, random_state=0)
+    return make_pipeline(*map(PerInstance, (CLPLScaler(), features, CLPLScaler())), SupportInstanceMachine(**settings))
 
 
 def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **settings: Any) -> Any:
@@ -93,7 +74,7 @@ def _bag_stack(*others: Any, **settings: Any) -> Any:
 
 
 def _bag_stack_network(device: str | None = None, **settings: Any) -> Any:
-    return _bag_stack(standardized(ORedNetwork(device=device, random_state=0)), **settings)
+    return _bag_stack(model_of(StandardScaler, ORedNetwork, device=device, random_state=0), **settings)
 
 
 SIM_VARIANTS: dict[str, dict[str, Any]] = {
@@ -105,33 +86,32 @@ SIM_VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 CATALOG: dict[str, Callable[..., Any]] = {
-    "ored": partial(model_of, standardized, ORedLogisticRegression),
-    "ored-em": partial(model_of, standardized, ORedLogisticRegression, l2=0.0, solver="em", max_iter=50, tol=0.0),
+    "ored": partial(model_of, StandardScaler, ORedLogisticRegression),
+    "ored-em": partial(model_of, StandardScaler, ORedLogisticRegression, l2=0.0, solver="em", max_iter=50, tol=0.0),
     "ored-rbf": _ored_rbf,
     "ored-forest": partial(ORedForest, random_state=0),
     "ored-forest-background": partial(ORedForest, background=True, random_state=0),
-    "ored-background": partial(model_of, standardized, ORedLogisticRegression, background=True),
-    "ored-network": partial(model_of, standardized, ORedNetwork, random_state=0),
-    "ored-mix": partial(model_of, standardized, ORedNetwork, n_estimators=300, random_state=0),
+    "ored-background": partial(model_of, StandardScaler, ORedLogisticRegression, background=True),
+    "ored-network": partial(model_of, StandardScaler, ORedNetwork, random_state=0),
+    "ored-mix": partial(model_of, StandardScaler, ORedNetwork, n_estimators=300, random_state=0),
     "ored-patch": partial(
         ORedNetwork, module="patch", n_members=4, n_rounds=0, epochs=40, batch_instances=256, random_state=0
     ),
     **{
-        name: partial(model_of, clpl_scaled, SupportInstanceMachine, **variant)
-        for name, variant in SIM_VARIANTS.items()
+        name: partial(model_of, CLPLScaler, SupportInstanceMachine, **variant) for name, variant in SIM_VARIANTS.items()
     },
     **{f"{name}-rff": partial(_fourier_sim, **variant) for name, variant in SIM_VARIANTS.items()},
-    "clpl": partial(model_of, clpl_scaled, CLPL),
-    "mimlfast": partial(model_of, standardized, MIMLFast, random_state=0),
-    "lsb-cmm": partial(model_of, standardized, LSBCMM, random_state=0),
-    "m3miml": partial(model_of, unit_range, M3MIML),
-    "mimlsvm": partial(model_of, unit_range, MIMLSVM, random_state=0),
-    "mimlnn": partial(model_of, unit_range, MIMLNN, random_state=0),
-    "mimlboost": partial(model_of, unit_range, MIMLBoost),
+    "clpl": partial(model_of, CLPLScaler, CLPL),
+    "mimlfast": partial(model_of, StandardScaler, MIMLFast, random_state=0),
+    "lsb-cmm": partial(model_of, StandardScaler, LSBCMM, random_state=0),
+    "m3miml": partial(model_of, MinMaxScaler, M3MIML),
+    "mimlsvm": partial(model_of, MinMaxScaler, MIMLSVM, random_state=0),
+    "mimlnn": partial(model_of, MinMaxScaler, MIMLNN, random_state=0),
+    "mimlboost": partial(model_of, MinMaxScaler, MIMLBoost),
     "bag-stack": _bag_stack,
     "bag-stack-network": _bag_stack_network,
-    "lr-supervised": partial(told_model_of, LogisticRegression, max_iter=1000),
-    "svm-supervised": partial(told_model_of, LinearSVC),
+    "lr-supervised": partial(supervised, LogisticRegression, max_iter=1000),
+    "svm-supervised": partial(supervised, LinearSVC),
     "most-frequent": MostFrequentAnnotator,
 }
 

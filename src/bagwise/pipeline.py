@@ -7,11 +7,13 @@ and `final_step` serves code that may be handed either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -20,8 +22,10 @@ from sklearn.pipeline import make_union as sklearn_make_union
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from bagwise.core.bags import Bags, side_by_side
-from bagwise.core.base import BagTags, Findings
+from bagwise.core.bags import Bags
+from bagwise.core.base import BagClassifierMixin, BagTags, Findings, InstanceAnnotatorMixin
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import savable
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learner, Transformer, WeightsLike
 from bagwise.core.validation import split_dataset
@@ -91,13 +95,16 @@ def find_instances(
 
 
 def transform_for_final(estimator: Any, X: Any) -> Any:
-    """`X` as the last step of a fitted pipeline sees it; unchanged for a plain estimator."""
+    """`X` as the last step of a fitted pipeline sees it, a data set with its labels; as it is for a plain estimator."""
     estimator = unwrap(estimator)
     if not isinstance(estimator, Pipeline):
         return X
+    given = X
     for _, transformer in estimator.steps[:-1]:
         if transformer is not None and transformer != "passthrough":
             X = transformer.transform(X)
+    if isinstance(given, BagDataset) and isinstance(X, Bags):
+        X = replace(given, bags=X, feature_names=X.feature_names)
     return transform_for_final(estimator.steps[-1][1], X)
 
 
@@ -125,65 +132,37 @@ def _final_sees_instances(method: str) -> Callable[[Any], bool]:
     return check
 
 
+def _forwarded(method: Callable[..., Any], available: Callable[[str], Callable[[Any], bool]]) -> Any:
+    """The method as one that asks the last step; a pipeline for which `available` does not hold has none."""
+    name = method.__name__
+
+    @wraps(method)
+    def ask(self: Any, X: BagsLike, *others: Any, **named: Any) -> Any:
+        return getattr(final_step(self), name)(transform_for_final(self, X), *others, **named)
+
+    return available_if(available(name))(ask)
+
+
 class ForwardsToFinal:
     """The methods of annotators, forwarded to the last step of a pipeline or of the best estimator of a search."""
 
-    def _ask(self, method: str, X: BagsLike, *others: Any) -> Any:
-        return getattr(final_step(self), method)(transform_for_final(self, X), *others)
-
-    @available_if(_final_sees_instances("find"))
-    def find(
-        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
-    ) -> Findings:
-        """Labels, probabilities and background of the instances; see `InstanceAnnotatorMixin.find`."""
-        return self._ask("find", X, Y, instance_labels)
-
-    @available_if(_final_sees_instances("predict_instances"))
-    def predict_instances(self, X: BagsLike) -> np.ndarray:
-        """(m,) class of every instance, the labels of its bag not known."""
-        return self._ask("predict_instances", X)
-
-    @available_if(_final_sees_instances("annotate"))
-    def annotate(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
-        """(m,) class of every instance among the labels of its bag; `Y` may be left out where `X` is a BagDataset."""
-        return self._ask("annotate", X, split_dataset(X, Y)[1])
-
-    @available_if(_final_sees_instances("instance_decision_function"))
-    def instance_decision_function(self, X: BagsLike) -> np.ndarray:
-        """(m, c) instance scores."""
-        return self._ask("instance_decision_function", X)
-
-    @available_if(_final_sees_instances("predict_instances_proba"))
-    def predict_instances_proba(self, X: BagsLike) -> np.ndarray:
-        """(m, c) instance probabilities."""
-        return self._ask("predict_instances_proba", X)
-
-    @available_if(_final_sees_instances("log_proba"))
-    def log_proba(self, X: BagsLike) -> np.ndarray:
-        """Logarithms of the probabilities of instances, a background's behind the classes'."""
-        return self._ask("log_proba", X)
-
-    @available_if(_final_sees_instances("annotate_proba"))
-    def annotate_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
-        """(m, c) instance posteriors given the labels of the bag."""
-        return self._ask("annotate_proba", X, split_dataset(X, Y)[1])
-
-    @available_if(_final_sees_instances("background_proba"))
-    def background_proba(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
-        """(m,) probability of the background."""
-        return self._ask("background_proba", X, Y)
+    find = _forwarded(InstanceAnnotatorMixin.find, _final_sees_instances)
+    predict_instances = _forwarded(InstanceAnnotatorMixin.predict_instances, _final_sees_instances)
+    annotate = _forwarded(InstanceAnnotatorMixin.annotate, _final_sees_instances)
+    instance_decision_function = _forwarded(InstanceAnnotatorMixin.instance_decision_function, _final_sees_instances)
+    predict_instances_proba = _forwarded(InstanceAnnotatorMixin.predict_instances_proba, _final_sees_instances)
+    log_proba = _forwarded(InstanceAnnotatorMixin.log_proba, _final_sees_instances)
+    annotate_proba = _forwarded(InstanceAnnotatorMixin.annotate_proba, _final_sees_instances)
+    background_proba = _forwarded(InstanceAnnotatorMixin.background_proba, _final_sees_instances)
+    predict_label_sets = _forwarded(BagClassifierMixin.predict_label_sets, _final_has)
 
     @available_if(_final_has("label_posterior"))
     def label_posterior(
         self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
     ) -> np.ndarray:
         """(n, c) probability that each label, listed or not, is truly in the bag."""
-        return self._ask("label_posterior", X, split_dataset(X, Y)[1], instance_labels)
-
-    @available_if(_final_has("predict_label_sets"))
-    def predict_label_sets(self, X: BagsLike) -> list[set[Any]]:
-        """Predicted label sets."""
-        return self._ask("predict_label_sets", X)
+        Y = split_dataset(X, Y)[1]
+        return final_step(self).label_posterior(transform_for_final(self, X), Y, instance_labels)
 
 
 class BagPipeline(ForwardsToFinal, Pipeline):
@@ -229,7 +208,19 @@ class BagFeatureUnion(FeatureUnion, auto_wrap_output_keys=None):  # type: ignore
         return self
 
     def _hstack(self, Xs: Any) -> Any:
-        return side_by_side(Xs) if all(isinstance(X, Bags) for X in Xs) else super()._hstack(Xs)
+        return _side_by_side(Xs) if all(isinstance(X, Bags) for X in Xs) else super()._hstack(Xs)
+
+
+def _side_by_side(parts: Sequence[Bags]) -> Bags:
+    """The same bags with the features of all parts; names are kept where all have some and no two are alike."""
+    for part in parts:
+        if not np.array_equal(part.offsets, parts[0].offsets):
+            raise InputError(f"{part!r} and {parts[0]!r} are not the same bags, so their features cannot be joined.")
+    instances = [part.instances if part.instances.ndim == 2 else part.instances[:, None] for part in parts]
+    stacked = sp.hstack(instances, format="csr") if any(map(sp.issparse, instances)) else np.hstack(instances)
+    names = [name for part in parts for name in part.feature_names or [""]]
+    known = len(set(names)) == stacked.shape[1]
+    return Bags(stacked, parts[0].offsets, names if known else None)
 
 
 def make_union(*transformers: Transformer, n_jobs: int | None = None, verbose: bool = False) -> BagFeatureUnion:

@@ -345,18 +345,6 @@ def _named_bag(table: Any, number: int) -> Bags:
     return Bags(np.asarray(table), [0, np.shape(table)[0]], names)
 
 
-def side_by_side(parts: Sequence[Bags]) -> Bags:
-    """The same bags with the features of all parts; names are kept where all have some and no two are alike."""
-    for part in parts:
-        if not np.array_equal(part.offsets, parts[0].offsets):
-            raise InputError(f"{part!r} and {parts[0]!r} are not the same bags, so their features cannot be joined.")
-    instances = [part.instances if part.instances.ndim == 2 else part.instances[:, None] for part in parts]
-    stacked = sp.hstack(instances, format="csr") if any(map(sp.issparse, instances)) else np.hstack(instances)
-    names = [name for part in parts for name in part.feature_names or [""]]
-    known = len(set(names)) == stacked.shape[1]
-    return Bags(stacked, parts[0].offsets, names if known else None)
-
-
 def _as_objects(value: Any) -> Any:
     """Arguments of a function of numpy, with an array of one object a bag for every `Bags`."""
     if isinstance(value, Bags):
