@@ -46,6 +46,7 @@ MODELS = {
     **{name: f"{CLPL} > {machine}" for name, machine in SIM.items()},
     **{f"{name}-rff": f"{FOURIER} > {machine}" for name, machine in SIM.items()},
     "clpl": f"{CLPL} > CLPL()",
+    "noisy-or": f"{STANDARD} > NoisyOrLogisticRegression()",
     "mimlfast": f"{STANDARD} > MIMLFast(random_state=0)",
     "lsb-cmm": f"{STANDARD} > LSBCMM(random_state=0)",
     "m3miml": f"{UNIT} > M3MIML()",
@@ -108,9 +109,9 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 31.")
+    assert message.endswith("docs/command-line.md lists all 32.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
-    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 31."):
+    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 32."):
         make_model("xyz")  # like none of them: the usual ones
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import bagwise
-from bagwise.annotation import CLPL, ORedLogisticRegression, SupportInstanceMachine
+from bagwise.annotation import CLPL, NoisyOrLogisticRegression, ORedLogisticRegression, SupportInstanceMachine
 from bagwise.app.cli import main
 from bagwise.app.runs.fit import fit_dataset
 from bagwise.core.exceptions import FormatError, InputError
@@ -24,6 +24,7 @@ LEARNERS = {
     "ored-background": lambda: ORedLogisticRegression(background=True, background_share=0.1),
     "ored-em": lambda: ORedLogisticRegression(solver="em", max_iter=25, tol=0.0),
     "ored-em-sampled": lambda: ORedLogisticRegression(solver="em", max_iter=15, batch_fraction=0.5, random_state=3),
+    "noisy-or": lambda: NoisyOrLogisticRegression(l2=0.1),
     "sim-softmax": lambda: SupportInstanceMachine(alpha=1e-4, n_phases=6),
     "sim-last": lambda: SupportInstanceMachine(alpha=1e-4, n_phases=6, restart="last"),
     "sim-cccp": lambda: SupportInstanceMachine(alpha=1e-3, n_phases=6, aggregation="max", solver="cccp"),

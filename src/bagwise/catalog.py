@@ -21,6 +21,7 @@ from bagwise.annotation import (
     LSBCMM,
     MIMLFast,
     MostFrequentAnnotator,
+    NoisyOrLogisticRegression,
     ORedForest,
     ORedLogisticRegression,
     SupervisedAnnotator,
@@ -92,6 +93,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "ored-forest": partial(ORedForest, random_state=0),
     "ored-forest-background": partial(ORedForest, background=True, random_state=0),
     "ored-background": partial(model_of, StandardScaler, ORedLogisticRegression, background=True),
+    "noisy-or": partial(model_of, StandardScaler, NoisyOrLogisticRegression),
     "ored-network": partial(model_of, StandardScaler, ORedNetwork, random_state=0),
     "ored-mix": partial(model_of, StandardScaler, ORedNetwork, n_estimators=300, random_state=0),
     "ored-patch": partial(

@@ -5,6 +5,7 @@ from bagwise.annotation.dummy import MostFrequentAnnotator
 from bagwise.annotation.forest import ORedForest
 from bagwise.annotation.lsbcmm import LSBCMM
 from bagwise.annotation.mimlfast import MIMLFast
+from bagwise.annotation.noisy_or import NoisyOrLogisticRegression
 from bagwise.annotation.ored import ORedLogisticRegression
 from bagwise.annotation.query import query_order
 from bagwise.annotation.sim import SupportInstanceMachine
@@ -16,6 +17,7 @@ __all__ = [
     "LSBCMM",
     "MIMLFast",
     "MostFrequentAnnotator",
+    "NoisyOrLogisticRegression",
     "ORedForest",
     "ORedLogisticRegression",
     "SupervisedAnnotator",
@@ -28,6 +30,7 @@ savable(
     LSBCMM,
     MIMLFast,
     MostFrequentAnnotator,
+    NoisyOrLogisticRegression,
     ORedForest,
     ORedLogisticRegression,
     SupervisedAnnotator,

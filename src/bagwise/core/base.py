@@ -44,6 +44,9 @@ class BagTags:
         It gives them probabilities: `annotate_proba`, `predict_instances_proba`.
     background : bool
         It knows instances of no class: `background_proba`. Once fitted, what the fit found; before, what it was asked.
+    label_sets : bool
+        An instance may carry any number of labels: `predict_instance_sets`, `annotate_sets`, and rows of probabilities
+        that need not sum to one.
     instance_labels : bool
         `fit` takes the labels of instances that are known.
     needs_instance_labels : bool
@@ -61,6 +64,7 @@ class BagTags:
     annotates: bool = False
     probabilities: bool = False
     background: bool = False
+    label_sets: bool = False
     instance_labels: bool = False
     needs_instance_labels: bool = False
     sample_weight: bool = False

@@ -1,0 +1,117 @@
+"""Windows with any number of labels: noisy-or, the model of one label per instance, and every label given.
+
+Made windows hold 0 to 4 sounds whose features add up (Poisson, .5 to 2.5 on average); eight are a bag, whose labels
+alone are learned from. Asked for: an average precision per window and label of at least 96 on new bags. Then time per
+iteration, against a logistic regression of scikit-learn per label that is given the labels of all instances.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.multiclass import OneVsRestClassifier
+
+from bagwise import Bags
+from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
+from bagwise.core.exceptions import InfeasibleBagWarning
+from benchmarks.common import Record, peak_memory, show, with_ratio
+
+N_CLASSES, PER_BAG, MOST = 12, 8, 4
+RATES = (0.5, 1.0, 1.5, 2.5)
+
+
+def made_windows(
+    rate: float, n_bags: int = 300, seed: int = 0, n_features: int = 20, noise: float = 0.7
+) -> tuple[Bags, np.ndarray, np.ndarray]:
+    """Bags of windows, the label sets of the bags, and those of the windows."""
+    sounds = np.random.default_rng(12).normal(size=(N_CLASSES, n_features))
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((n_bags * PER_BAG, N_CLASSES), dtype=np.int64)
+    for row, number in zip(truth, np.minimum(rng.poisson(rate, len(truth)), MOST), strict=True):
+        row[rng.choice(N_CLASSES, number, replace=False)] = 1
+    X = truth @ sounds + noise * rng.normal(size=(len(truth), n_features))
+    bags = Bags(X, np.arange(0, len(truth) + 1, PER_BAG))
+    return bags, np.maximum.reduceat(truth, bags.offsets[:-1], axis=0), truth
+
+
+def accuracy(n_draws: int) -> list[Record]:
+    """Average precision over all windows and labels, new bags (inductive) and those learned from (transductive)."""
+    records: list[Record] = []
+    for rate in RATES:
+        found: dict[str, list[float]] = {}
+        for draw in range(n_draws):
+            bags, Y, truth = made_windows(rate, seed=2 * draw)
+            new, _, new_truth = made_windows(rate, seed=2 * draw + 1)
+            models = {
+                "noisy-or": NoisyOrLogisticRegression().fit(bags, Y),
+                "one label": ORedLogisticRegression(background=True, on_infeasible="relax").fit(bags, Y),
+            }
+            all_given = OneVsRestClassifier(LogisticRegression(max_iter=1000)).fit(bags.instances, truth)
+            scores = {f"{name}, new": model.predict_instances_proba(new) for name, model in models.items()}
+            scores["every window given, new"] = all_given.predict_proba(new.instances)
+            for name, values in scores.items():
+                found.setdefault(name, []).append(average_precision_score(new_truth, values, average="micro"))
+            for name, model in models.items():
+                values = model.annotate_proba(bags, Y)
+                found.setdefault(f"{name}, given labels", []).append(
+                    average_precision_score(truth, values, average="micro")
+                )
+        records.append({"sounds per window": rate, **{name: 100 * float(np.mean(v)) for name, v in found.items()}})
+    return records
+
+
+def speed(n_instances: int, n_classes: int, n_features: int = 40) -> Record:
+    """Seconds per iteration, and for 5,000 classes the memory of a fit beyond its data."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_instances, n_features))
+    truth = rng.random((n_instances, n_classes)) < 0.05
+    offsets = np.arange(0, n_instances + 1, PER_BAG)
+    bags, Y = Bags(X, offsets), np.logical_or.reduceat(truth, offsets[:-1]).astype(np.uint8)
+    NoisyOrLogisticRegression(max_iter=2, tol=1e-12).fit(bags[:100], Y[:100])  # compiles
+    seconds = {}
+    for name, few, many in (("noisy-or", 2, 7), ("one logistic regression per label", 2, 7)):
+        times = []
+        for n in (few, many):
+            started = time.perf_counter()
+            if name == "noisy-or":
+                NoisyOrLogisticRegression(max_iter=n, tol=1e-12).fit(bags, Y)
+            else:
+                for c in range(min(n_classes, 10)):
+                    LogisticRegression(max_iter=n, tol=1e-12).fit(X, truth[:, c])
+            times.append(time.perf_counter() - started)
+        scale = 1.0 if name == "noisy-or" else n_classes / min(n_classes, 10)
+        seconds[name] = scale * (times[1] - times[0]) / (many - few)
+    ours, theirs = seconds.values()
+    record = {"instances": n_instances, "classes": n_classes, **seconds}
+    return with_ratio(
+        record, f"noisy-or, an iteration ({n_instances:,} instances, {n_classes} classes)",
+        "scikit-learn, one logistic regression per label, all labels given", theirs / ours, asked="1",
+    )  # fmt: skip
+
+
+def memory(n_classes: int = 5_000, n_bags: int = 2_000) -> Record:
+    """Of a fit with many classes, beyond its data."""
+    rng = np.random.default_rng(0)
+    bags = Bags(rng.normal(size=(n_bags * PER_BAG, 40)), np.arange(0, n_bags * PER_BAG + 1, PER_BAG))
+    Y = (rng.random((n_bags, n_classes)) < 3 / n_classes).astype(np.uint8)
+    with peak_memory() as used:
+        NoisyOrLogisticRegression(max_iter=5, tol=1e-12).fit(bags, Y)
+    return {"classes": n_classes, "bags": n_bags, "GB beyond the data": max(used.values(), default=0) / 1e9}
+
+
+def main(quick: bool = False) -> list[Record]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # few iterations are timed
+        warnings.simplefilter("ignore", InfeasibleBagWarning)  # more labels than windows: one label each cannot say it
+        figures = accuracy(1 if quick else 5)
+        show("Average precision per window and label, %", figures)
+        times = [speed(20_000, 20)] if quick else [speed(100_000, 100), speed(1_000_000, 100)]
+        show("Seconds per iteration", times)
+        needed = [memory(500 if quick else 5_000)]
+        show("Memory", needed)
+    return [*figures, *times, *needed]

@@ -1,0 +1,437 @@
+"""Noisy-or logistic regression: instances that carry any number of labels."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise.annotation._blocks import by_blocks, cut_blocks
+from bagwise.annotation.background import background_label
+from bagwise.annotation.objective import PenalizedLikelihood, affine_gradient, affine_scores, climb
+from bagwise.annotation.rates import RATE, RateParameters, plain_rate
+from bagwise.core.bags import KNOWN_BACKGROUND, Bags, known_labels
+from bagwise.core.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    Findings,
+    InstanceAnnotatorMixin,
+    encode_labels,
+    given_labels,
+    name_bags,
+)
+from bagwise.core.checks import check_count, check_not_negative
+from bagwise.core.exceptions import InputError, warn_caller
+from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
+from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, RateLike, WeightsLike
+from bagwise.kernels.noisy_or import infer_noisy_or
+from bagwise.solvers.result import Callback, CheckpointLike
+from bagwise.union import LabelNoise, count_instances
+
+NOTHING_KNOWN = np.empty((0, 0), dtype=np.int8)
+
+
+class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+    """Logistic regressions for instances with any number of labels each, trained on the labels of bags.
+
+    Instance i carries label c with probability p_ic = sigmoid(w_c . x_i + b_c), whatever else it carries; a bag has
+    the labels of its instances. A label is listed unless no instance carries it, so that labels do not meet, and the
+    marginal likelihood of the label sets, ::
+
+        L(W) = sum_b [ sum over listed c of log(1 - prod_i (1 - p_ic)) + sum over others of sum_i log(1 - p_ic) ]
+               - l2 / 2 ||W||^2,
+
+    costs O(n C): nothing is summed over label sets, and no bag is infeasible. It is right where an instance may hold
+    several labels, as a window of some seconds of a recording does; where each has exactly one, as a call or a region,
+    `ORedLogisticRegression` knows more and is ahead. No label at all is what background is for other learners.
+
+    Parameters
+    ----------
+    l2 : float, default=1.0
+        Strength of the penalty on the weights (not on the intercepts).
+    missed : float, (c,) array or "learn", default=0.0
+        Rate at which a label of an instance goes unnoticed by who lists those of the bag: a number in [0, 1) for all
+        classes, an array of one per class, or "learn" for one number that is learned with the weights, as a logit
+        under a weak prior, Beta(2, 10).
+    spurious : float, (c,) array or "learn", default=0.0
+        Rate at which a label is listed though nothing noticed carries it.
+    max_iter : int, default=500
+        Most iterations of L-BFGS.
+    tol : float, default=1e-4
+        Tolerance of the gradient.
+    verbose : int, default=0
+        Print the objective after every so many iterations: 1 for all of them, 10 for every tenth, 0 for none.
+
+    Attributes
+    ----------
+    classes_ : (c,) array
+    coef_, intercept_ : (c, d) and (c,) arrays
+    background_label_ : -1 for integer classes, else None
+        What `annotate` gives in a bag without labels.
+    missed_, spurious_ : float, or (c,) array where an array was given
+        The rates that the model was fitted with.
+    objective_history_ : (`n_iter_` + 1,) array
+        L(W) at the start and after every iteration, with the log-prior of learned rates.
+    n_iter_ : int
+    converged_ : bool
+
+    Examples
+    --------
+    Windows in which several species sing at once:
+
+    >>> import numpy as np
+    >>> from bagwise import Bags
+    >>> from bagwise.annotation import NoisyOrLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> sings = rng.random((400, 3)) < 0.3  # of 400 windows, which of three species
+    >>> bags = Bags(sings + 0.1 * rng.normal(size=(400, 3)), np.arange(0, 401, 4))
+    >>> Y = np.logical_or.reduceat(sings, bags.offsets[:-1])
+    >>> model = NoisyOrLogisticRegression(l2=0.01).fit(bags, Y)
+    >>> bool((model.annotate_sets(bags, Y) == sings).all())
+    True
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}  # whoever passes them means them
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,
+        "missed_": RATE, "spurious_": RATE, "background_label_": Choice(-1, None),
+    }  # fmt: skip
+
+    missed_: Any
+    spurious_: Any
+
+    def __init__(
+        self,
+        l2: float = 1.0,
+        *,
+        missed: RateLike = 0.0,
+        spurious: RateLike = 0.0,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        verbose: int = 0,
+    ):
+        self.l2 = l2
+        self.missed = missed
+        self.spurious = spurious
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    # -- fit ----------------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: BagsLike,
+        y: LabelsLike | None = None,
+        instance_labels: Bags | None = None,
+        callback: Callback | None = None,
+        checkpoint: CheckpointLike | None = None,
+        sample_weight: WeightsLike | None = None,
+    ) -> NoisyOrLogisticRegression:
+        """Learn from bags and their labels.
+
+        Parameters
+        ----------
+        X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
+        y : (n, c) matrix, list or series of label sets, (n,) class values, or BagDataset
+            None: the labels of the `BagDataset` that is `X`.
+        instance_labels : Bags or None
+            What is known of instances. One row of c numbers per instance: 1 for a label that it carries, 0 for one that
+            it does not, NaN for one of which that is not known. Or one index into ``classes_`` per instance, a label
+            that it carries whatever else it does; -1 where nothing is known, -2 (`bagwise.core.bags.KNOWN_BACKGROUND`)
+            where it carries none.
+        callback : callable or None
+            Called after every iteration with its number and the objective.
+        checkpoint : Checkpoint or None
+            Keeps the state of the fit (`bagwise.io.checkpoint`); a fit that was interrupted goes on from it.
+        sample_weight : (n,) array or None
+            Weight of each bag: a bag of weight 2 counts as two, one of weight 0 is left out.
+        """
+        self.check_parameters()
+        callback = self._progress(callback)
+        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
+        n_classes = len(self.classes_)
+        parameters = RateParameters.of(self.missed, self.spurious, n_classes)
+        self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
+        known = known_entries(instance_labels, bags.offsets, n_classes)
+        check_explained(bags.offsets, indicator, known, parameters.possible)
+        likelihood = NoisyOrObjective(bags, indicator, known, l2=self.l2, rates=self._rates(), weights=weights)
+        result, learned = climb(
+            likelihood, likelihood.start(self.n_features_in_), parameters, {},
+            max_iter=self.max_iter, tol=self.tol, callback=callback, checkpoint=checkpoint,
+        )  # fmt: skip
+        for name, value in learned.items():
+            setattr(self, f"{name}_", value)
+        self.coef_, self.intercept_ = result.weights[:, :-1].copy(), result.weights[:, -1].copy()
+        self.background_label_ = background_label(self.classes_)
+        self.n_iter_ = max(result.n_iter, 1)
+        self.objective_history_, self.converged_ = result.history, result.converged
+        if not result.converged:
+            warn_caller(
+                f"L-BFGS stopped after {result.n_iter} iterations before its gradient fell below tol={self.tol}; raise "
+                "max_iter, scale the features (PerInstance(StandardScaler())) or raise l2.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
+        check_not_negative(self, "l2", "tol")
+        check_count(self, "max_iter")
+
+    # -- instances ----------------------------------------------------------------------------------------------------
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return affine_scores(bags.instances, self._weights())
+
+    def noise_rates(self) -> dict[str, Any]:
+        """The rates of missing and spurious labels that the model was fitted with, a number or (c,) each."""
+        return {"missed": self.missed_, "spurious": self.spurious_}
+
+    def find(
+        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
+    ) -> Findings:
+        """Everything that can be said about the instances, from one look at them.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        Y : labels of the bags in any form, or None
+            None: features alone decide.
+        instance_labels : Bags or None
+            What is known of instances, as of `fit`; with `Y` only.
+
+        Returns
+        -------
+        Findings
+            Rows of the probabilities need not sum to one; ``background`` is the probability that an instance carries no
+            label.
+        """
+        bags = self._start_predict(X)
+        if Y is None:
+            if instance_labels is not None:
+                raise InputError("instance_labels are known labels among those of the bags; pass Y with them.")
+            proba = expit(self._instance_scores(bags))
+            return Findings(proba.argmax(axis=1), proba, lacks_all(proba))
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        known = known_entries(instance_labels, bags.offsets, len(self.classes_))
+        objective = self._objective(bags, indicator, known)
+        check_explained(bags.offsets, indicator, known, objective.rates)
+        proba, _ = objective.posterior(self._weights())
+        listed = np.repeat(indicator, bags.sizes, axis=0) == 1
+        carried = listed if known is None else listed | (known == 1)
+        labels = np.where(carried, proba, -1.0).argmax(axis=1)
+        labels[~carried.any(axis=1)] = -1
+        if known is not None:
+            labels[(known == 0).all(axis=1)] = -1
+        return Findings(labels, proba, lacks_all(proba))
+
+    def _weights(self) -> np.ndarray:
+        return np.hstack([self.coef_, self.intercept_[:, None]])
+
+    def _objective(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> NoisyOrObjective:
+        return NoisyOrObjective(bags, indicator, known, l2=0.0, rates=self._rates())
+
+    def _rates(self) -> LabelNoise | None:
+        """Those that are to be learned are zero yet."""
+        return LabelNoise.of(self.missed_, self.spurious_, len(self.classes_))
+
+    def predict_instance_sets(self, X: BagsLike) -> np.ndarray:
+        """(m, c) 0/1: the labels that each instance carries with a probability above one half, by its features."""
+        return np.greater(self.predict_instances_proba(X), 0.5).astype(np.int64)
+
+    def annotate_sets(self, X: BagsLike, Y: LabelsLike | None = None) -> np.ndarray:
+        """(m, c) 0/1: the labels that each instance carries with a probability above one half, given its bag's."""
+        return np.greater(self.annotate_proba(X, Y), 0.5).astype(np.int64)
+
+    def label_posterior(
+        self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: Bags | None = None
+    ) -> np.ndarray:
+        """(n, c) probability that each label, listed or not, is truly in the bag: carried by one of its instances.
+
+        Without rates of label noise listed labels have probability one and others zero.
+        """
+        Y, bags = given_labels(X, Y), self._start_predict(X)
+        indicator = encode_labels(Y, self.classes_, len(bags))
+        known = known_entries(instance_labels, bags.offsets, len(self.classes_))
+        objective = self._objective(bags, indicator, known)
+        _, logs = objective.posterior(self._weights())
+        # where no instance carries it, what was given has the probability u + v
+        absent = -np.logaddexp(0.0, self._instance_scores(bags))
+        if known is not None:
+            absent[known == 1] = -np.inf
+        u, v, _ = objective.given(slice(None))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            nowhere = np.log(u + v) + np.add.reduceat(absent, bags.offsets[:-1], axis=0)
+            return -np.expm1(np.minimum(nowhere - logs, 0.0))
+
+    # -- bags ---------------------------------------------------------------------------------------------------------
+
+    def _log_absent(self, bags: Bags) -> np.ndarray:
+        """(n, c) logarithm of the probability that no instance carries the label."""
+
+        def of_block(bags: Bags) -> np.ndarray:
+            return -np.add.reduceat(np.logaddexp(0.0, self._instance_scores(bags)), bags.offsets[:-1], axis=0)
+
+        return by_blocks(bags, len(self.classes_), of_block)
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """Log-odds that the label is in the bag."""
+        absent = np.minimum(self._log_absent(bags), -np.finfo(np.float64).tiny)
+        return np.log(-np.expm1(absent)) - absent
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, c) probability that each label is in the bag: 1 - prod_i (1 - p_ic).
+
+        After a fit on (n,) values, where each bag has exactly one label, the probabilities of that label.
+        """
+        bags = self._start_predict(X)
+        if self.single_label_:
+            return softmax(self._bag_scores(bags), axis=1)  # of all bags with one label, their odds
+        return -np.expm1(self._log_absent(bags))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = tags.bag_tags
+        own.probabilities = own.background = own.label_sets = True
+        own.instance_labels = own.sample_weight = own.callback = own.checkpoint = True
+        return tags
+
+
+class NoisyOrObjective(PenalizedLikelihood):
+    """The likelihood that `NoisyOrLogisticRegression` maximises, of instances in memory.
+
+    Bags are gone through in blocks, so that no array of all instances and classes is made. `known` is (m, c), 1 or 0
+    where that an instance carries a label is known, -1 elsewhere.
+    """
+
+    def __init__(
+        self,
+        bags: Bags,
+        indicator: np.ndarray,
+        known: np.ndarray | None,
+        *,
+        l2: float,
+        rates: LabelNoise | None,
+        weights: np.ndarray | None = None,
+    ):
+        super().__init__(l2)
+        self.bags = bags
+        self.indicator = indicator
+        self.known = known
+        self.rates = rates
+        self.bag_weights = weights
+        self.n_instances = count_instances(bags.offsets, weights)
+        self.statistics = np.empty((len(bags), 3))
+
+    def start(self, n_features: int) -> np.ndarray:
+        """No weights, and intercepts at which as many bags have each label as list it."""
+        listed = np.average(self.indicator == 1, axis=0, weights=self.bag_weights)
+        per_bag = self.n_instances / (len(self.bags) if self.bag_weights is None else self.bag_weights.sum())
+        absent = np.clip(1.0 - listed, 0.5 / len(self.bags), 1.0 - 0.5 / len(self.bags)) ** (1.0 / per_bag)
+        return np.column_stack([np.zeros((len(absent), n_features)), np.log1p(-absent) - np.log(absent)])
+
+    def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = 0.0, np.zeros(weights.shape)
+        for part, rows in self._blocks(len(weights)):
+            residual, logs = self._infer(weights, part, rows, residual=True)
+            if self.bag_weights is None:
+                value += float(logs.sum())
+            else:
+                counts = self.bag_weights[part]
+                value += float((counts @ logs).sum())
+                residual *= np.repeat(counts, self.bags.sizes[part])[:, None]
+                self.statistics[part] *= counts[:, None]
+            gradient += affine_gradient(self.bags.instances[rows], residual)
+        return value, gradient
+
+    def posterior(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(m, c) posteriors of instances, and (n, c) log-likelihoods of what was given about each label of each bag."""
+        found = [self._infer(weights, part, rows, residual=False) for part, rows in self._blocks(len(weights))]
+        return np.concatenate([part for part, _ in found]), np.concatenate([part for _, part in found])
+
+    def _infer(self, weights: np.ndarray, part: slice, rows: slice, *, residual: bool) -> tuple[np.ndarray, np.ndarray]:
+        values = affine_scores(self.bags.instances[rows], weights)
+        u, v, direct = self.given(part)
+        logs = np.empty(u.shape)
+        missed = np.zeros(len(weights)) if self.rates is None else self.rates.missed
+        known = NOTHING_KNOWN if self.known is None else self.known[rows]
+        offsets = self.bags.offsets[part.start : part.stop + 1] - rows.start
+        small = np.exp(-np.abs(values))
+        infer_noisy_or(
+            values, small, offsets, u, v, direct, missed, known, residual, logs, self.statistics[part]
+        )  # fmt: skip
+        return values, logs
+
+    def given(self, part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(n, c) arrays u, v and `direct` of some bags, as of `bagwise.kernels.noisy_or`."""
+        listed = self.indicator[part] == 1
+        honest = 1.0 if self.rates is None else 1.0 - self.rates.spurious
+        return listed.astype(np.float64), np.where(listed, -honest, honest), np.zeros(listed.shape, dtype=bool)
+
+    def _blocks(self, n_classes: int) -> list[tuple[slice, slice]]:
+        """Bags that follow each other, and their rows."""
+        offsets = self.bags.offsets
+        return [
+            (slice(first, last), slice(int(offsets[first]), int(offsets[last])))
+            for first, last in cut_blocks(offsets, n_classes)
+        ]
+
+
+def lacks_all(proba: np.ndarray) -> np.ndarray:
+    """(m,) probability that an instance carries no label."""
+    return np.prod(1.0 - proba, axis=1)
+
+
+def known_entries(instance_labels: InstanceLabelsLike | None, offsets: np.ndarray, n_classes: int) -> np.ndarray | None:
+    """(m, c) int8 of what is known of instances: 1 where a label is carried, 0 where it is not, -1 elsewhere."""
+    if instance_labels is None:
+        return None
+    given = instance_labels if isinstance(instance_labels, Bags) else Bags.from_list(instance_labels)
+    if given.instances.ndim == 1:
+        index = known_labels(given, offsets, n_classes, background=True)
+        assert index is not None
+        known = np.full((len(index), n_classes), -1, dtype=np.int8)
+        known[index == n_classes] = 0
+        carried = np.flatnonzero((index >= 0) & (index < n_classes))
+        known[carried, index[carried]] = 1
+        return known
+    if not np.array_equal(given.offsets, offsets) or given.instances.shape[1] != n_classes:
+        raise InputError(
+            f"instance_labels have {given.n_instances} rows of {given.instances.shape[1]} in {len(given)} bags; "
+            f"expected {offsets[-1]} rows of {n_classes} in {len(offsets) - 1} bags, one column per class."
+        )
+    values = np.asarray(given.instances, dtype=np.float64)
+    bad = np.argwhere(~(np.isnan(values) | (values == 0.0) | (values == 1.0)))
+    if len(bad):
+        row, column = bad[0]
+        raise InputError(
+            f"instance_labels hold {values[row, column]:g} for instance {row}, class {column}; expected 1 (carried), 0 "
+            f"(not carried) or NaN (not known). An index per instance is a (m,) array ({KNOWN_BACKGROUND}: no label)."
+        )
+    return np.where(np.isnan(values), -1, values).astype(np.int8)
+
+
+def check_explained(
+    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, rates: LabelNoise | None
+) -> None:
+    """What is known of instances must fit the labels of their bags, unless rates excuse it."""
+    if known is None:
+        return
+    missed = np.zeros(indicator.shape[1]) if rates is None else rates.missed
+    spurious = np.zeros(indicator.shape[1]) if rates is None else rates.spurious
+    carried = np.logical_or.reduceat(known == 1, offsets[:-1], axis=0)
+    lacked = np.logical_and.reduceat(known == 0, offsets[:-1], axis=0)
+    for wrong, problem in (
+        (carried & (indicator == 0) & (missed == 0.0), "does not list, but one of its instances is known to carry it"),
+        (lacked & (indicator == 1) & (spurious == 0.0), "lists, but all of its instances are known not to carry it"),
+    ):
+        bags = np.flatnonzero(wrong.any(axis=1))
+        if len(bags):
+            label = int(np.flatnonzero(wrong[bags[0]])[0])
+            raise InputError(
+                f"Class {label} is a label that bag {bags[0]} {problem} ({name_bags(bags)}); correct one of the two, "
+                "or allow for label noise (missed, spurious)."
+            )
