@@ -165,16 +165,6 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return np.asarray(bags.instances @ self.coef_.T, dtype=np.float64)
 
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        """The largest of the instances' scores."""
-        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
-
-    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        """The union of the instances' best labels."""
-        indicator = np.zeros((len(bags), len(self.classes_)), dtype=np.uint8)
-        indicator[bags.bag_index, self._instance_scores(bags).argmax(axis=1)] = 1
-        return indicator
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.bag_tags.callback = tags.bag_tags.checkpoint = tags.bag_tags.sample_weight = True

@@ -12,13 +12,7 @@ from sklearn.utils import check_random_state
 
 from bagwise.annotation._lsbcmm_em import log_stick_weights, variational_em
 from bagwise.core.bags import Bags
-from bagwise.core.base import (
-    BagClassifierMixin,
-    BagEstimator,
-    InstanceAnnotatorMixin,
-    name_bags,
-    union_of_best,
-)
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
 from bagwise.core.checks import check_allocation, check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.fitted import ITERATED, Attribute, Numbers
@@ -219,13 +213,6 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self._component_proba(bags) @ (self.label_counts_ / self.label_counts_.sum(axis=1, keepdims=True))
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        """The largest probability in the bag."""
-        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
-
-    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        return union_of_best(self._instance_scores(bags), bags)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

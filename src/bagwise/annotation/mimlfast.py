@@ -259,6 +259,10 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         scores = np.maximum.reduceat(self._all_scores(bags), bags.offsets[:-1], axis=0)
         return scores[:, :-1] - scores[:, -1:]
 
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        """The labels that score above the dummy."""
+        return self._bag_scores(bags) > 0
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms
 
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags, union_of_best
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, name_bags
 from bagwise.core.checks import check_choice, check_count, check_positive
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
@@ -281,10 +281,6 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """Aggregated instance scores."""
         return AGGREGATIONS[self.aggregation_](self._instance_scores(bags), bags.offsets)[0]
-
-    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        """The union of the instances' best labels (Pham et al., equation 28)."""
-        return union_of_best(self._instance_scores(bags), bags)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from bagwise.core.bags import Bags, known_labels
-from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin, union_of_best
+from bagwise.core.base import BagClassifierMixin, BagEstimator, InstanceAnnotatorMixin
 from bagwise.core.checks import check_that, in_our_words
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Part
@@ -112,13 +112,6 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         scores = np.full((bags.n_instances, len(self.classes_)), min(float(seen.min()), 0.0) - 1.0)
         scores[:, model.classes_] = seen
         return scores, proba
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        """The largest score in the bag."""
-        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
-
-    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
-        return union_of_best(self._instance_scores(bags), bags)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -262,8 +262,7 @@ class M3MIML(InstanceAnnotatorMixin, TCriterionClassifier):
             scores[rows] = values @ weights
         return scores + self.intercept_
 
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
+    _bag_label_sets = TCriterionClassifier._bag_label_sets
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can take."""

@@ -362,10 +362,11 @@ def _gives_background(self: InstanceAnnotatorMixin) -> bool:
 class InstanceAnnotatorMixin:
     """Labels for instances; a subclass gives `_instance_scores(bags)`.
 
-    `find` works everything out at once, the other methods give a part of it each. A subclass whose scores are
-    probabilities, or that has others beside them, gives `_scores_and_proba(bags)`; one that infers from the whole
-    bag gives `_find_listed(bags, indicator, known)`; one that knows a background `_find_alone(bags)` too. What it can
-    do it says in ``__sklearn_tags__().bag_tags``, on which depends which of the methods it has.
+    A bag scores as its best instance does, and its label set is the union of its instances' labels, where a subclass
+    says nothing else. `find` works everything out at once, the other methods give a part of it each. A subclass whose
+    scores are probabilities, or that has others beside them, gives `_scores_and_proba(bags)`; one that infers from the
+    whole bag gives `_find_listed(bags, indicator, known)`; one that knows a background `_find_alone(bags)` too. What it
+    can do it says in ``__sklearn_tags__().bag_tags``, on which depends which of the methods it has.
     """
 
     classes_: np.ndarray
@@ -435,6 +436,14 @@ class InstanceAnnotatorMixin:
                 values = values.astype(object)
             values[nothing] = self.background_label_
         return values
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        """The largest score in the bag."""
+        return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        """The union of the instances' best labels (Pham et al., equation 28)."""
+        return union_of_best(self._instance_scores(bags), bags)
 
     def instance_decision_function(self, X: BagsLike) -> np.ndarray:
         """(m, c) score of every class for every instance."""
