@@ -165,11 +165,6 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return np.asarray(bags.instances @ self.coef_.T, dtype=np.float64)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.bag_tags.callback = tags.bag_tags.checkpoint = tags.bag_tags.sample_weight = True
-        return tags
-
 
 def ambiguous_loss(
     scores: np.ndarray, candidates: np.ndarray, weights: np.ndarray | None = None

@@ -46,5 +46,4 @@ class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstim
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
-        tags.bag_tags.sample_weight = True
         return tags

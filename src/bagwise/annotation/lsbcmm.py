@@ -217,7 +217,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.bag_tags.probabilities = tags.bag_tags.callback = tags.bag_tags.sample_weight = True
+        tags.bag_tags.probabilities = True
         return tags
 
 

@@ -266,7 +266,6 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.bag_tags.callback = tags.bag_tags.sample_weight = True
         return tags
 
 

@@ -464,11 +464,6 @@ class ORedLogisticRegression(UnionAnnotator):
 
         return infer, weights.shape[1]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.bag_tags.checkpoint = tags.bag_tags.warm_start = True
-        return tags
-
 
 def weights_by_class(model: Any) -> dict[Any, np.ndarray]:
     """(d + 1,) weights of every class as the solver left them, the intercept last; the background's under `BACKGROUND`.

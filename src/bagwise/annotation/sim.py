@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -281,8 +281,3 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """Aggregated instance scores."""
         return AGGREGATIONS[self.aggregation_](self._instance_scores(bags), bags.offsets)[0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.bag_tags.callback = tags.bag_tags.checkpoint = tags.bag_tags.sample_weight = True
-        return tags

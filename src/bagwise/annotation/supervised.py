@@ -118,8 +118,7 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         tags.classifier_tags.multi_label = False  # not from fit(X, Y) alone: several labels need instance_labels
         model = getattr(self, "estimator_", self.estimator)
         tags.bag_tags.probabilities = model is None or hasattr(model, "predict_proba")
-        tags.bag_tags.instance_labels = tags.bag_tags.needs_instance_labels = True
-        tags.bag_tags.sample_weight = True
+        tags.bag_tags.needs_instance_labels = True
         return tags
 
 

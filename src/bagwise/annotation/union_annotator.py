@@ -244,8 +244,7 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        own = tags.bag_tags
-        own.probabilities = own.instance_labels = own.callback = own.sample_weight = True
+        tags.bag_tags.probabilities = True
         fitted = "background_label_" in vars(self)
-        own.background = self._has_background if fitted else bool(getattr(self, "background", False))
+        tags.bag_tags.background = self._has_background if fitted else bool(getattr(self, "background", False))
         return tags

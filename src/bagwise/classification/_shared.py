@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -40,11 +39,6 @@ class TCriterionClassifier(BagClassifierMixin, BagEstimator):
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         return t_criterion(self._bag_scores(bags))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.bag_tags.sample_weight = True
-        return tags
 
 
 def t_criterion(scores: np.ndarray) -> np.ndarray:

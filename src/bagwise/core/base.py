@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -212,6 +213,10 @@ class BagEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = TagsWithBags.of(super().__sklearn_tags__())
+        takes = signature(self.fit).parameters if hasattr(self, "fit") else ()
+        for name in ("instance_labels", "sample_weight", "callback", "checkpoint"):
+            setattr(tags.bag_tags, name, name in takes)
+        tags.bag_tags.warm_start = hasattr(self, "warm_start")
         tags.input_tags.sparse = True
         return tags
 

@@ -458,7 +458,6 @@ class ORedNetwork(UnionAnnotator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.bag_tags.warm_start = tags.bag_tags.checkpoint = True
         tags.non_deterministic = self.random_state is None
         return tags
 
