@@ -26,12 +26,12 @@ from bagwise.app.runs.learner import load_model
 from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BagwiseError, FormatError, MemoryLimitError
+from bagwise.io._footer import column_sizes
 from bagwise.io.data._arff import read_arff
 from bagwise.io.data._long import encode_label_lists
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
 from bagwise.io.data.parquet import ParquetBags
 from bagwise.io.labels import read_labels
-from bagwise.io.parquet import count_values
 from bagwise.io.text import read_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -79,11 +79,11 @@ TEXT = {
     "csv: half utf-8": ("csv", f"{CSV_HEAD}äöü,u,1,2\n".encode() + b"\xff,u,1,2\n", "row 3: the byte 0xff is"),
     "miml-csv: no count": ("miml-csv", "id,x,u\na,1,0\n", "row 1: expected the number of labels alone"),
     "miml-csv: count too large": ("miml-csv", "5\nid,x,u\na,1,0\n", "row 2: expected different names"),
-    "miml-csv: label 2": ("miml-csv", "1\nid,x,u\na,1,2\n", "row 3: the label 'u' is '2'; expected 0 or 1"),
+    "miml-csv: label 2": ("miml-csv", "1\nid,x,u\na,1,2\n", "row 3: 'u' is '2'; write 0 or 1"),
     "miml-csv: billions of labels": ("miml-csv", "9999999999\nid\n", "row 1: expected the number of labels"),
-    "miml-csv: nothing below": ("miml-csv", "1\nid,x,u\n", "no row follows the heading"),
-    "musk: class 2": ("musk", "m,c,1,2.\n", "row 1: the class is '2.'; expected 0. or 1."),
-    "musk: short": ("musk", "m,c\n", "row 1: there are 2 cells but expected 4"),
+    "miml-csv: nothing below": ("miml-csv", "1\nid,x,u\n", "there is a heading but no row below it"),
+    "musk: class 2": ("musk", "m,c,1,2.\n", "row 1: 'column 4' is '2.'; write 0 or 1"),
+    "musk: short": ("musk", "m,c\n", "row 1: there are 2 cells but expected at least 4"),
     "musk: two classes in a molecule": ("musk", "m,c,1,1.\nm,d,1,0.\n", "row 2: the labels differ from"),
     "arff: no data": ("arff", "@relation r\n", "the file ends before @data"),
     "arff: no bags": ("arff", "@relation r\n@attribute x numeric\n@data\n1\n", "row 3: no relational attribute"),
@@ -405,7 +405,7 @@ def test_damaged_footer(tmp_path, change, message):
     path = parquet(tmp_path, {"bag": ["a"], "x": [1.0]})
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(FormatError, match=rf"it.parquet: .*{message}"):
-        count_values(path)
+        column_sizes(path)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 50])
@@ -422,9 +422,10 @@ def test_footer_counts_as_pyarrow_does(tmp_path, rows):
         for c in range(metadata.num_columns):
             column = metadata.row_group(g).column(c)
             key = column.path_in_schema.split(".")[0]
-            expected[key] = expected.get(key, 0) + column.num_values
-    assert count_values(path) == expected
-    assert expected["instances"] == 150
+            values, size = expected.get(key, (0, 0))
+            expected[key] = values + column.num_values, size + column.total_uncompressed_size
+    assert column_sizes(path) == expected
+    assert expected["instances"][0] == 150
 
 
 def test_parquet_in_parts_needs_sorted_bags(tmp_path):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset, columns_of, rows_of
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.data._csv_long import write_csv
+from bagwise.io.data._csv import write_csv
 from bagwise.io.data._long import feature_names_of, find_roles, with_labels
 from bagwise.io.data._parquet_write import write_parquet
 from bagwise.io.data.formats import (
@@ -27,11 +27,11 @@ from bagwise.io.data.formats import (
     UNLABELLED,
     format_for_writing,
     guess_format,
+    iter_dataset,
     read_dataset,
     read_described,
     write_dataset,
 )
-from bagwise.io.data.pieces import iter_dataset
 from bagwise.io.labels import LabelTable
 
 ONE_CLASS = ("mil-mat", "musk")  # formats with exactly one class, whose name is fixed
@@ -316,7 +316,7 @@ def test_formats_by_ending():
         ("csv", "x.npz", "is no .npz file"),
         ("csv", "x.mat", "no MATLAB 5 file"),
         ("csv", "x.arff", "is no ARFF"),
-        ("csv", "x.data", "the class is"),
+        ("csv", "x.data", "which is no number"),
     ],
 )
 def test_content_that_contradicts_the_name(tmp_path, written, named, says):

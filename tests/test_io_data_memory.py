@@ -10,7 +10,7 @@ from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BagwiseError, FormatError
 from bagwise.io.data.formats import FORMATS
 from bagwise.io.labels import read_labels
-from bagwise.io.text import MOST_CELLS, guess_separator, iterate_rows
+from bagwise.io.tables import MOST_CELLS, guess_separator, iterate_rows
 
 BUDGET = 24
 """Times the size of the file, beside a constant: the text, the numbers in double precision, and what a row needs."""

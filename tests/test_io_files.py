@@ -17,7 +17,8 @@ from hypothesis.extra import numpy as hnp
 
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io import files
-from bagwise.io.files import atomic_write, parse_array, read_archive, write_archive
+from bagwise.io.archive import parse_array, read_archive, write_archive
+from bagwise.io.files import atomic_write
 
 
 class FullDisk(io.FileIO):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bagwise.core.exceptions import InputError
-from bagwise.io.inside import check_tree, inside, open_ended, open_folder, walk
+from bagwise.io.files import check_tree, inside, open_ended, open_folder, walk
 
 links = pytest.mark.skipif(os.name == "nt", reason="links need a right there that few have")
 

@@ -299,7 +299,7 @@ def test_other_spreadsheets_and_damaged_ones_are_named(tmp_path, monkeypatch):
     whole = (tmp_path / "labels.xlsx").read_bytes()
     for share in (0.1, 0.5, 0.9):
         (tmp_path / "cut.xlsx").write_bytes(whole[: int(share * len(whole))])
-        with pytest.raises(FormatError, match="cut.xlsx: it is damaged or no spreadsheet"):
+        with pytest.raises(FormatError, match="cut.xlsx: it is damaged, cut off or no spreadsheet"):
             read_labels(tmp_path / "cut.xlsx")
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1000")
     with pytest.raises(MemoryLimitError, match="read as a spreadsheet .*as CSV"):

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io.files import defuse, undefuse
 from bagwise.io.labels import read_labels
-from bagwise.io.text import defuse, guess_separator, undefuse
+from bagwise.io.tables import guess_separator
 
 TRUTH = {"a.wav": {"wren", "robin"}, "b.wav": {"wren"}, "ç.wav": set()}
 
@@ -258,5 +259,5 @@ def test_cut_parquet_and_spreadsheets(tmp_path):
     raw = write_parquet(tmp_path / "whole.parquet", PARQUET["rows"]).read_bytes()
     with pytest.raises(FormatError, match="cut.parquet: it is damaged, cut off"):
         read_labels(write(tmp_path, raw[:-20], "cut.parquet"))
-    with pytest.raises(FormatError, match=r"labels.xlsx: it is damaged or no spreadsheet .*save it again, or as CSV"):
+    with pytest.raises(FormatError, match=r"it is damaged, cut off or no spreadsheet .*save it again, or as CSV"):
         read_labels(write(tmp_path, b"PK\x03\x04\x14\0\x06\0", "labels.xlsx"))

@@ -42,8 +42,8 @@ from bagwise.core.bags import Bags
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.core.fitted import Anything
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io import files, model
-from bagwise.io._values import MAX_DEPTH
+from bagwise.io import archive, model
+from bagwise.io.archive import MAX_DEPTH
 from bagwise.pipeline import BagPipeline, bag_tags, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 
@@ -340,7 +340,7 @@ class TestFailedSave:
         def full(*arguments, **options):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(files.np.lib.format, "write_array", full)
+        monkeypatch.setattr(archive.np.lib.format, "write_array", full)
         with pytest.raises(OSError, match="The disk is full"):
             save(Toy(np.zeros(3)), path)
         assert path.read_bytes() == before
@@ -959,7 +959,7 @@ class TestAbout:
 
     def test_arrays_are_not_read(self, large):
         counted = CountedFile(large.read_bytes())
-        document = files.read_document(counted)
+        document = archive.read_document(counted)
         assert document["about"] == {"data": "birds"}
         assert large.stat().st_size > 4_000_000
         assert counted.n_read < 300_000, "the document, and the directory at the end of the file"

@@ -52,7 +52,6 @@ from bagwise.core.fitted import (
     declared_by,
 )
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io import _values as values
 from bagwise.io import model
 from bagwise.io.data.formats import write_dataset
 from bagwise.pipeline import BagPipeline, make_pipeline
@@ -116,12 +115,7 @@ def table(tmp_path_factory):
 
 def forge(estimator, path, about=None):
     """Write a model file that nobody looked at."""
-    nothing = mock.DEFAULT
-    with (
-        mock.patch.multiple(model, _check_whole=nothing, _check_writable=nothing),
-        mock.patch.object(model, "_problem", return_value=None),
-        mock.patch.multiple(values, _check_text=nothing, _check_keys=nothing),
-    ):
+    with mock.patch.object(model, "_check_loads"):
         save(estimator, path, about)
     return path
 

@@ -84,7 +84,7 @@ def use_model(path: Path) -> None:
     from bagwise.app.cli._info import _model_facts
     from bagwise.app.runs.find import annotate_piece, predict_piece
     from bagwise.app.runs.learner import about_model, load_model, load_trained
-    from bagwise.io.data.pieces import select_features
+    from bagwise.io.data.formats import select_features
     from bagwise.pipeline import bag_tags, final_step
 
     _model_facts(path)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:  # what type checkers see of the names below
     from bagwise.core.bags import Bags
     from bagwise.core.dataset import BagDataset
     from bagwise.core.exceptions import BagwiseError, FormatError, InputError
+    from bagwise.io.data import read_table
     from bagwise.io.data.formats import read_dataset, write_dataset
-    from bagwise.io.data.frames import read_table
     from bagwise.io.model import load, save
     from bagwise.pipeline import make_pipeline
 
@@ -56,7 +56,7 @@ _NAMES = {
     "save": "bagwise.io.model",
     "load": "bagwise.io.model",
     "read_dataset": "bagwise.io.data.formats",
-    "read_table": "bagwise.io.data.frames",
+    "read_table": "bagwise.io.data",
     "write_dataset": "bagwise.io.data.formats",
 }
 # What a model file may hold is declared by the modules that make it; no file names a module.

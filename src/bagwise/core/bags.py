@@ -488,6 +488,22 @@ def offsets_of(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
+def cut_bags(sizes: np.ndarray, most: int, groups: np.ndarray | None = None) -> np.ndarray:
+    """Numbers of the bags at which pieces begin, and of all: of at most so many instances each, or of one bag.
+
+    Where numbers of bags in `groups` are in reach, cuts are made at these.
+    """
+    ends = np.cumsum(sizes)
+    groups = np.empty(0, np.int64) if groups is None else groups
+    cuts, n_bags = [0], len(ends)
+    while cuts[-1] < n_bags:
+        done = ends[cuts[-1] - 1] if cuts[-1] else 0
+        farthest = max(int(np.searchsorted(ends, done + most, side="right")), cuts[-1] + 1)
+        at_group = groups[(groups > cuts[-1]) & (groups <= farthest)]
+        cuts.append(int(at_group[-1]) if len(at_group) else farthest)
+    return np.array(cuts)
+
+
 def fingerprints(bags: Bags) -> np.ndarray:
     """(n,) uint64, the same for bags of the same features up to rounding."""
     found = np.empty(len(bags), dtype=np.uint64)

@@ -6,49 +6,44 @@ import datetime
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from bagwise.core.checks import check_allocation
-from bagwise.core.exceptions import BagwiseError, FormatError
-from bagwise.io.text import check_readable, defuse
+from bagwise.core.exceptions import FormatError
+from bagwise.io.files import damaged, defuse
 
 Cells = dict[tuple[int, int], Any]
 """Cells that hold anything, by row and column."""
 Table = tuple[list[list[str]], list[int], str, dict[tuple[int, int], str]]
 """Rows, their lines, where they are from, and flaws of cells by row and column."""
 
+_KIND = "spreadsheet", "save it again, or as CSV"
 _MOST_ROWS = 1_048_576  # of any spreadsheet
 _WORKBOOK = "xl/workbook.xml"
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # .xls, and .xlsx with a password
-_ZIP = b"PK\x03\x04"
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # .xls, and .xlsx with a password
 _SIZE_PER_BYTE = 50  # openpyxl's cells, besides the XML that they are read from
 _ZEROS = re.compile(r"0+")  # the format of numbers that are written with leading zeros
 
 
-def is_spreadsheet(path: str | Path) -> bool:
-    """Whether a file is a spreadsheet, by its content; one that is of another office's kind is refused."""
-    with check_readable(path).open("rb") as file:
-        start = file.read(4)
-    if start == _OLD_OFFICE:
-        raise FormatError(
-            f"{path}: it is a spreadsheet of the old kind (.xls) or has a password; save it as .xlsx without one, or "
-            "as CSV in UTF-8."
-        )
-    if start != _ZIP:
-        return False
-    with _damaged(path), zipfile.ZipFile(path) as archive:
+def is_spreadsheet(path: Path) -> bool:
+    """Whether a zip, or a file of an old office program, is a spreadsheet; one of another office's kind is refused."""
+    with path.open("rb") as file:
+        if file.read(4) == OLD_OFFICE:
+            raise FormatError(
+                f"{path}: it is a spreadsheet of the old kind (.xls) or has a password; save it as .xlsx without one, "
+                "or as CSV in UTF-8."
+            )
+    with damaged(path, *_KIND), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        is_open_document = "content.xml" in names
-    if is_open_document:
+    if "content.xml" in names:
         raise FormatError(f"{path}: it is an OpenDocument spreadsheet (.ods); save it as .xlsx, or as CSV in UTF-8.")
     return _WORKBOOK in names
 
 
-def read_sheet(path: str | Path, sheet: str | None = None) -> Table:
+def read_sheet(path: Path, sheet: str | None = None) -> Table:
     """The cells of a sheet as text, rows and columns that are blank left out, as parts of a `TextTable`.
 
     A value that is merged over several rows counts for each of them. Numbers keep the zeros that their format puts in
@@ -61,10 +56,10 @@ def read_sheet(path: str | Path, sheet: str | None = None) -> Table:
         Its name; None takes the one that holds a table, and is an error where several do.
     """
     openpyxl = _import_openpyxl()
-    with _damaged(path), zipfile.ZipFile(path) as archive:
+    with damaged(path, *_KIND), zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
     check_allocation(_SIZE_PER_BYTE * size, f"{path} read as a spreadsheet", "save the sheet of labels alone, as CSV")
-    with ExitStack() as stack, _damaged(path), warnings.catch_warnings():
+    with ExitStack() as stack, damaged(path, *_KIND), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of styles and checks of input that are not kept
         # read_only looks at cells as they come; else a merged area is filled with cells, however large it claims to be
         books = [openpyxl.load_workbook(path, read_only=True, data_only=v, keep_links=False) for v in (False, True)]
@@ -85,20 +80,6 @@ def _import_openpyxl() -> Any:
             "the table as CSV."
         ) from error
     return openpyxl
-
-
-@contextmanager
-def _damaged(path: Any) -> Iterator[None]:
-    """Whatever is said about a damaged file, as one `FormatError` that names the file."""
-    try:
-        yield
-    except (BagwiseError, ImportError, MemoryError):
-        raise
-    except Exception as error:  # openpyxl lets through whatever its XML reader, zipfile and its own classes raise
-        text = " ".join(str(error).split())[:200]
-        raise FormatError(
-            f"{path}: it is damaged or no spreadsheet ({type(error).__name__}: {text}); save it again, or as CSV."
-        ) from error
 
 
 def _cells(page: Any) -> Cells:

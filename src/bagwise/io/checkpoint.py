@@ -20,7 +20,8 @@ import scipy
 
 from bagwise._version import __version__
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.files import TORN, atomic_write, parse_array, read_archive, write_archive
+from bagwise.io.archive import parse_array, read_archive, write_archive
+from bagwise.io.files import TORN, atomic_write
 
 IDENTITY, STATE = "checkpoint.json", "state.bagwise"
 _EVALUATIONS = "evaluations-{:06d}.npy"

@@ -1,46 +1,40 @@
-"""Files that are whole or absent, and the archive of JSON and arrays that the model file is."""
+"""Safe files: whole or absent when they are written, named inside of their folder, and cells that no spreadsheet runs.
+
+Names in a folder that may come from somebody else lead to files in it, and to nothing outside of it. The folder was
+prepared before it is opened, and nobody changes it meanwhile: so what is looked at here is what is opened next. The
+folder itself may be reached through a link, since whoever gave its path meant that.
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import io
-import json
-import math
 import os
 import re
 import secrets
 import shutil
-import warnings
-import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import IO, Any
+from pathlib import Path, PurePath
+from typing import IO, Any, TypeAlias
 
-import numpy as np
+from bagwise.core.exceptions import BagwiseError, FormatError, InputError
 
-from bagwise.core.exceptions import FormatError, InputError
-
-DOCUMENT = "model.json"
-ARRAY_NAME = re.compile(r"arrays/(0|[1-9][0-9]{0,8})\.npy")
-ARRAY_KINDS = "biufcmMSU"  # numbers, truth values, times and text; never objects or records
-MANY_VALUES, FEWEST_BYTES = 50_000, 8
-"""Above so many values a document has this many bytes for each: a list in it takes 64 in memory, however short."""
+PathLike: TypeAlias = str | os.PathLike[str]
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, and what an administrator allows
 TORN = re.compile(r"\.[0-9a-f]{16}\.tmp")  # names of files that were not finished
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date, so that the same model gives the same bytes
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+# What a spreadsheet would run: such a cell is written with an apostrophe in front, which reading takes off again.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_DEFUSED = re.compile(r"'+[=+\-@\t\r]")
 
-# ------------------------------------------------------------------------------------------------------------
-# Writing safely
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "wb", *, durable: bool = True) -> Iterator[IO[Any]]:
+def atomic_write(path: PathLike, mode: str = "wb", *, durable: bool = True) -> Iterator[IO[Any]]:
     """Open a file that appears at `path` only when it is complete.
 
     The data goes to a temporary file in the folder of `path`, reaches the disk, and takes the place of `path` in one
@@ -104,7 +98,7 @@ def sync_all(paths: Iterable[Path]) -> None:
             os.fsync(file.fileno())
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
+def check_target(path: PathLike) -> None:
     """Refuse a place where no file can be written, before long work for it begins."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -136,12 +130,6 @@ def _open_beside(target: Path, mode: str) -> tuple[IO[Any], Path]:
         raise
 
 
-def file_fingerprint(path: str | os.PathLike[str]) -> str:
-    """A name for the content of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
 def _sync_folder(folder: Path) -> None:
     """Make the renaming itself durable, where the system can."""
     with suppress(OSError):
@@ -152,122 +140,156 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-# ------------------------------------------------------------------------------------------------------------
-# The archive
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
 
 
-def is_storable(dtype: np.dtype) -> bool:
-    """Whether arrays of this type can be kept as plain bytes."""
-    return dtype.kind in ARRAY_KINDS and dtype.itemsize > 0
-
-
-def as_read(document: Any) -> Any:
-    """A document as `read_archive` will give it; a `FormatError` where it cannot be written, or would be refused."""
+def check_readable(path: PathLike) -> Path:
+    """The path of a file that is there, is a file, may be read and is not empty; else a `FormatError` says why."""
+    path = Path(path)
     try:
-        return _parse_document(_document_text(document).encode())
-    except FormatError:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise FormatError(f"{path} is a folder; give the path of one file.")
+        if not stat.S_ISREG(mode):  # it tells no size and may never end, or nobody may write to it
+            raise FormatError(f"{path} is a device, a pipe or a socket; save what it gives as a file, and give that.")
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise FormatError(f"{path} is empty; there is nothing to read in it.")
+    except FormatError:  # a ValueError too, but ours
         raise
-    except (TypeError, ValueError, RecursionError) as error:  # of json: other kinds, numbers that are not finite, depth
-        raise FormatError(f"it holds what is no plain data ({error}).") from error
+    except FileNotFoundError as error:
+        raise FormatError(f"{path} does not exist; check the path.") from error
+    except PermissionError as error:
+        raise FormatError(f"{path} may not be read; change its permissions.") from error
+    except (OSError, ValueError) as error:  # a name with a null character, a name that is too long, a failing disk
+        raise FormatError(f"{str(path)!r} cannot be opened ({error}); check the path.") from error
+    return path
 
 
-def write_archive(handle: IO[bytes], document: Any, arrays: Sequence[np.ndarray]) -> None:
-    """Write an uncompressed zip of `document` as JSON and of `arrays` as ``arrays/0.npy`` and so on."""
-    with zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(DOCUMENT, _EPOCH), _document_text(document))
-        for i, array in enumerate(arrays):
-            member = zipfile.ZipInfo(f"arrays/{i}.npy", _EPOCH)
-            with archive.open(member, "w", force_zip64=array.nbytes > 2**30) as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
+@contextmanager
+def damaged(path: Any, what: str, cure: str = "write it again") -> Iterator[None]:
+    """Whatever libraries say about damaged bytes, as one `FormatError` that names the file and what it should be."""
+    try:
+        yield
+    except (BagwiseError, ImportError):
+        raise
+    except Exception as error:  # of many kinds: of zip, JSON, XML, numpy, pyarrow, and names that are no UTF-8
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise FormatError(f"{path}: it is damaged, cut off or no {what} ({text}); {cure}.") from error
 
 
-def read_archive(handle: IO[bytes]) -> tuple[Any, dict[int, np.ndarray]]:
-    """Document and arrays of a zip that `write_archive` made, or that somebody made to look so.
+def file_fingerprint(path: PathLike) -> str:
+    """A name for the content of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
-    Nothing is extracted, decompressed or unpickled, and no array is larger than the file. Damage shows as
-    `FormatError` or as one of the exceptions of the zip, JSON and npy readers; the caller makes them one.
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names in a folder
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The parts of a name that is relative and leads to no place above; an error where it is another."""
+    path = PurePath(name)
+    is_named = all(part.strip(" .") for part in path.parts)  # Windows takes ".. " for ".."
+    if path.anchor or not path.parts or not is_named or "\0" in name:
+        raise InputError(
+            f"The name {name!r} leads out of its folder or is none; expected one that is relative, without '..'."
+        )
+    return path.parts
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of a name in a folder, whether it is to be read, written or removed, and is there already or not.
+
+    Raises
+    ------
+    InputError
+        If the name leads out of the folder, or any part of the way is a link, or at its end is neither file nor folder.
     """
-    with _open_archive(handle) as archive:
-        document = _parse_document(archive.read(DOCUMENT))
-        arrays = {}
-        for member in archive.infolist():
-            match = ARRAY_NAME.fullmatch(member.filename)
-            if match:
-                arrays[int(match[1])] = parse_array(archive.read(member), member.filename)
-    return document, arrays
+    path = folder
+    for part in parts_of(name):
+        path = path / part
+        try:
+            _check(path)
+        except (FileNotFoundError, NotADirectoryError):  # what is not there yet holds no link either
+            break
+    return folder / PurePath(name)
 
 
-def read_document(handle: IO[bytes]) -> Any:
-    """The document of such a zip alone; of its arrays not a byte is read."""
-    with _open_archive(handle) as archive:
-        return _parse_document(archive.read(DOCUMENT))
+def open_folder(folder: Path, name: str) -> Path:
+    """The path of a file in a folder, as `inside` checks it; the folders on the way are made first."""
+    path = inside(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
-def _open_archive(handle: IO[bytes]) -> zipfile.ZipFile:
-    size = handle.seek(0, os.SEEK_END)
-    if not zipfile.is_zipfile(handle):
-        raise FormatError("it is not a zip file, or it is cut off; give a file that bagwise wrote, or write it again.")
-    archive = zipfile.ZipFile(handle)
-    _check_members(archive.infolist(), size)
-    return archive
+def open_ended(folder: Path, name: str) -> Path:
+    """The path of a file in a folder to which rows are added, so that no other name may stand for the same file."""
+    path = inside(folder, name)
+    if path.exists() and os.lstat(path).st_nlink > 1:
+        raise InputError(
+            f"{path} has another name elsewhere (a hard link), and what is added to it stands there too; put a copy "
+            "of it in its place."
+        )
+    return path
 
 
-def _document_text(document: Any) -> str:
-    return json.dumps(document, allow_nan=False, indent=1)
+def walk(folder: Path) -> Iterator[Path]:
+    """Everything below a folder, links among it but nothing behind them; nothing where there is no such folder."""
+    waiting = [folder]
+    while waiting:
+        try:
+            entries = sorted(os.scandir(waiting.pop()), key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            path = Path(entry.path)
+            yield path
+            if entry.is_dir(follow_symlinks=False) and not _is_link(os.lstat(path)):
+                waiting.append(path)
 
 
-def _parse_document(raw: bytes) -> Any:
-    n_values = sum(raw.count(mark) for mark in (b",", b"[", b"{"))
-    if n_values > max(MANY_VALUES, len(raw) // FEWEST_BYTES):
-        raise FormatError(f"its {DOCUMENT} is of {n_values} values in {len(raw)} bytes, which bagwise never writes.")
-    document = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-    try:
-        json.dumps(document, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise FormatError(f"its {DOCUMENT} holds text with half a character.") from None
-    return document
+def check_tree(folder: Path) -> None:
+    """Refuse a folder below which anything is a link, or neither file nor folder."""
+    for path in walk(folder):
+        _check(path)
 
 
-def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
-    names = [member.filename for member in members]
-    if DOCUMENT not in names:
-        raise FormatError(f"it holds no {DOCUMENT}, so it is not a bagwise model.")
-    if len(set(names)) < len(names):
-        raise FormatError("two of its members have the same name.")
-    for member in members:
-        name = member.orig_filename
-        if name != DOCUMENT and not ARRAY_NAME.fullmatch(name):
-            raise FormatError(f"it holds {name!r}, which is no part of a bagwise model.")
-        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-            raise FormatError(f"its member {name!r} is compressed or encrypted; model files are neither.")
-        if member.file_size != member.compress_size:
-            raise FormatError(f"the two sizes of its member {name!r} differ.")
-    if sum(member.file_size for member in members) > size:
-        raise FormatError("its members claim to be larger than the file.")
+def _check(path: Path) -> None:
+    info = os.lstat(path)
+    if _is_link(info):
+        raise InputError(
+            f"{path} is a link to {os.readlink(path)}, and a file or folder of its own was expected: what is written "
+            "through a link lands elsewhere; remove the link, or put what it leads to in its place."
+        )
+    if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
+        raise InputError(f"{path} is neither a file nor a folder, but a pipe or a device; remove it.")
 
 
-def parse_array(raw: bytes, name: str) -> np.ndarray:
-    """The array of one ``.npy`` file; what its header claims must be exactly what follows the header."""
-    stream = io.BytesIO(raw)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy repairs old headers with a warning; ours need none
-            shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
-    except Exception as error:  # numpy parses the header as Python literals, which fail in many ways
-        raise FormatError(f"the header of its array {name!r} cannot be read ({error!r}).") from error
-    if not is_storable(dtype):
-        raise FormatError(f"its array {name!r} has dtype {dtype}, which is not read.")
-    offset = stream.tell()
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(raw) - offset:
-        raise FormatError(f"its array {name!r} claims the shape {shape}, but {len(raw) - offset} bytes follow.")
-    if dtype.kind == "b" and np.frombuffer(raw, np.uint8, offset=offset).max(initial=0) > 1:
-        raise FormatError(f"its array {name!r} holds truth values that are neither 0 nor 1.")
-    if dtype.kind == "U":
-        code_points = np.frombuffer(raw, np.dtype(np.uint32).newbyteorder(dtype.byteorder), offset=offset)
-        if code_points.max(initial=0) > 0x10FFFF or np.any((code_points >= 0xD800) & (code_points < 0xE000)):
-            raise FormatError(f"its array {name!r} holds characters that do not exist.")
-    return np.ndarray(shape, dtype, raw, offset, order="F" if is_fortran else "C").copy(order="K")
+def _is_link(info: os.stat_result) -> bool:
+    """Whether it leads elsewhere; on Windows folders are also joined by mount points."""
+    mount_point = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)
+    return stat.S_ISLNK(info.st_mode) or (
+        mount_point is not None and getattr(info, "st_reparse_tag", None) == mount_point
+    )
 
 
-def _refuse_constant(text: str) -> None:
-    raise FormatError(f"its {DOCUMENT} holds {text}, which is not JSON.")
+# ---------------------------------------------------------------------------------------------------------------------
+# Names and cells as text
+
+
+def printable(name: str) -> str:
+    """The name of a file as text that can be written: bytes that are not UTF-8, which some systems allow, escaped."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def defuse(cell: str) -> str:
+    """A cell that a spreadsheet would run as a formula, with an apostrophe in front; others as they are."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def undefuse(cell: str) -> str:
+    """What `defuse` was given."""
+    return cell[1:] if _DEFUSED.match(cell) else cell

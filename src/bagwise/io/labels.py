@@ -11,8 +11,8 @@ from typing import Any
 
 from bagwise.core.checks import check_choice
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.tables import TextTable, read_rows
-from bagwise.io.text import first_repeated, undefuse
+from bagwise.io.files import undefuse
+from bagwise.io.tables import TextTable, first_repeated, read_rows
 
 NAME_HEADINGS = {
     "bag", "bag_id", "bagid", "bag_name", "file", "filename", "file_name", "path", "name", "id", "recording", "clip",

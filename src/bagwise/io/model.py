@@ -3,28 +3,31 @@
 A model file is an uncompressed zip of ``model.json`` and of arrays in numpy's ``.npy`` form. It holds data,
 never code: reading one runs nothing that the file brings. The class of an estimator is looked up by name among
 those that the families of estimators registered (`bagwise.core.fitted.savable`) and those of scikit-learn that
-`bagwise.io._sklearn_fitted` lists, so a file cannot name a module; a file that does not fit is a `FormatError`.
+`SKLEARN` lists, so a file cannot name a module; a file that does not fit is a `FormatError`.
 
 ``model.json`` is an object with the members ``format`` ("bagwise-model"), ``version`` (1), ``written_by``
 (the versions of the libraries) and ``estimator``: an object of the kind "estimator" with the members
 ``class`` (such a name), ``params`` and ``state`` (objects, name to value). How values are written
-stands in `bagwise.io._values`. An optional member ``about`` holds plain data for people and for the command line.
+stands in `bagwise.io.archive`. An optional member ``about`` holds plain data for people and for the command line.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import keyword
 import os
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import scipy
 import sklearn
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from bagwise._version import __version__
 from bagwise.calibration.novelty import ATTRIBUTE as NOVELTY
@@ -34,8 +37,20 @@ from bagwise.core.exceptions import FormatError, InputError
 from bagwise.core.fitted import (
     CARRIED,
     CLASSES,
+    INPUTS,
+    OUTPUT,
+    Anything,
     Attribute,
+    Choice,
     Either,
+    Flag,
+    Labels,
+    Maybe,
+    Number,
+    Numbers,
+    Size,
+    Text,
+    TupleOf,
     carry,
     check_attributes,
     check_nesting,
@@ -44,27 +59,40 @@ from bagwise.core.fitted import (
     is_fitted,
     is_fitted_state,
     n_inputs,
+    part_problem,
 )
 from bagwise.core.typing import Learner, Transformer
-from bagwise.io._sklearn_fitted import FITTED as SKLEARN
-from bagwise.io._sklearn_fitted import check_parameters, check_together, sklearn_class
-from bagwise.io._values import Decoder, Encoder, Node, member
-from bagwise.io.files import DOCUMENT, as_read, atomic_write, read_archive, read_document, write_archive
+from bagwise.io.archive import (
+    DOCUMENT,
+    Decoder,
+    Encoder,
+    Node,
+    as_read,
+    member,
+    read_archive,
+    read_document,
+    write_archive,
+)
+from bagwise.io.files import PathLike, atomic_write
 from bagwise.pipeline import unwrap
 
 FORMAT = "bagwise-model"
 VERSION = 1
 
 carry(NOVELTY, Either(NOVELTY_PARTS, None))
+_TRUSTED = {
+    "memory": "a cache folder, whose content would be trusted",
+    "transform_input": "what is routed through its steps in a fit",
+}
 
 
-def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+def save(estimator: Learner | Transformer, path: PathLike, about: dict[str, Any] | None = None) -> None:
     """Write an estimator, its parameters and what it learned, to a model file.
 
     Parameters
     ----------
     estimator : estimator
-        Of bagwise, or one of the scikit-learn classes in `bagwise.io._sklearn_fitted`, as are the estimators inside it.
+        Of bagwise, or one of the scikit-learn classes in `SKLEARN`, as are the estimators inside it.
         Of a fitted search the estimator that it found is saved (``best_estimator_``), not the search.
     path : str or path
         The file appears complete or not at all; an old one is replaced.
@@ -96,17 +124,22 @@ def save(estimator: Learner | Transformer, path: str | os.PathLike[str], about: 
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "written_by": _versions(),
+        "written_by": {
+            "bagwise": __version__,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
         "estimator": encoder.encode(estimator, type(estimator).__name__),
     }
     if about is not None:
         document["about"] = about
-    _check_writable(document)
+    _check_loads(document, encoder.arrays)
     with atomic_write(path) as handle:
         write_archive(handle, document, encoder.arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: PathLike) -> Any:
     """Read an estimator from a model file.
 
     Parameters
@@ -131,59 +164,56 @@ def load(path: str | os.PathLike[str]) -> Any:
         If a scikit-learn estimator inside was saved by another version of scikit-learn.
     """
     name = os.fspath(path)
-    with open(path, "rb") as handle:
-        try:
-            document, arrays = read_archive(handle)
-            written_by = _check_document(document)
-            rebuild = _Rebuild(written_by)
-            estimator = Decoder(arrays, rebuild).decode(document["estimator"])
-            if arrays:
-                raise FormatError(f"it holds {len(arrays)} array(s) that belong nowhere.")
-        except FormatError as error:
-            raise FormatError(f"Cannot load {name!r}: {error}") from error
-        except Exception as error:  # whatever else damage brings up in zip, JSON, numpy or a constructor
-            reason = f"it is damaged or no bagwise model ({type(error).__name__}: {error})"
-            raise FormatError(f"Cannot load {name!r}: {reason}.") from error
-    writer = written_by.get("scikit-learn")
-    if rebuild.met_sklearn and writer != sklearn.__version__:
+    with open(path, "rb") as handle, _refused(f"Cannot load {name!r}"):
+        document, arrays = read_archive(handle)
+        estimator, met_sklearn = _rebuilt(document, arrays)
+    writer = document["written_by"].get("scikit-learn")
+    if met_sklearn and writer != sklearn.__version__:
         text = f"{name!r} holds estimators of scikit-learn {writer}, and this is {sklearn.__version__}"
         warnings.warn(f"{text}; check their predictions, or save again.", UserWarning, stacklevel=2)
     return estimator
 
 
-def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_about(path: PathLike) -> dict[str, Any]:
     """What `save` was given as `about`, and under ``written_by`` the versions of the libraries; no array is read."""
-    with open(path, "rb") as handle:
-        try:
-            document = read_document(handle)
-            written_by = _check_document(document)
-        except FormatError as error:
-            raise FormatError(f"Cannot load {os.fspath(path)!r}: {error}") from error
-        except Exception as error:  # whatever else damage brings up in zip or JSON
-            raise FormatError(f"Cannot load {os.fspath(path)!r}: it is damaged or no bagwise model.") from error
-    return {**document.get("about", {}), "written_by": written_by}
+    with open(path, "rb") as handle, _refused(f"Cannot load {os.fspath(path)!r}"):
+        document = read_document(handle)
+        _check_document(document)
+    return {**document.get("about", {}), "written_by": document["written_by"]}
 
 
-def _about_problem(about: Any) -> str | None:
-    """What makes it nothing that a model can say about itself, if anything."""
-    if not isinstance(about, dict):
-        return f"what it says about itself is a {type(about).__name__}, and an object of values by name was expected"
-    names = about.get("feature_names")
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        return "the names of its features are no list of text"
-    return None
-
-
-def _check_writable(document: dict[str, Any]) -> None:
-    """Raise an `InputError` where `load` would refuse the document; what the estimator holds was checked before."""
+@contextmanager
+def _refused(lead: str) -> Iterator[None]:
+    """Whatever damage brings up in zip, JSON, numpy or a constructor, as one error."""
     try:
-        _check_document(as_read(document))
+        yield
     except FormatError as error:
-        cure = "about=... may hold None, bool, int, finite float, str, and lists and dicts of them by name"
-        raise InputError(f"The model cannot be saved: {str(error).rstrip('.')}; {cure}.") from error
+        raise FormatError(f"{lead}: {error}") from error
+    except Exception as error:
+        raise FormatError(f"{lead}: it is damaged or no bagwise model ({type(error).__name__}: {error}).") from error
 
 
-def is_model_file(path: str | os.PathLike[str]) -> bool:
+def _check_loads(document: dict[str, Any], arrays: list[np.ndarray]) -> None:
+    """Raise an `InputError` where `load` would refuse what is to be saved."""
+    cure = "; about=... may hold None, bool, int, finite float, str, and lists and dicts of them by name"
+    try:
+        _rebuilt(as_read(document), dict(enumerate(arrays)))
+    except (InputError, TypeError, ValueError) as error:
+        problem = str(error).rstrip(".") + (cure if "about" in document else "")
+        raise InputError(f"The model cannot be saved: {problem}.") from error
+
+
+def _rebuilt(document: Any, arrays: dict[int, np.ndarray]) -> tuple[Any, bool]:
+    """The estimator of a document and of all of its arrays, and whether one of scikit-learn is in it."""
+    _check_document(document)
+    rebuild = _Rebuild(document["written_by"].get("bagwise"))
+    estimator = Decoder(arrays, rebuild).decode(document["estimator"])
+    if arrays:
+        raise FormatError(f"it holds {len(arrays)} array(s) that belong nowhere.")
+    return estimator, rebuild.met_sklearn
+
+
+def is_model_file(path: PathLike) -> bool:
     """Whether the file is a zip that holds what a model file must."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -192,16 +222,7 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "bagwise": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
-
-
-def _check_document(document: Any) -> dict[str, str]:
+def _check_document(document: Any) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f"it does not say that its format is {FORMAT!r}.")
     version, written_by = document.get("version"), document.get("written_by")
@@ -216,19 +237,17 @@ def _check_document(document: Any) -> dict[str, str]:
     estimator = document.get("estimator")
     if not isinstance(estimator, dict) or estimator.get("kind") != "estimator":
         raise FormatError("it holds no estimator.")
-    problem = _about_problem(document.get("about", {}))
-    if problem is not None:
-        raise FormatError(f"{problem}.")
-    return written_by
+    about = document.get("about", {})
+    if not isinstance(about, dict):
+        raise FormatError(
+            f"what it says about itself is a {type(about).__name__}, and an object of values by name was expected."
+        )
+    names = about.get("feature_names")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise FormatError("the names of its features are no list of text.")
 
 
-def _class_of(name: str) -> type | None:
-    """The class that a model file calls so, if any is."""
-    prefix, _, own = name.rpartition(".")
-    return CLASSES.get(name) if not prefix else sklearn_class(own) if prefix == "sklearn" else None
-
-
-# ------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------------------------
 # Estimators
 
 
@@ -243,54 +262,44 @@ def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], An
     params = estimator._saved_params() if isinstance(estimator, BagEstimator) else estimator.get_params(deep=False)
     aside = {*params, "_metadata_request"}  # who gets what in a fit is nothing that was learned
     state = {key: value for key, value in vars(estimator).items() if key not in aside}
-    problem = _problem(cls, params, state)
-    if problem:  # what load would refuse
-        raise InputError(f"{where} cannot be saved: {problem}.")
-    node = {
+    return {
         "kind": "estimator",
         "class": name,
         "params": {key: inner(value, f".{key}") for key, value in params.items()},
         "state": {key: inner(value, f".{key}") for key, value in state.items()},
     }
-    try:
-        _check_whole(estimator, params, state)
-    except InputError as error:
-        raise InputError(f"{where} cannot be saved: {error}.") from error
-    return node
 
 
 class _Rebuild:
     """Makes estimators from their nodes, and notes whether one of scikit-learn was among them."""
 
-    def __init__(self, written_by: dict[str, str]):
-        self.written_by = written_by
+    def __init__(self, writer: str | None):
+        self.writer = writer
         self.met_sklearn = False
 
     def __call__(self, decoder: Decoder, node: Node, depth: int) -> Any:
         name = member(node, "class", str)
         cls = _class_of(name)
         if cls is None:
-            writer = self.written_by.get("bagwise")
             raise FormatError(
-                f"it names the class {name!r}, which bagwise {__version__} does not read; {writer} wrote it."
+                f"it names the class {name!r}, which bagwise {__version__} does not read; {self.writer} wrote it."
             )
         self.met_sklearn |= name.startswith("sklearn.")
         params = decoder.decode_named(node, "params", depth)
         state = decoder.decode_named(node, "state", depth)
-        problem = _problem(cls, params, state)
-        if problem:
-            raise FormatError(f"{problem} (it was written by {self.written_by}).")
-        estimator = cls(**params)
-        vars(estimator).update(state)  # not setattr: no setter of the class runs
         try:
+            _check_names(cls, params, state)
+            estimator = cls(**params)
+            vars(estimator).update(state)  # not setattr: no setter of the class runs
             _check_whole(estimator, params, state)
         except InputError as error:
-            raise FormatError(f"{error} (it was written by {self.written_by}).") from error
+            raise FormatError(f"{error}.") from error
         return estimator
 
 
-def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | None:
-    """What makes these parameters and attributes impossible for the class, if anything."""
+def _check_names(cls: type, params: dict[str, Any], state: dict[str, Any]) -> None:
+    """Raise an `InputError` where a class has no such parameters or attributes, or they name what would be trusted."""
+    name = cls.__name__
     allowed = {
         p.name
         for p in inspect.signature(cls).parameters.values()
@@ -298,17 +307,15 @@ def _problem(cls: type, params: dict[str, Any], state: dict[str, Any]) -> str | 
     }
     for key in params:
         if key not in allowed:
-            return f"{cls.__name__} has no parameter {key!r}"
-    if cls.__name__.endswith("Pipeline") and params.get("memory") is not None:
-        return f"{cls.__name__}(memory=...) names a cache folder, whose content would be trusted; set it to None"
-    if cls.__name__.endswith("Pipeline") and params.get("transform_input") is not None:
-        return f"{cls.__name__}(transform_input=...) names what is routed through its steps in a fit; set it to None"
+            raise InputError(f"{name} has no parameter {key!r}")
+    for key, what in _TRUSTED.items() if name.endswith("Pipeline") else ():
+        if params.get(key) is not None:
+            raise InputError(f"{name}({key}=...) names {what}; set it to None")
     for key in state:
         is_name = key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
         own = getattr(cls, key, None)
         if not is_name or key in allowed or callable(own) or isinstance(own, property):
-            return f"{cls.__name__} cannot have an attribute {key!r}"
-    return None
+            raise InputError(f"{name} cannot have an attribute {key!r}")
 
 
 def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -318,30 +325,143 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
     """
     cls, sizes = type(estimator), dict[str, int]()
     is_foreign = cls.__module__.startswith("sklearn.")
+    declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
     if isinstance(estimator, Pipeline):
-        declared: dict[str, Attribute] = {}
+        declared = {}
         check_steps(cls.__name__, estimator.steps)
         check_nesting(cls.__name__, estimator)
         if is_fitted(estimator):
             sizes = {"features": n_inputs(estimator)}
-    else:
-        declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
     given = {**estimator.get_params(deep=False), **params}  # those that a file leaves out have their default
     check_attributes(cls.__name__, {**declared, **CARRIED}, given, state, sizes)
-    if isinstance(estimator, BagEstimator):
-        _check_finite(cls.__name__, given)
+    for key, value in given.items() if isinstance(estimator, BagEstimator) else ():
+        if isinstance(value, (float, np.floating)) and not np.isfinite(value):  # no fit takes it, no record can be kept
+            raise InputError(f"{cls.__name__}.{key} is {float(value)}, and a finite number was expected")
     if is_foreign or isinstance(estimator, Pipeline):
-        check_parameters(estimator)
+        try:
+            estimator._validate_params()
+        except ValueError as error:  # also before a fit, since much asks an estimator what it is
+            raise InputError(str(error).replace("\n", " ")) from error
     if not is_fitted_state(state) or isinstance(estimator, Pipeline):
         return
     if is_foreign:
-        check_together(estimator)
+        _check_together(estimator)
     elif hasattr(estimator, "_check_fitted"):
         estimator._check_fitted()
 
 
-def _check_finite(name: str, params: dict[str, Any]) -> None:
-    """Raise an `InputError` where a parameter is no finite number: no fit takes it, and no record of it can be kept."""
-    for key, value in params.items():
-        if isinstance(value, (float, np.floating)) and not np.isfinite(value):
-            raise InputError(f"{name}.{key} is {float(value)}, and a finite number was expected")
+# ---------------------------------------------------------------------------------------------------------------------
+# scikit-learn
+
+_SEEN = Either(Number(0), Numbers("features"), Numbers("features", whole=True))
+_EACH = Numbers("features")
+_OR_NOTHING = Either(None, _EACH)
+_SCALE = Either(None, Numbers("features", positive=True))
+_TRANSFORMER = {**INPUTS, **OUTPUT}
+_SCALER: dict[str, Attribute] = {**_TRANSFORMER, "n_samples_seen_": _SEEN}
+_DECOMPOSED: dict[str, Attribute] = {
+    **_TRANSFORMER,
+    "components_": Numbers("components", "features"),
+    "explained_variance_": Numbers("components", low=0),
+    "singular_values_": Numbers("components"),
+    "explained_variance_ratio_": Numbers("components", finite=False),
+}
+_LINEAR: dict[str, Attribute] = {
+    **INPUTS,
+    "classes_": Labels(),
+    "coef_": Numbers("outputs", "features", sparse=True),
+    "intercept_": Either(Number(), Numbers("outputs")),
+    "n_iter_": Either(None, Number(0), Numbers("outputs", whole=True), Numbers(1, whole=True)),
+}
+# The modules of scikit-learn, which are imported when a file names one of their classes, and what these are fitted to.
+_MODULES: dict[str, dict[str, dict[str, Attribute]]] = {
+    "pipeline": {"Pipeline": {}},
+    "preprocessing": {
+        "StandardScaler": {**_SCALER, "mean_": _OR_NOTHING, "var_": _OR_NOTHING, "scale_": _SCALE},
+        "MinMaxScaler": {
+            **_SCALER,
+            **dict.fromkeys(("scale_", "min_", "data_min_", "data_max_", "data_range_"), _EACH),
+            "feature_range": TupleOf(Number(), Number()),
+        },
+        "MaxAbsScaler": {**_SCALER, "scale_": _SCALE, "max_abs_": _EACH},
+        "RobustScaler": {**_TRANSFORMER, "center_": _OR_NOTHING, "scale_": _SCALE},
+        "QuantileTransformer": {
+            **_TRANSFORMER,
+            "n_quantiles_": Size("quantiles"),
+            "references_": Numbers("quantiles"),
+            "quantiles_": Numbers("quantiles", "features"),
+        },
+        "PowerTransformer": {**_TRANSFORMER, "lambdas_": _EACH, "_scaler": Maybe(Anything())},
+        "Normalizer": _TRANSFORMER,
+        "LabelBinarizer": {
+            "y_type_": Choice("binary", "multiclass"),
+            "sparse_input_": Flag(),
+            "classes_": Labels(),
+        },
+    },
+    "decomposition": {
+        "PCA": {
+            **_DECOMPOSED,
+            "mean_": _EACH,
+            "noise_variance_": Number(),
+            "n_samples_": Number(0),
+            "n_components_": Size("components"),
+            "_fit_svd_solver": Text(),
+        },
+        "TruncatedSVD": _DECOMPOSED,
+    },
+    "feature_selection": {"VarianceThreshold": {**_TRANSFORMER, "variances_": _EACH}},
+    "linear_model": {
+        "LogisticRegression": _LINEAR,
+        "RidgeClassifier": {
+            **_LINEAR,
+            "classes_": Maybe(Labels()),
+            "_label_binarizer": Anything(),
+            "solver_": Text(),
+            "coef_": Either(Numbers("outputs", "features", sparse=True), _EACH),
+        },
+    },
+    "svm": {"LinearSVC": _LINEAR},
+}
+SKLEARN = {name: declared for classes in _MODULES.values() for name, declared in classes.items()}
+"""The classes of scikit-learn that a model file takes, and their fitted attributes."""
+
+
+def _class_of(name: str) -> type | None:
+    """The class that a model file calls so, if any is."""
+    prefix, _, own = name.rpartition(".")
+    if not prefix:
+        return CLASSES.get(name)
+    module = next((module for module, classes in _MODULES.items() if own in classes), None)
+    if prefix != "sklearn" or module is None:
+        return None
+    return getattr(importlib.import_module(f"sklearn.{module}"), own)
+
+
+def _check_together(estimator: Any) -> None:
+    """Raise an `InputError` where attributes that are right by themselves do not fit together."""
+    name = type(estimator).__name__
+    if name == "RidgeClassifier":
+        problem = part_problem(estimator._label_binarizer, "inverse_transform")
+        if problem is not None:
+            raise InputError(f"{name}._label_binarizer {problem}")
+        if len(estimator.classes_) != len(estimator._label_binarizer.classes_):
+            raise InputError(f"{name} and its _label_binarizer know different classes; fit it again")
+    if name == "PowerTransformer" and estimator.standardize:
+        scaler: Any = getattr(estimator, "_scaler", None)
+        problem = part_problem(scaler, "transform")
+        if problem is None and not isinstance(scaler, StandardScaler):  # others may give more features, or fewer
+            problem = f"is a {type(scaler).__name__}, and a StandardScaler was expected"
+        if problem is None and scaler.n_features_in_ != len(estimator.lambdas_):
+            problem = "scales another number of features; fit it again"
+        if problem is not None:
+            raise InputError(f"{name}._scaler {problem}")
+    if hasattr(estimator, "coef_"):
+        n_classes = len(estimator.classes_)
+        n_scores = 1 if estimator.coef_.ndim == 1 else estimator.coef_.shape[0]
+        if n_classes < 2 or n_scores != (1 if n_classes == 2 else n_classes):
+            raise InputError(f"{name}.coef_ gives {n_scores} score(s) for {n_classes} classes; fit it again")
+        if np.size(estimator.intercept_) not in (1, n_scores):
+            raise InputError(f"{name}.intercept_ is for {np.size(estimator.intercept_)} scores, not {n_scores}")
+    if name == "VarianceThreshold" and not estimator.get_support().any():
+        raise InputError(f"{name} lets no feature through; fit it again")

@@ -1,49 +1,39 @@
-"""What parquet files have in common: schema, our own metadata, values of columns, and errors that name the file.
-
-The footer is also parsed here (a struct in Thrift's compact protocol), as far as it says how many values and bytes each
-column claims to hold: pyarrow's own access to the metadata of a column ends the whole process where the footer is
-damaged in certain ways, and reading a nested column allocates what it claims. Every length is held against the bytes
-that are left.
-"""
+"""What parquet files have in common: opening and reading them within bounds, and columns as Python and numpy values."""
 
 from __future__ import annotations
 
-import os
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bagwise.core.checks import check_allocation, import_pyarrow
-from bagwise.core.exceptions import BagwiseError, FormatError
-from bagwise.io.text import check_readable, defuse
+from bagwise.core.exceptions import FormatError
+from bagwise.io._footer import column_sizes
+from bagwise.io.files import damaged, defuse
 
-_MAGIC = b"PAR1"
-_MAX_DEPTH = 12
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
-_INTEGERS = (4, 5, 6)
-# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
-_ROW_GROUPS, _COLUMNS, _META_DATA, _PATH, _NUM_VALUES, _UNPACKED = 4, 1, 3, 3, 5, 6
-
+KIND = "parquet file"  # of errors
 METADATA_KEY = b"bagwise"
 NEEDED_BY = "Reading and writing parquet"
+SIZE_OF_CELL = 100  # of a short text and its place in a list
 _THRIFT_LIMIT = 100_000_000
-_SIZE_OF_CELL = 100  # of a short text and its place in a list
 
 
-@contextmanager
-def arrow_errors(path: Any) -> Iterator[None]:
-    """Whatever pyarrow says about a damaged file, as one `FormatError` that names the file."""
-    try:
-        yield
-    except (BagwiseError, ImportError):
-        raise
-    except Exception as error:  # of many kinds, and names that are no UTF-8
-        text = " ".join(str(error).split())[:200]
-        raise FormatError(f"{path}: it is damaged, cut off or no parquet file ({text}); write it again.") from error
+def read_columns(path: Path, cell_bytes: int, cure: str, choose: Callable[[list[str]], list[str]] | None = None) -> Any:
+    """The Arrow table of a file, or of the columns that are chosen by their names.
+
+    It is held against the memory first: of so many bytes for each value. `cure` is for one that is too large.
+    """
+    arrow = import_pyarrow(NEEDED_BY)
+    with damaged(path, KIND):
+        file = open_file(arrow, path)
+        names = list(file.schema_arrow.names)
+        chosen = names if choose is None else choose(names)
+        sizes = column_sizes(path)
+        n_values = sum(sizes.get(name, (0, 0))[0] for name in chosen)
+        check_allocation(cell_bytes * n_values, f"{path} in memory", cure)
+        return file.read(columns=chosen)
 
 
 def open_file(arrow: Any, path: Path, dictionaries: list[str] | None = None) -> Any:
@@ -75,12 +65,12 @@ def python_values(arrow: Any, column: Any) -> list[Any]:
 
 def arrow_values(column: Any) -> np.ndarray:
     """An Arrow column as numpy: numbers as they are, everything else as objects."""
-    arrow = import_pyarrow(NEEDED_BY)
-    types, kind = arrow.types, column.type
-    if types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
+    types = import_pyarrow(NEEDED_BY).types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        return column.to_numpy(zero_copy_only=False) if isinstance(column, arrow.Array) else column.to_numpy()
+        return np.asarray(column)
     return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
 
 
@@ -97,24 +87,12 @@ def matrix_of(arrow: Any, rows: Any, path: Path) -> np.ndarray:
     return arrow_values(values).reshape(len(widths), int(widths[0]))
 
 
-def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as parquet does."""
-    with check_readable(path).open("rb") as file:
-        return file.read(4) == _MAGIC
-
-
 def read_text_rows(path: Path) -> list[list[str]]:
     """A parquet table as rows of text, its headings first; a list becomes ``a;b;c``."""
-    arrow = import_pyarrow(NEEDED_BY)
-    with arrow_errors(path):
-        file = open_file(arrow, path)
-        headings = file.schema_arrow.names
-        check_allocation(
-            _SIZE_OF_CELL * file.metadata.num_rows * len(headings), f"{path} read as text", "use fewer rows"
-        )
-        table = file.read()
-        values = [python_values(arrow, column) for column in table.columns]
-    rows = [[defuse(heading) for heading in headings]]
+    table = read_columns(path, SIZE_OF_CELL, "use fewer rows")
+    with damaged(path, KIND):
+        values = [python_values(import_pyarrow(NEEDED_BY), column) for column in table.columns]
+    rows = [[defuse(heading) for heading in table.column_names]]
     for i, row in enumerate(zip(*values, strict=True)):
         rows.append([_cell(value, f"{path}, row {i + 1}") for value in row])
     return rows
@@ -132,116 +110,3 @@ def _cell(value: Any, place: str) -> str:
         if ";" in part:
             raise FormatError(f"{place}: the label {part!r} holds a ';', which separates labels; rename it.")
     return ";".join(defuse(part) for part in parts)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The footer
-
-
-def read_footer(path: Path) -> bytes:
-    """The bytes of the footer, which say where everything in the file is."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(size - 8, 0))
-        tail = file.read(8)
-        length = struct.unpack("<I", tail[:4])[0] if len(tail) == 8 and tail[4:] == _MAGIC else size
-        if length + 8 > size:
-            raise FormatError(f"{path}: it does not end as a parquet file; it is cut off or damaged.")
-        file.seek(size - 8 - length)
-        return file.read(length)
-
-
-def count_values(path: Path) -> dict[str, int]:
-    """Number of leaf values of every top-level column, by name, summed over the row groups."""
-    return _sums(path, _NUM_VALUES)
-
-
-def count_bytes(path: Path) -> dict[str, int]:
-    """Bytes of the pages of every top-level column when they are unpacked, likewise."""
-    return _sums(path, _UNPACKED)
-
-
-def _sums(path: Path, field: int) -> dict[str, int]:
-    raw = read_footer(path)
-    try:
-        footer = _Compact(raw).struct(0)
-        counts: dict[str, int] = {}
-        for group in footer[_ROW_GROUPS]:
-            for column in group[_COLUMNS]:
-                about = column[_META_DATA]
-                name, count = about[_PATH][0].decode("utf-8"), about[field]
-                if not isinstance(count, int) or count < 0:
-                    raise ValueError(f"{count!r} values or bytes")
-                counts[name] = counts.get(name, 0) + count
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error) as error:
-        raise FormatError(f"{path}: its footer is damaged ({error}); write it again.") from error
-    return counts
-
-
-class _Compact:
-    """A reader of Thrift's compact protocol that gives structs as dicts from field number to value."""
-
-    def __init__(self, raw: bytes):
-        self.raw, self.at = raw, 0
-
-    def byte(self) -> int:
-        self.at += 1
-        return self.raw[self.at - 1]
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 63:
-                raise ValueError("a number of more than 64 bits")
-
-    def integer(self) -> int:
-        value = self.varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def take(self, length: int) -> bytes:
-        if length > len(self.raw) - self.at:
-            raise ValueError(f"{length} bytes claimed, {len(self.raw) - self.at} left")
-        self.at += length
-        return self.raw[self.at - length : self.at]
-
-    def struct(self, depth: int) -> dict[int, Any]:
-        if depth > _MAX_DEPTH:
-            raise ValueError("nested too deeply")
-        fields: dict[int, Any] = {}
-        number = 0
-        while (head := self.byte()) != 0:
-            number = number + (head >> 4) if head >> 4 else self.integer()
-            kind = head & 0x0F
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self.value(kind, depth + 1)
-        return fields
-
-    def value(self, kind: int, depth: int) -> Any:
-        if kind in _INTEGERS:
-            return self.integer()
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self.byte()
-        if kind == _DOUBLE:
-            return self.take(8)
-        if kind == _BINARY:
-            return self.take(self.varint())
-        if kind in (_LIST, _SET):
-            head = self.byte()
-            count = self.varint() if head >> 4 == 15 else head >> 4
-            return [self.value(head & 0x0F, depth) for _ in range(self.counted(count))]
-        if kind == _MAP:
-            count = self.counted(self.varint())
-            kinds = self.byte() if count else 0
-            return [(self.value(kinds >> 4, depth), self.value(kinds & 0x0F, depth)) for _ in range(count)]
-        if kind == _STRUCT:
-            return self.struct(depth)
-        raise ValueError(f"the unknown type {kind}")
-
-    def counted(self, count: int) -> int:
-        if count > len(self.raw) - self.at:  # every item takes a byte at least
-            raise ValueError(f"{count} items claimed, {len(self.raw) - self.at} bytes left")
-        return count

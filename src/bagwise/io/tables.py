@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import csv
 import json
-import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bagwise.core.exceptions import FormatError
-from bagwise.io._xlsx import is_spreadsheet, read_sheet
-from bagwise.io.files import atomic_write
-from bagwise.io.parquet import is_parquet, read_text_rows
-from bagwise.io.text import check_readable, check_width, defuse, open_rows
+from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io._footer import MAGIC
+from bagwise.io._xlsx import OLD_OFFICE, is_spreadsheet, read_sheet
+from bagwise.io.files import PathLike, atomic_write, check_readable, defuse
+from bagwise.io.parquet import read_text_rows
+from bagwise.io.text import UTF8, read_text
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+MOST_CELLS = 1_000_000
+"""Of one row: Python needs a hundred bytes for each while it is cut."""
+_ROWS_TO_GUESS_FROM = 50
+_TEXT_TO_GUESS_FROM = 1 << 20
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,7 @@ class TextTable:
 
 
 def read_rows(
-    path: str | os.PathLike[str],
+    path: PathLike,
     separator: str | None = None,
     *,
     sheet: str | None = None,
@@ -79,11 +92,13 @@ def read_rows(
         The sheet of a spreadsheet; None takes the one that holds a table.
     """
     path = check_readable(path)
-    if is_spreadsheet(path):
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start in (b"PK\x03\x04", OLD_OFFICE) and is_spreadsheet(path):
         return TextTable(path, *read_sheet(path, sheet))
     if sheet is not None:
         raise FormatError(f"{path}: it is no spreadsheet and so has no sheet {sheet!r}; leave --sheet out.")
-    if is_parquet(path):
+    if start == MAGIC:
         rows = read_text_rows(path)
         return TextTable(path, rows, list(range(len(rows))), "from a parquet table")
     found, _, source = open_rows(path, separator, trim=trim, quoted=quoted)
@@ -91,14 +106,126 @@ def read_rows(
     return TextTable(path, rows, lines, source)
 
 
-def read_headings(path: str | os.PathLike[str], separator: str | None = None, *, quoted: bool = True) -> list[str]:
+def read_headings(path: PathLike, separator: str | None = None, *, quoted: bool = True) -> list[str]:
     """The first row of a delimited file."""
     rows, _, _ = open_rows(path, separator, quoted=quoted)
     return next(rows)[1]
 
 
+def open_rows(
+    path: PathLike, separator: str | None = None, *, trim: bool = True, quoted: bool = True
+) -> tuple[Iterator[tuple[int, list[str]]], str, str]:
+    """The rows of a delimited file that are not blank, one at a time with their first lines.
+
+    Parameters
+    ----------
+    path : str or path
+    separator : {",", ";", "\\t"} or None
+        None finds it out from the first rows.
+    trim : bool
+        Whether blanks around cells go.
+    quoted : bool
+        Whether quotes around a cell are none of its text.
+
+    Returns
+    -------
+    rows : iterator of (line, list of str)
+    separator : str
+    source : str
+        How the file was understood, in words.
+    """
+    text, read_as = read_text(path)
+    if separator is None:
+        separator = guess_separator(text)
+    elif separator not in SEPARATORS:
+        raise InputError(f"separator={separator!r} is not known; use one of {', '.join(map(repr, SEPARATORS))}.")
+    source = f"separated by {SEPARATORS[separator]}" + ("" if read_as == UTF8 else f", read as {read_as}")
+    return iterate_rows(text, separator, path, trim=trim, quoted=quoted), separator, source
+
+
+def check_width(row: Sequence[str], width: int, path: object, line: int, first_line: int, source: str) -> None:
+    """Refuse a row with other than so many cells."""
+    if len(row) != width:
+        raise FormatError(
+            f"{path}, row {line}: there are {len(row)} cells but row {first_line} has {width} ({source}); repair "
+            "the row, or put cells that contain the separator in quotes."
+        )
+
+
+def iterate_rows(
+    text: str, separator: str, path: PathLike, *, trim: bool = True, quoted: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line and cells of every row that is not blank; an error where there is none."""
+    lines = _lines(text, separator, path)
+    if quoted:
+        reader = csv.reader(lines, delimiter=separator, strict=True)
+    else:
+        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
+    line, found = 1, False
+    try:
+        for row in reader:
+            if any(map(str.strip, row)):
+                found = True
+                yield line, [cell.strip() for cell in row] if trim else row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise FormatError(f"{path}, row {line}: {error}; check the quotes of this row.") from error
+    if not found:
+        raise FormatError(f"{path} is empty: all of its cells are blank.")
+
+
+def _lines(text: str, separator: str, path: PathLike) -> Iterator[str]:
+    """The lines with their ends, one at a time: a copy of the text would be four times its size."""
+    for number, match in enumerate(_LINE.finditer(text), start=1):
+        line = match.group()
+        if line.count(separator) >= MOST_CELLS:
+            raise FormatError(
+                f"{path}, row {number}: there are more than {MOST_CELLS} cells in one row; check the line ends, or "
+                "keep so many features as parquet or npz."
+            )
+        yield line
+
+
+def guess_separator(text: str) -> str:
+    """The separator that cuts the first rows into the same number of cells, two or more; a comma where none does."""
+    sample = "".join(
+        match.group() for match in islice(_LINE.finditer(text, 0, _TEXT_TO_GUESS_FROM), _ROWS_TO_GUESS_FROM)
+    )
+    best, best_cut = ",", (0.0, 0)
+    for separator in ("\t", ",", ";"):  # in this order where two cut equally well, into equally many cells
+        widths = _widths(sample, separator)
+        if widths and widths[0] >= 2:
+            cut = sum(width == widths[0] for width in widths) / len(widths), widths[0]
+            if cut > best_cut:
+                best, best_cut = separator, cut
+    return best
+
+
+def _widths(sample: str, separator: str) -> list[int]:
+    """Number of cells of every row that is not blank, up to one that cannot be parsed."""
+    rows = csv.reader((line.group() for line in _LINE.finditer(sample)), delimiter=separator)
+    widths: list[int] = []
+    with suppress(csv.Error):
+        widths.extend(len(row) for row in rows if any(cell.strip() for cell in row))
+    return widths
+
+
+def first_repeated(values: Iterable[Any]) -> Any:
+    """The first value that stands there a second time, or None."""
+    seen = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
 @contextmanager
-def csv_writer(path: str | os.PathLike[str], headings: Sequence[str], separator: str = ",") -> Iterator[Any]:
+def csv_writer(path: PathLike, headings: Sequence[str], separator: str = ",") -> Iterator[Any]:
     """A writer of rows of cells below a heading."""
     with atomic_write(path, "w") as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
@@ -106,9 +233,7 @@ def csv_writer(path: str | os.PathLike[str], headings: Sequence[str], separator:
         yield writer
 
 
-def write_csv(
-    rows: Iterable[Mapping[str, Any]], path: str | os.PathLike[str], headings: Sequence[str] | None = None
-) -> None:
+def write_csv(rows: Iterable[Mapping[str, Any]], path: PathLike, headings: Sequence[str] | None = None) -> None:
     """Write rows of equal keys as UTF-8 CSV with a heading; `headings` are written where there is no row too."""
     if headings is None:
         rows = list(rows)
@@ -123,7 +248,7 @@ def defuse_value(value: Any) -> Any:
     return defuse(value) if isinstance(value, str) else value
 
 
-def write_json_lines(records: Iterable[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
+def write_json_lines(records: Iterable[Mapping[str, Any]], path: PathLike) -> None:
     """Write one JSON object per line."""
     with atomic_write(path, "w") as file:
         for record in records:

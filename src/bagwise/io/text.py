@@ -1,27 +1,15 @@
-"""Text files as rows of cells: decoding, separators, quoting and defused formulas, with the line of every row."""
+"""The text of a file, whatever its encoding."""
 
 from __future__ import annotations
 
 import codecs
-import csv
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
-from pathlib import Path
-from stat import S_ISDIR, S_ISREG
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bagwise.core.checks import check_allocation
-from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.exceptions import FormatError
+from bagwise.io.files import PathLike, check_readable
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-MOST_CELLS = 1_000_000
-"""Of one row: Python needs a hundred bytes for each while it is cut."""
-_ROWS_TO_GUESS_FROM = 50
-_TEXT_TO_GUESS_FROM = 1 << 20
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _SIZE_PER_BYTE = 8  # Python's strings and lists of short cells, besides the bytes of the file
 UTF8 = "UTF-8"
 _MARKS = {  # the longer ones first: that of UTF-16 begins that of UTF-32
@@ -38,32 +26,6 @@ _NO_TEXT = {
     b"\xd0\xcf\x11\xe0": "a file of an old office program", b"\x89PNG": "a picture", b"\xff\xd8\xff": "a picture",
     b"RIFF": "a recording", b"SQLite format 3": "a database",
 }  # fmt: skip
-# What a spreadsheet would run: such a cell is written with an apostrophe in front, which reading takes off again.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_DEFUSED = re.compile(r"'+[=+\-@\t\r]")
-
-
-def check_readable(path: str | os.PathLike[str]) -> Path:
-    """The path of a file that is there, is a file, may be read and is not empty; else a `FormatError` says why."""
-    path = Path(path)
-    try:
-        mode = path.stat().st_mode
-        if S_ISDIR(mode):
-            raise FormatError(f"{path} is a folder; give the path of one file.")
-        if not S_ISREG(mode):  # it tells no size and may never end, or nobody may write to it
-            raise FormatError(f"{path} is a device, a pipe or a socket; save what it gives as a file, and give that.")
-        with path.open("rb") as file:
-            if not file.read(1):
-                raise FormatError(f"{path} is empty; there is nothing to read in it.")
-    except FormatError:  # a ValueError too, but ours
-        raise
-    except FileNotFoundError as error:
-        raise FormatError(f"{path} does not exist; check the path.") from error
-    except PermissionError as error:
-        raise FormatError(f"{path} may not be read; change its permissions.") from error
-    except (OSError, ValueError) as error:  # a name with a null character, a name that is too long, a failing disk
-        raise FormatError(f"{str(path)!r} cannot be opened ({error}); check the path.") from error
-    return path
 
 
 class Decoded(NamedTuple):
@@ -73,7 +35,7 @@ class Decoded(NamedTuple):
     read_as: str
 
 
-def decode(raw: bytes, source: str | os.PathLike[str], *, controls: bool = False) -> Decoded:
+def decode(raw: bytes, source: PathLike, *, controls: bool = False) -> Decoded:
     """The text of some bytes by their mark, else as UTF-8 where they are, else as UTF-16 or Windows-1252 by detection.
 
     Bytes that are UTF-8 but for a few places are an error that names the first of these: read as anything else, every
@@ -94,7 +56,7 @@ def decode(raw: bytes, source: str | os.PathLike[str], *, controls: bool = False
     return found
 
 
-def _decode(raw: bytes, source: str | os.PathLike[str], controls: bool) -> Decoded:
+def _decode(raw: bytes, source: PathLike, controls: bool) -> Decoded:
     for mark, name in _MARKS.items():
         if raw.startswith(mark):
             return _strict(raw[len(mark) :], name, source)
@@ -113,7 +75,7 @@ def _decode(raw: bytes, source: str | os.PathLike[str], controls: bool) -> Decod
     return _strict(raw, "Windows-1252" if re.search(rb"[\x80-\x9f]", raw) else "Latin-1", source)
 
 
-def _strict(raw: bytes, name: str, source: str | os.PathLike[str]) -> Decoded:
+def _strict(raw: bytes, name: str, source: PathLike) -> Decoded:
     shown = name.removesuffix("-LE").removesuffix("-BE")
     try:
         return Decoded(raw.decode(name), shown)
@@ -121,14 +83,14 @@ def _strict(raw: bytes, name: str, source: str | os.PathLike[str]) -> Decoded:
         raise _undecodable(raw, error, shown, source) from error
 
 
-def _undecodable(raw: bytes, error: UnicodeDecodeError, name: str, source: str | os.PathLike[str]) -> FormatError:
+def _undecodable(raw: bytes, error: UnicodeDecodeError, name: str, source: PathLike) -> FormatError:
     row = raw[: error.start].count(b"\n") + 1
     return FormatError(
         f"{source}, row {row}: the byte 0x{raw[error.start]:02x} is not {name} text; save the file as UTF-8."
     )
 
 
-def _check_controls(raw: bytes, source: str | os.PathLike[str]) -> None:
+def _check_controls(raw: bytes, source: PathLike) -> None:
     found = _CONTROL.search(raw)
     if found is not None and raw[found.start()]:
         row = raw[: found.start()].count(b"\n") + 1
@@ -147,7 +109,7 @@ def _wide(raw: bytes) -> str | None:
     return "UTF-16-LE" if second > first else "UTF-16-BE"
 
 
-def read_text(path: str | os.PathLike[str]) -> Decoded:
+def read_text(path: PathLike) -> Decoded:
     """The whole of a text file, and the encoding in which it was read."""
     path = check_readable(path)
     check_allocation(_SIZE_PER_BYTE * path.stat().st_size, f"{path} read as text", "keep large data as parquet")
@@ -162,126 +124,3 @@ def read_text(path: str | os.PathLike[str]) -> Decoded:
     if not found.text.strip():
         raise FormatError(f"{path} is empty: it holds nothing but blanks.")
     return found
-
-
-def open_rows(
-    path: str | os.PathLike[str], separator: str | None = None, *, trim: bool = True, quoted: bool = True
-) -> tuple[Iterator[tuple[int, list[str]]], str, str]:
-    """The rows of a delimited file that are not blank, one at a time with their first lines.
-
-    Parameters
-    ----------
-    path : str or path
-    separator : {",", ";", "\\t"} or None
-        None finds it out from the first rows.
-    trim : bool
-        Whether blanks around cells go.
-    quoted : bool
-        Whether quotes around a cell are none of its text.
-
-    Returns
-    -------
-    rows : iterator of (line, list of str)
-    separator : str
-    source : str
-        How the file was understood, in words.
-    """
-    text, read_as = read_text(path)
-    if separator is None:
-        separator = guess_separator(text)
-    elif separator not in SEPARATORS:
-        raise InputError(f"separator={separator!r} is not known; use one of {', '.join(map(repr, SEPARATORS))}.")
-    source = f"separated by {SEPARATORS[separator]}" + ("" if read_as == UTF8 else f", read as {read_as}")
-    return iterate_rows(text, separator, path, trim=trim, quoted=quoted), separator, source
-
-
-def check_width(row: Sequence[str], width: int, path: object, line: int, first_line: int, source: str) -> None:
-    """Refuse a row with other than so many cells."""
-    if len(row) != width:
-        raise FormatError(
-            f"{path}, row {line}: there are {len(row)} cells but row {first_line} has {width} ({source}); repair "
-            "the row, or put cells that contain the separator in quotes."
-        )
-
-
-def iterate_rows(
-    text: str, separator: str, path: str | os.PathLike[str], *, trim: bool = True, quoted: bool = True
-) -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line and cells of every row that is not blank; an error where there is none."""
-    lines = _lines(text, separator, path)
-    if quoted:
-        reader = csv.reader(lines, delimiter=separator, strict=True)
-    else:
-        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
-    line, found = 1, False
-    try:
-        for row in reader:
-            if any(map(str.strip, row)):
-                found = True
-                yield line, [cell.strip() for cell in row] if trim else row
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise FormatError(f"{path}, row {line}: {error}; check the quotes of this row.") from error
-    if not found:
-        raise FormatError(f"{path} is empty: all of its cells are blank.")
-
-
-def _lines(text: str, separator: str, path: str | os.PathLike[str]) -> Iterator[str]:
-    """The lines with their ends, one at a time: a copy of the text would be four times its size."""
-    for number, match in enumerate(_LINE.finditer(text), start=1):
-        line = match.group()
-        if line.count(separator) >= MOST_CELLS:
-            raise FormatError(
-                f"{path}, row {number}: there are more than {MOST_CELLS} cells in one row; check the line ends, or "
-                "keep so many features as parquet or npz."
-            )
-        yield line
-
-
-def guess_separator(text: str) -> str:
-    """The separator that cuts the first rows into the same number of cells, two or more; a comma where none does."""
-    sample = "".join(
-        match.group() for match in islice(_LINE.finditer(text, 0, _TEXT_TO_GUESS_FROM), _ROWS_TO_GUESS_FROM)
-    )
-    best, best_share = ",", 0.0
-    for separator in ("\t", ",", ";"):  # in this order where two cut equally well
-        widths = _widths(sample, separator)
-        if widths and widths[0] >= 2:
-            share = sum(width == widths[0] for width in widths) / len(widths)
-            if share > best_share:
-                best, best_share = separator, share
-    return best
-
-
-def _widths(sample: str, separator: str) -> list[int]:
-    """Number of cells of every row that is not blank, up to one that cannot be parsed."""
-    rows = csv.reader((line.group() for line in _LINE.finditer(sample)), delimiter=separator)
-    widths: list[int] = []
-    with suppress(csv.Error):
-        widths.extend(len(row) for row in rows if any(cell.strip() for cell in row))
-    return widths
-
-
-def printable(name: str) -> str:
-    """The name of a file as text that can be written: bytes that are not UTF-8, which some systems allow, escaped."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def first_repeated(values: Iterable[Any]) -> Any:
-    """The first value that stands there a second time, or None."""
-    seen = set()
-    for value in values:
-        if value in seen:
-            return value
-        seen.add(value)
-    return None
-
-
-def defuse(cell: str) -> str:
-    """A cell that a spreadsheet would run as a formula, with an apostrophe in front; others as they are."""
-    return f"'{cell}" if _FORMULA.match(cell) else cell
-
-
-def undefuse(cell: str) -> str:
-    """What `defuse` was given."""
-    return cell[1:] if _DEFUSED.match(cell) else cell

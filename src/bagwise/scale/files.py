@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.core.bags import cut_bags
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data.outline import FileOutline
 from bagwise.io.data.parquet import ParquetBags
-from bagwise.io.text import check_readable
+from bagwise.io.files import check_readable
 
 ENDINGS = (".parquet", ".pq")
 PIECE_BYTES = 64 * 2**20  # of features and scores; larger pieces save nothing any more
@@ -49,20 +50,14 @@ def find_files(paths: Any) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def count_features(file: ParquetBags) -> int:
-    if file.form == "long":
-        return len(file.roles.features)
-    return next(file.bags(0, [(1, file.first_size())])).n_features
-
-
 def check_same_columns(first: ParquetBags, file: ParquetBags) -> None:
     """All files of a source have the same columns of the same kinds, in whatever order those of features stand."""
     kinds = [{h: str(f.schema.field(h).type) for h in f.headings if not _is_feature(f, h)} for f in (first, file)]
     names = [f.feature_names for f in (first, file)]
-    if first.form == file.form and kinds[0] == kinds[1] and names[0] == names[1]:
+    if first.nested == file.nested and kinds[0] == kinds[1] and names[0] == names[1]:
         return
-    if first.form != file.form:
-        what = f"it has {file.form} rows, the first file {first.form} ones"
+    if first.nested != file.nested:
+        what = f"it has {'nested' if file.nested else 'long'} rows, the first file has not"
     else:
         own, others = ({*kind, *(name or ())} for kind, name in zip(kinds, names, strict=True))
         differing = sorted(own ^ others) or sorted(h for h in kinds[0] if kinds[0][h] != kinds[1].get(h)) or ["order"]
@@ -112,15 +107,3 @@ def cut_rows(outline: FileOutline, file: ParquetBags, most: int) -> np.ndarray:
     """
     groups = np.unique(np.searchsorted(outline.first_rows, file.group_rows))  # bags that begin in each, and the end
     return cut_bags(outline.sizes, most, groups)
-
-
-def cut_bags(sizes: np.ndarray, most: int, groups: np.ndarray) -> np.ndarray:
-    """As `cut_rows`; cuts are made at `groups`, numbers of bags, where one of them is in reach."""
-    ends = np.cumsum(sizes)
-    cuts, n_bags = [0], len(ends)
-    while cuts[-1] < n_bags:
-        done = ends[cuts[-1] - 1] if cuts[-1] else 0
-        farthest = max(int(np.searchsorted(ends, done + most, side="right")), cuts[-1] + 1)
-        at_group = groups[(groups > cuts[-1]) & (groups <= farthest)]
-        cuts.append(int(at_group[-1]) if len(at_group) else farthest)
-    return np.array(cuts)

@@ -17,27 +17,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.core.bags import Bags, offsets_of
+from bagwise.core.bags import Bags, cut_bags, offsets_of
 from bagwise.core.checks import memory_limit, parse_memory
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
 from bagwise.io.checkpoint import fingerprint
 from bagwise.io.data import dense_features
-from bagwise.io.data.formats import guess_format, read_described, write_dataset
-from bagwise.io.data.outline import Fingerprint, check_distinct, read_outline
+from bagwise.io.data.formats import PARQUET, guess_format, read_described, write_dataset
+from bagwise.io.data.outline import Fingerprint, check_distinct
 from bagwise.io.data.parquet import ParquetBags
-from bagwise.io.data.pieces import PARQUET
-from bagwise.io.text import check_readable, printable
+from bagwise.io.files import check_readable, printable
 from bagwise.scale.ahead import read_ahead
-from bagwise.scale.files import (
-    check_same_columns,
-    count_features,
-    cut_bags,
-    cut_rows,
-    find_files,
-    join_labels,
-    piece_rows,
-)
+from bagwise.scale.files import check_same_columns, cut_rows, find_files, join_labels, piece_rows
 from bagwise.scale.pieces import FilePiece, MemoryPiece, Piece
 
 PIECE_BAGS = 1000
@@ -127,17 +118,17 @@ class BagSource:
         for file in files[1:]:
             check_same_columns(files[0], file)
         dtype = np.result_type(*(file.dtype for file in files))
-        outlines = [read_outline(file) for file in files]
+        outlines = [file.outline() for file in files]
         for file, outline in zip(files, outlines, strict=True):  # a piece holds one bag at least, however large
             file.check_largest(outline)
         check_distinct(files, outlines)
         class_names, Y = join_labels(files, outlines)
-        n_features = count_features(files[0])
+        n_features = files[0].n_features
         n_rows = piece_rows(most, n_features * np.dtype(dtype).itemsize + SCORE_BYTES * len(class_names))
         shared: dict[str, Any] = {
             "options": tuple(options.items()),
             "class_names": None if Y is None and not class_names else tuple(class_names), "dtype": np.dtype(dtype).str,
-            "nested": files[0].form == "nested",
+            "nested": files[0].nested,
         }  # fmt: skip
         ranges = [
             (file, outline, cut_rows(outline, file, n_rows)) for file, outline in zip(files, outlines, strict=True)
@@ -283,7 +274,7 @@ class BagSource:
         parts, starts = list[Piece](), [0]
         for piece in self._pieces:
             before = starts[-1]
-            for first, last in pairwise(cut_bags(piece.sizes, most, np.empty(0, dtype=np.int64)).tolist()):
+            for first, last in pairwise(cut_bags(piece.sizes, most).tolist()):
                 parts.append(piece.part(first, last))
                 starts.append(before + last)
         if len(parts) == self.n_pieces:

@@ -31,7 +31,7 @@ def convert(
 
     Between parquet files, and from parquet to CSV, a file may be larger than the memory.
     """
-    from bagwise.io.data.pieces import convert_file
+    from bagwise.io.data.formats import convert_file
 
     understood = convert_file(source, target, format_name, to, **reader_options(labels_from, bag, features))
     notice(f"read {source} as {understood}", quiet)

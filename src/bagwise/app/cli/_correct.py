@@ -60,7 +60,7 @@ def correct(
             given, problems = opened.compare(source, format_name)
         else:
             assert table is not None
-            from bagwise.io.text import check_readable
+            from bagwise.io.files import check_readable
 
             log = CorrectionLog(check_readable(table).resolve())
             entries, problems = log.in_force(), log.problems

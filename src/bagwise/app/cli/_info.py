@@ -29,9 +29,9 @@ def info(
     the folder of a run, with the labels that may be missing or spurious."""
     from bagwise.app.runs.folder import NAME
     from bagwise.app.runs.large import is_several, iter_several
-    from bagwise.io.data.pieces import iter_dataset
+    from bagwise.io.data.formats import iter_dataset
+    from bagwise.io.files import check_readable
     from bagwise.io.model import is_model_file
-    from bagwise.io.text import check_readable
 
     def one(path: Path) -> None:
         issues: list[dict[str, Any]] = []

@@ -171,7 +171,7 @@ def _apply_one(
     from bagwise.app.formats.results import write_csv_pieces, write_json_pieces, write_results
     from bagwise.app.runs.find import in_parts
     from bagwise.app.runs.large import is_several, iter_several
-    from bagwise.io.data.pieces import iter_dataset, select_features
+    from bagwise.io.data.formats import iter_dataset, select_features
 
     several = is_several(path)
     datasets, understood = iter_several(path, **options) if several else iter_dataset(path, format_name, **options)

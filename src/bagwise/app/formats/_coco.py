@@ -9,7 +9,7 @@ from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.app.formats.marks import MarkReader, Marks, read_json, read_number
 from bagwise.app.media.rle import compress_counts, ring_area, ring_counts, rings_of
 from bagwise.core.exceptions import FormatError
-from bagwise.io.inside import open_folder
+from bagwise.io.files import open_folder
 
 BOX = ("left", "top", "width", "height")
 

@@ -16,8 +16,7 @@ from bagwise.app.formats.marks import Mark, MarkReader, Marks, read_json, read_n
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.media_type import LabelStudio, Row
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.files import atomic_write
-from bagwise.io.inside import open_folder
+from bagwise.io.files import atomic_write, open_folder
 
 SERVED = "/data/local-files/?d="  # with the path below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT
 LABEL = "label"  # name of the control in the interface, and so of the results

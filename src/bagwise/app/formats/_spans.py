@@ -11,7 +11,7 @@ from bagwise.app.formats.annotations import Annotations
 from bagwise.app.formats.marks import MarkReader, Marks, text_lines
 from bagwise.app.media.documents import document_text
 from bagwise.core.exceptions import FormatError
-from bagwise.io.inside import open_folder
+from bagwise.io.files import open_folder
 from bagwise.io.tables import write_json_lines
 
 COLUMNS = ("file", "start", "end", "label", "probability")

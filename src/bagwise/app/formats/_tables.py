@@ -14,10 +14,8 @@ from bagwise.app.formats.marks import Mark, MarkReader, Marks, read_number, read
 from bagwise.app.media.windows import Part, join_windows, own_parts
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError
-from bagwise.io.files import atomic_write
-from bagwise.io.inside import open_folder
+from bagwise.io.files import atomic_write, defuse, open_folder, undefuse
 from bagwise.io.tables import read_headings, write_csv
-from bagwise.io.text import defuse, undefuse
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The long table: every instance, noise too

@@ -15,8 +15,9 @@ from urllib.parse import unquote
 
 from bagwise.app.formats.annotations import Annotations, plain_cell
 from bagwise.core.exceptions import LONGEST, FormatError
+from bagwise.io.files import undefuse
 from bagwise.io.tables import TextTable, read_rows
-from bagwise.io.text import read_text, undefuse
+from bagwise.io.text import read_text
 
 Mark = dict[str, Any]
 _ABSOLUTE = re.compile(r"/|~|[A-Za-z][A-Za-z+.-]*:")  # a full path of any machine, or an address

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 
 from bagwise.core.exceptions import FormatError
-from bagwise.io.tables import read_rows
-from bagwise.io.text import first_repeated, undefuse
+from bagwise.io.files import undefuse
+from bagwise.io.tables import first_repeated, read_rows
 
 Names = Mapping[str, tuple[str, str]]
 """Label to scientific and common name."""

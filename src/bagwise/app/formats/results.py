@@ -15,10 +15,9 @@ from typing import Any
 
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import InputError
-from bagwise.io.files import atomic_write
+from bagwise.io.files import atomic_write, defuse, printable
 from bagwise.io.labels import LIST_MARK
 from bagwise.io.tables import defuse_value, json_lines, plain_value
-from bagwise.io.text import defuse, printable
 
 RESULT_KEY = b"bagwise-result"
 Piece = Mapping[str, Sequence[Any]]

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bagwise.app.media.settings import Settings
-from bagwise.core.checks import check_allocation, import_pyarrow
+from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.parquet import arrow_errors, open_file
+from bagwise.io.files import check_readable, damaged
+from bagwise.io.parquet import KIND, SIZE_OF_CELL, read_columns
 from bagwise.io.tables import read_rows
-from bagwise.io.text import check_readable
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 LATEST = 2.2e11  # seconds since 1970 up to which there is a calendar, whatever the time zone
@@ -36,7 +36,6 @@ AUTO, REFUSE = "auto", "none"
 RECORDING = "recording"  # column of the places of instances, where one table holds several
 BLANKS = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
 GAP = 4.0  # steps from which on the time between two rows is a gap
-_SIZE_OF_CELL = 100  # of a short text and its place in a list
 
 
 @dataclass(frozen=True)
@@ -326,12 +325,9 @@ def _read_delimited(path: str | Path) -> _Table:
 
 def _read_parquet(path: Path) -> _Table:
     path = check_readable(path)
+    table = read_columns(path, SIZE_OF_CELL, "cut the recording into several files")
     arrow = import_pyarrow("Reading parquet")
-    with arrow_errors(path):
-        file = open_file(arrow, path)
-        n_cells = file.metadata.num_rows * max(file.metadata.num_columns, 1)
-        check_allocation(_SIZE_OF_CELL * n_cells, f"{path} in memory", "cut the recording into several files")
-        table = file.read()
+    with damaged(path, KIND):
         columns = [_arrow_column(arrow, table.column(j), path, name) for j, name in enumerate(table.column_names)]
     return _Table(path, [str(name) for name in table.column_names], columns, range(1, table.num_rows + 1))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bagwise.app.formats import Annotations
-from bagwise.io.inside import open_folder
+from bagwise.io.files import open_folder
 from bagwise.io.tables import write_csv
 
 BY_FILE, BY_HOUR, BY_DATE = "labels-by-file.csv", "labels-by-hour.csv", "labels-by-date.csv"

@@ -28,8 +28,7 @@ from bagwise.app.media.pictures import CLOSE_HEIGHT, CLOSE_WIDTH, CloseUp, Pictu
 from bagwise.app.report.summary import AnnotateResult, class_colours, summarize_run
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, in_words, one_file, warn_caller
-from bagwise.io.files import atomic_write
-from bagwise.io.inside import open_folder
+from bagwise.io.files import atomic_write, open_folder
 from bagwise.preprocessing import TermScaler
 
 N_PICTURES = 16

@@ -11,7 +11,7 @@ from bagwise.app.formats import Annotations, write_formats
 from bagwise.app.media.files import Problem
 from bagwise.app.runs.corrections import CONFIRMED, LABEL, NOISE
 from bagwise.core.exceptions import InputError
-from bagwise.io.inside import inside, open_folder
+from bagwise.io.files import inside, open_folder
 from bagwise.io.tables import write_csv
 
 FOLDER = "export"

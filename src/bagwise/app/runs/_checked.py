@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.inside import parts_of
+from bagwise.io.files import parts_of
 
 MOST = 10**9  # of whole numbers: versions, calls, instances
 

@@ -41,8 +41,7 @@ from bagwise.app.runs.remarks import label_remarks
 from bagwise.app.runs.supervision import Supervision, put_together, training_set
 from bagwise.core.dataset import rows_of
 from bagwise.core.exceptions import InputError
-from bagwise.io.files import file_fingerprint
-from bagwise.io.inside import open_ended
+from bagwise.io.files import file_fingerprint, open_ended
 from bagwise.io.labels import LabelTable
 from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, classes_of

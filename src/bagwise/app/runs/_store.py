@@ -26,7 +26,8 @@ from bagwise.app.media.files import FileBags
 from bagwise.app.runs.folder import FEATURES
 from bagwise.core.dataset import as_column
 from bagwise.core.exceptions import FormatError
-from bagwise.io.files import atomic_write, is_storable, read_archive, sync_all, write_archive
+from bagwise.io.archive import is_storable, read_archive, write_archive
+from bagwise.io.files import atomic_write, sync_all
 
 LAYOUT = 6  # of an archive; entries of another layout are not taken
 LARGE = 2**20  # bytes from which an array stands by itself, so that no second copy of it is made

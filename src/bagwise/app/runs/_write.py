@@ -13,8 +13,7 @@ from bagwise.app.report.page import write_page
 from bagwise.app.report.summary import AnnotateResult
 from bagwise.app.runs.folder import MODEL_FILE, NAME, WRITING, RunFolder, remove_outputs
 from bagwise.core.exceptions import InputError
-from bagwise.io.files import atomic_write, file_fingerprint
-from bagwise.io.inside import inside
+from bagwise.io.files import atomic_write, file_fingerprint, inside
 
 _PAGE = "report.html"
 

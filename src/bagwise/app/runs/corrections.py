@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.files import NO_ROOM, atomic_write
-from bagwise.io.inside import open_ended
-from bagwise.io.text import defuse, guess_separator, iterate_rows, undefuse
+from bagwise.io.files import NO_ROOM, atomic_write, defuse, open_ended, undefuse
+from bagwise.io.tables import guess_separator, iterate_rows
 
 FILE = "corrections.csv"
 HEADINGS = ("bag", "instance", "label", "action", "before", "by", "call", "time", "end")

@@ -19,7 +19,7 @@ from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.runs._store import Store, entry_facts, entry_key, part_key, write_entries
 from bagwise.core.exceptions import BagwiseError, in_words, one_file
-from bagwise.io.text import printable
+from bagwise.io.files import printable
 
 Progress = Callable[[str, int, int], None]
 Vectors = Embedding | VectorTable

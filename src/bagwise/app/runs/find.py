@@ -15,13 +15,12 @@ from bagwise.app.formats.results import Piece
 from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedPrecision, select_at_precision
 from bagwise.calibration.novelty import Novelty
-from bagwise.core.bags import Bags
+from bagwise.core.bags import Bags, cut_bags
 from bagwise.core.base import Findings
 from bagwise.core.dataset import BagDataset, as_column
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, classes_of, final_step
-from bagwise.scale.files import cut_bags
 
 TRANSDUCTIVE, INDUCTIVE = "transductive", "inductive"
 NOVEL, KEPT = "novel", "kept"  # columns that some tables have
@@ -253,7 +252,7 @@ def _refuse_unknown(dataset: BagDataset, classes: Sequence[Any]) -> None:
 def in_parts(model: Any, dataset: BagDataset) -> Iterator[BagDataset]:
     """The bags in parts of at most `MOST_SCORES` numbers for instances and classes, or of one bag."""
     most = max(MOST_SCORES // max(len(classes_of(model) or []), 1), 1)
-    cuts = cut_bags(dataset.bags.sizes, most, np.empty(0, dtype=np.int64)).tolist()
+    cuts = cut_bags(dataset.bags.sizes, most).tolist()
     for first, last in pairwise(cuts):
         yield dataset if len(cuts) == 2 else dataset[first:last]
 

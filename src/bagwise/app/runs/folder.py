@@ -23,8 +23,8 @@ from bagwise.app.runs._checked import FITTED, MANIFEST, check, read_checked
 from bagwise.app.runs.find import Found
 from bagwise.calibration import CalibratedPrecision, PrecisionModel
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.files import TORN, atomic_write, file_fingerprint, read_archive, write_archive
-from bagwise.io.inside import check_tree, inside, walk
+from bagwise.io.archive import read_archive, write_archive
+from bagwise.io.files import TORN, atomic_write, check_tree, file_fingerprint, inside, walk
 
 NAME = "manifest.json"
 MODEL_FILE = "model.bagwise"

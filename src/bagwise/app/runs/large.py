@@ -14,10 +14,9 @@ from bagwise.app.runs.learner import settings_of
 from bagwise.core.checks import memory_limit, parse_memory
 from bagwise.core.exceptions import InputError
 from bagwise.io.checkpoint import Checkpoint
-from bagwise.io.data.formats import guess_format
+from bagwise.io.data.formats import PARQUET, guess_format
 from bagwise.io.data.parquet import ParquetBags
-from bagwise.io.data.pieces import PARQUET
-from bagwise.io.text import check_readable
+from bagwise.io.files import check_readable
 from bagwise.scale import BagSource, fit_source
 from bagwise.scale.cluster import open_cluster
 from bagwise.scale.fit import check_learner, source_identity

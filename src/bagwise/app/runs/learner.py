@@ -23,8 +23,9 @@ from bagwise.catalog import for_sparse, make_model
 from bagwise.core.base import BagEstimator
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.core.fitted import is_fitted, n_inputs, real_steps
+from bagwise.io.files import check_readable
 from bagwise.io.model import read_about
-from bagwise.io.text import check_readable, first_repeated
+from bagwise.io.tables import first_repeated
 from bagwise.pipeline import bag_tags, classes_of, final_step, fit_parameters, loses_instances, make_pipeline
 
 BAG = "bag"

@@ -35,10 +35,8 @@ from bagwise.app.runs.options import RunOptions
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError
 from bagwise.io.data import unique_names
-from bagwise.io.data.formats import read_described
-from bagwise.io.data.pieces import select_features
-from bagwise.io.files import atomic_write
-from bagwise.io.inside import inside
+from bagwise.io.data.formats import read_described, select_features
+from bagwise.io.files import atomic_write, inside
 from bagwise.io.labels import LabelTable, read_labels
 from bagwise.preprocessing import filled
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.core.bags import Bags, group_rows
+from bagwise.core.bags import Bags, cut_bags, group_rows
 from bagwise.core.checks import check_allocation, check_choice
-from bagwise.core.columns import Where, check_features
+from bagwise.core.columns import Columns, Where, check_features, is_missing, place_in_table
 from bagwise.core.dataset import BagDataset, Places, columns_of, rows_of
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.labels import NAME_HEADINGS, LabelTable
-from bagwise.io.tables import plain_value
-from bagwise.io.text import first_repeated
+from bagwise.io.labels import LIST_MARK, NAME_HEADINGS, LabelTable
+from bagwise.io.tables import first_repeated, plain_value
 
 BAG, BAG_NAME, LABELS, LABELLED = "bag", "bag_name", "labels", "labelled"
 INSTANCE_LABEL, INSTANCE_LABELS, LOCATION = "instance_label", "instance_labels", "location"
@@ -40,39 +39,36 @@ def place(path: Path, first_row: int, row: int) -> str:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of a table holds what: indices into its headings."""
+    """Which column of a table holds what: indices into its headings.
+
+    `one_hot` gives the class of each column of 0 and 1.
+    """
 
     bag: int
-    features: list[int]
+    features: Sequence[int]
     bag_name: int | None = None
     labels: int | None = None
-    one_hot: tuple[int, ...] = ()
+    one_hot: dict[int, Any] = field(default_factory=dict)
     labelled: int | None = None
     instance_label: int | None = None
     location: int | None = None
 
+    @property
+    def others(self) -> list[int]:
+        """All columns but those of features."""
+        single = (self.bag, self.bag_name, self.labels, self.labelled, self.instance_label, self.location)
+        return list(dict.fromkeys(i for i in (*single, *self.one_hot) if i is not None))
 
-@dataclass(frozen=True)
-class Coded:
-    """Values as codes into distinct ones, numbered by first appearance."""
-
-    codes: np.ndarray
-    values: list[Any]
-
-
-@dataclass
-class LongTable:
-    """Columns of a table in the long form."""
-
-    X: np.ndarray
-    bag: Any
-    feature_names: list[str] | None = None
-    bag_name: Any = None
-    indicator: np.ndarray | None = None  # (m, c): the labels of the bag of each row
-    class_names: list[Any] | None = None
-    labelled: np.ndarray | None = None  # (m,): whether somebody labelled the bag of each row; None: all bags
-    instance_labels: Sequence[Any] | None = None  # class names, None where unknown
-    locations: Places | None = None
+    def described(self, headings: Sequence[str]) -> str:
+        """How the columns besides features were understood."""
+        parts = [f"bags by {headings[self.bag]!r}"]
+        if self.labels is not None:
+            parts.append(f"labels from lists in {headings[self.labels]!r}")
+        else:
+            parts.append(f"labels from {len(self.one_hot)} columns of 0 and 1" if self.one_hot else "no bag labels")
+        if self.instance_label is not None:
+            parts.append(f"instance labels from {headings[self.instance_label]!r}")
+        return ", ".join(parts)
 
 
 def find_roles(
@@ -103,7 +99,9 @@ def find_roles(
                 f"{_listed(headings)})."
             )
         bag_column = usual[0]
-    one_hot = tuple(i for i, name in enumerate(headings) if name.startswith(LABEL_PREFIX)) if labels is None else ()
+    one_hot = {}
+    if labels is None:
+        one_hot = {i: name[len(LABEL_PREFIX) :] for i, name in enumerate(headings) if name.startswith(LABEL_PREFIX)}
     roles = Roles(
         bag=bag_column,
         features=[],
@@ -118,29 +116,30 @@ def find_roles(
         raise FormatError(f"{where}: labels stand both in the column 'labels' and in columns 'label:...'; keep one.")
     if roles.bag_name == bag_column:
         roles = replace(roles, bag_name=None)
-    used = (roles.bag, roles.bag_name, roles.labels, roles.labelled, roles.instance_label, roles.location)
-    taken = {*used, *one_hot}
-    if features is not None:
-        wanted = [named(name, "") for name in features]
-        roles.features.extend(i for i in wanted if i is not None)
+    if features is None:
+        columns = sorted(set(range(len(headings))) - set(roles.others))
     else:
-        roles.features.extend(i for i in range(len(headings)) if i not in taken)
-    if not roles.features:
+        columns = [i for i in (named(name, "") for name in features) if i is not None]
+    if not columns:
         raise FormatError(f"{where}: there is no column of features; the columns are {_listed(headings)}.")
-    return roles
+    return replace(roles, features=columns)
 
 
 def _listed(headings: Sequence[str]) -> str:
     return ", ".join(map(repr, headings[:8])) + (", ..." if len(headings) > 8 else "")
 
 
+def cut_labels(text: str) -> list[str]:
+    """The labels of a text ``a;b;c``."""
+    return [part.strip() for part in text.split(LIST_MARK) if part.strip()]
+
+
 def encode_label_lists(lists: Sequence[Sequence[Any]], class_names: list[Any] | None) -> tuple[np.ndarray, list[Any]]:
     """(m, c) indicator and class names of the labels of each row; sorted names where none are given."""
     cache: dict[tuple[Any, ...], int] = {}
     keys = [cache.setdefault(tuple(labels), len(cache)) for labels in lists]
-    seen = {label for labels in cache for label in labels}
     if class_names is None:
-        class_names = sorted(seen, key=lambda label: (str(type(label)), label))
+        class_names = sorted_names(label for labels in cache for label in labels)
     column = {label: c for c, label in enumerate(class_names)}
     distinct = np.zeros((len(cache), len(class_names)), dtype=np.uint8)
     for i, labels in enumerate(cache):
@@ -155,40 +154,80 @@ def encode_label_lists(lists: Sequence[Sequence[Any]], class_names: list[Any] | 
     return distinct[keys], class_names
 
 
-def to_dataset(table: LongTable, name: str, where: Where) -> BagDataset:
-    """Group the rows into bags, in order of first appearance, and check what must be the same within one."""
-    check_features(table.X, table.feature_names, where)
-    bag_codes, ids = number_values(table.bag)
+def sorted_names(names: Iterable[Any]) -> list[Any]:
+    """Names of classes in order, whole numbers and text apart."""
+    return sorted(set(names), key=lambda name: (str(type(name)), name))
+
+
+def to_dataset(
+    X: np.ndarray,
+    bag: Any,
+    name: str,
+    where: Where,
+    *,
+    feature_names: list[str] | None = None,
+    bag_name: Any = None,
+    indicator: np.ndarray | None = None,
+    class_names: list[Any] | None = None,
+    labelled: np.ndarray | None = None,
+    instance_labels: Sequence[Any] | None = None,
+    locations: Places | None = None,
+) -> BagDataset:
+    """Group rows into bags, in order of first appearance, and check what must be the same within one.
+
+    Parameters
+    ----------
+    X : (m, d) array
+    bag, bag_name : sequence, or (codes, values)
+        By which the bags are distinguished, and their names where these are others.
+    name : str
+        Of the data set.
+    where : function of a row
+    indicator, labelled : arrays of m rows
+        The labels of the bag of each row, and whether somebody labelled it; None: all bags.
+    instance_labels : sequence
+        Class names, None where unknown.
+    """
+    check_features(X, feature_names, where)
+    bag_codes, bag_names = number_values(bag)
     order, offsets, _ = group_rows(bag_codes)
-    Y = None
-    if table.indicator is not None:
-        Y = _one_per_bag(table.indicator, order, offsets, "the labels differ", where)
-    labelled = None
-    if table.labelled is not None:
-        _check_labelled(table.labelled, table.indicator, where)
-        labelled = _one_per_bag(table.labelled[:, None], order, offsets, f"{LABELLED!r} differs", where)[:, 0]
-    bag_names = ids
-    if table.bag_name is not None:
-        name_codes, names = number_values(table.bag_name)
-        one_each = _one_per_bag(name_codes[:, None], order, offsets, "the bag_name differs", where)
-        bag_names = [names[code] for code in one_each[:, 0]]
-    class_names = table.class_names
-    instance_labels = None
-    if table.instance_labels is not None:
-        codes, class_names = _instance_codes(table.instance_labels, class_names, where)
-        instance_labels = Bags(codes[order], offsets)
-    X, places = table.X, table.locations
+
+    def one_each(values: np.ndarray, what: str) -> np.ndarray:
+        """The value of each bag's first row, if all of its rows agree."""
+        sorted_values = values[order]
+        firsts = sorted_values[offsets[:-1]]
+        differs = (sorted_values != np.repeat(firsts, np.diff(offsets), axis=0)).any(axis=1)
+        if differs.any():
+            position = int(np.argmax(differs))
+            first = offsets[np.searchsorted(offsets, position, side="right") - 1]
+            raise FormatError(
+                f"{where(int(order[position]))}: {what} from the first row of the same bag "
+                f"({where(int(order[first]))}); make them the same on all rows of a bag."
+            )
+        return firsts
+
+    Y = None if indicator is None else one_each(indicator, "the labels differ")
+    if labelled is not None:
+        _check_labelled(labelled, indicator, where)
+        labelled = one_each(labelled[:, None], f"{LABELLED!r} differs")[:, 0]
+    if bag_name is not None:
+        name_codes, names = number_values(bag_name)
+        bag_names = [names[code] for code in one_each(name_codes[:, None], "the bag_name differs")[:, 0]]
+    known = None
+    if instance_labels is not None:
+        codes, class_names = _instance_codes(instance_labels, class_names, where)
+        known = Bags(codes[order], offsets)
     if not np.all(order[1:] > order[:-1]):
         X = X[order]
-        places = None if places is None else {key: values[order] for key, values in places.items()}
+        locations = None if locations is None else {key: values[order] for key, values in locations.items()}
     return BagDataset(
         bags=Bags(X, offsets),
         Y=Y,
         class_names=class_names or [],
-        instance_labels=instance_labels,
+        instance_labels=known,
         bag_names=bag_names,
-        feature_names=table.feature_names,
-        locations=places,
+        feature_names=feature_names,
+        locations=locations,
         labelled=labelled,
         name=name,
     )
@@ -206,41 +245,100 @@ def _check_labelled(labelled: np.ndarray, indicator: np.ndarray | None, where: W
 
 def number_values(values: Any) -> tuple[np.ndarray, list[Any]]:
     """Codes of the values, numbered by first appearance, and the values; a long string takes no room for every row."""
-    if isinstance(values, Coded):
-        return values.codes, values.values
+    if isinstance(values, tuple):
+        return values
     seen: dict[Any, int] = {}
-    values = values.tolist() if isinstance(values, np.ndarray) else values
     return np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64), list(seen)
-
-
-def _one_per_bag(values: np.ndarray, order: np.ndarray, offsets: np.ndarray, what: str, where: Where) -> np.ndarray:
-    """The value of each bag's first row, if all of its rows agree."""
-    sorted_values = values[order]
-    firsts = sorted_values[offsets[:-1]]
-    differs = (sorted_values != np.repeat(firsts, np.diff(offsets), axis=0)).any(axis=1)
-    if differs.any():
-        position = int(np.flatnonzero(differs)[0])
-        bag = int(np.searchsorted(offsets, position, side="right")) - 1
-        raise FormatError(
-            f"{where(int(order[position]))}: {what} from the first row of the same bag "
-            f"({where(int(order[offsets[bag]]))}); make them the same on all rows of a bag."
-        )
-    return firsts
 
 
 def _instance_codes(labels: Sequence[Any], class_names: list[Any] | None, where: Where) -> tuple[np.ndarray, list[Any]]:
     if class_names is None:
-        class_names = sorted({label for label in labels if label is not None}, key=lambda x: (str(type(x)), x))
-    column = {label: c for c, label in enumerate(class_names)}
-    codes = np.full(len(labels), -1, dtype=np.int64)
-    for i, label in enumerate(labels):
-        if label is not None:
-            if label not in column:
-                raise FormatError(
-                    f"{where(i)}: the instance label {label!r} is no label of any bag; correct it, or leave it empty."
-                )
-            codes[i] = column[label]
-    return codes, class_names
+        class_names = sorted_names(label for label in labels if label is not None)
+    column = {label: c for c, label in enumerate(class_names)} | {None: -1}
+    try:
+        return np.array([column[label] for label in labels], dtype=np.int64), class_names
+    except KeyError as error:
+        row = next(i for i, label in enumerate(labels) if label not in column)
+        raise FormatError(
+            f"{where(row)}: the instance label {labels[row]!r} is no label of any bag; correct it, or leave it empty."
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tables in memory
+
+
+def read_table(
+    table: Any,
+    bag: str = "bag",
+    labels: str | Sequence[str] | None = None,
+    instance_labels: str | None = None,
+    features: Sequence[str] | None = None,
+) -> BagDataset:
+    """The data set of a table in memory, a row per instance.
+
+    Parameters
+    ----------
+    table : table
+        Of pandas, polars, pyarrow or another library of tables, or whatever gives an Arrow stream.
+    bag : str
+        The column that names the bag of each row.
+    labels : str, list of str or None
+        The labels of the bag, the same on all of its rows: a column of lists or of text ``a;b;c``, or several columns
+        of 0 and 1, one for each class.
+    instance_labels : str or None
+        The column of the instances' own labels, empty where unknown.
+    features : list of str or None
+        By default all other columns.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> from bagwise import read_table
+    >>> data = read_table(pyarrow.table({"bag": ["a", "a"], "who": ["wren;robin"] * 2, "x": [0.5, 1.5]}), labels="who")
+    >>> sorted(data.label_sets[0]), data.feature_names
+    (['robin', 'wren'], ['x'])
+    """
+    columns = Columns(table)
+    ids = columns.keys(bag)
+    one_hot = list(labels) if labels is not None and not isinstance(labels, str) else []
+    text = labels if isinstance(labels, str) else None
+    if features is None:
+        taken = {bag, text, instance_labels, *one_hot}
+        features = [name for name in columns.names if name not in taken]
+    indicator, class_names = _labels_in(columns, text, one_hot)
+    known = None
+    if instance_labels is not None:
+        values = columns.values(instance_labels).tolist()
+        known = [None if is_missing(value) or value == "" else value for value in values]
+    return to_dataset(
+        columns.numbers(features),
+        ids,
+        "table",
+        place_in_table,
+        feature_names=[str(name) for name in features],
+        indicator=indicator,
+        class_names=class_names,
+        instance_labels=known,
+    )
+
+
+def _labels_in(columns: Columns, text: str | None, one_hot: list[str]) -> tuple[np.ndarray | None, list[Any] | None]:
+    if one_hot:
+        arrays = [columns.values(name) for name in one_hot]
+        for name, array in zip(one_hot, arrays, strict=True):
+            if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+                raise InputError(f"The label column {name!r} holds more than 0 and 1; correct it.")
+        return np.stack(arrays, axis=1).astype(np.uint8), list(one_hot)
+    if text is None:
+        return None, None
+    lists = []
+    for value in columns.values(text).tolist():
+        if isinstance(value, str):
+            value = cut_labels(value)
+        many = isinstance(value, (list, tuple, np.ndarray))
+        lists.append(list(value) if many else [] if is_missing(value) else [value])
+    return encode_label_lists(lists, None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -304,12 +402,8 @@ def has_unlabelled(dataset: BagDataset) -> bool:
 
 def _pieces_of(dataset: BagDataset) -> Iterator[BagDataset]:
     """The data set cut between bags into pieces of about `PIECE` rows."""
-    offsets, start = dataset.bags.offsets, 0
-    while start < len(dataset):
-        stop = int(np.searchsorted(offsets, offsets[start] + PIECE, side="right")) - 1
-        stop = min(max(stop, start + 1), len(dataset))
+    for start, stop in pairwise(cut_bags(dataset.bags.sizes, PIECE).tolist()):
         yield dataset[start:stop]
-        start = stop
 
 
 def to_write(

@@ -20,8 +20,7 @@ from bagwise.core.columns import check_features
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data._long import dense_features
-from bagwise.io.files import atomic_write
-from bagwise.io.text import check_readable
+from bagwise.io.files import atomic_write, check_readable
 
 BAGS, TARGETS = "bags", "targets"
 CLASS_NAMES = ("class_names", "class_name")

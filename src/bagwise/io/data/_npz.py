@@ -19,8 +19,7 @@ from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.core.validation import check_finite
 from bagwise.io.data._long import dense_features, has_names, has_unlabelled, is_int64
-from bagwise.io.files import atomic_write
-from bagwise.io.text import check_readable
+from bagwise.io.files import atomic_write, check_readable
 
 _REQUIRED = ("X", "bag")
 _OPTIONAL = ("Y", "y", "class_names", "feature_names", "bag_names", "labelled")

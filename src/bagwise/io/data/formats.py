@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data._arff import read_arff, write_arff
-from bagwise.io.data._csv_long import read_csv, write_csv
-from bagwise.io.data._long import has_names, has_unlabelled, with_labels
+from bagwise.io.data._csv import (
+    CONFORMATION,
+    MUSK,
+    read_csv,
+    read_miml_csv,
+    read_musk,
+    write_csv,
+    write_miml_csv,
+    write_musk,
+)
+from bagwise.io.data._long import BAG_NAME, has_names, has_unlabelled, with_labels
 from bagwise.io.data._mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
 from bagwise.io.data._mat import CLASS as _MAT_CLASS
-from bagwise.io.data._miml_csv import read_miml_csv, write_miml_csv
-from bagwise.io.data._musk import CLASS as _MUSK_CLASS
-from bagwise.io.data._musk import CONFORMATION, read_musk, write_musk
 from bagwise.io.data._npz import read_npz, write_npz
 from bagwise.io.data._parquet_write import write_parquet
-from bagwise.io.data.parquet import is_nested_file, read_parquet
+from bagwise.io.data.parquet import ParquetBags, is_nested_file, read_parquet
+from bagwise.io.files import PathLike, check_readable, printable
 from bagwise.io.labels import LabelTable, read_labels
-from bagwise.io.text import check_readable, printable
 
 INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES = "instance labels", "locations", "feature names"
 BAG_NAMES, SAME_NAMES, CLASS_NAMES = "bag names", "several bags of one name", "class names"
@@ -89,7 +95,8 @@ FORMATS: dict[str, Format] = {
     "musk": Format("musk .data, one class", ".data", read_musk, write_musk, frozenset({BAG_NAMES})),
 }  # fmt: skip
 
-_FIXED_CLASS = {"mil-mat": [_MAT_CLASS], "musk": [_MUSK_CLASS]}
+PARQUET = ("parquet", "parquet-nested")
+_FIXED_CLASS = {"mil-mat": [_MAT_CLASS], "musk": [MUSK]}
 _BY_EXTENSION = {
     ".npz": ("npz",), ".parquet": ("parquet", "parquet-nested"), ".pq": ("parquet", "parquet-nested"),
     ".csv": ("csv", "miml-csv"), ".tsv": ("csv",), ".txt": ("csv", "miml-csv", "musk"), ".arff": ("arff",),
@@ -98,7 +105,7 @@ _BY_EXTENSION = {
 _TEXT_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:%[^\n]*\n\s*)*@relation", re.IGNORECASE)
 
 
-def guess_format(path: str | os.PathLike[str]) -> str:
+def guess_format(path: PathLike) -> str:
     """The format of a file, from its first bytes and its name.
 
     Raises
@@ -145,7 +152,7 @@ def _by_content(path: Path) -> str:
 
 
 def read_dataset(
-    path: str | os.PathLike[str],
+    path: PathLike,
     format: str | None = None,
     *,
     labels_from: Any = None,
@@ -185,7 +192,7 @@ def read_dataset(
 
 
 def read_described(
-    path: str | os.PathLike[str],
+    path: PathLike,
     format: str | None = None,
     *,
     labels_from: Any = None,
@@ -193,13 +200,7 @@ def read_described(
     **options: Any,
 ) -> tuple[BagDataset, str]:
     """As `read_dataset`, and a sentence that says which format it was and how it was understood."""
-    check_readable(path)
-    name = guess_format(path) if format is None else format
-    chosen = find_format(name)
-    unknown = [option for option in options if option not in chosen.options]
-    if unknown:
-        known = f"has {', '.join(chosen.options)}" if chosen.options else "has none"
-        raise InputError(f"The format {name!r} has no option {unknown[0]!r}; it {known}.")
+    name, chosen = _format_of(path, format, options)
     try:
         dataset, understood = chosen.read(path, **options)
     except FormatError:
@@ -218,7 +219,19 @@ def read_described(
     return dataset, understood
 
 
-def write_dataset(dataset: BagDataset, path: str | os.PathLike[str], format: str | None = None) -> None:
+def _format_of(path: PathLike, format: str | None, options: dict[str, Any]) -> tuple[str, Format]:
+    """The format of a file that is there, by its name where that is given, and found to have the options."""
+    check_readable(path)
+    name = guess_format(path) if format is None else format
+    chosen = find_format(name)
+    unknown = [option for option in options if option not in chosen.options]
+    if unknown:
+        known = f"has {', '.join(chosen.options)}" if chosen.options else "has none"
+        raise InputError(f"The format {name!r} has no option {unknown[0]!r}; it {known}.")
+    return name, chosen
+
+
+def write_dataset(dataset: BagDataset, path: PathLike, format: str | None = None) -> None:
     """Write bags to a file; it appears complete or not at all.
 
     Parameters
@@ -261,7 +274,7 @@ def _has(dataset: BagDataset) -> list[str]:
     return [what for what, is_there in present.items() if is_there]
 
 
-def format_for_writing(path: str | os.PathLike[str]) -> str:
+def format_for_writing(path: PathLike) -> str:
     """The format that goes with the ending of a name."""
     ending = Path(path).suffix.casefold()
     if ending not in _BY_EXTENSION:
@@ -277,3 +290,66 @@ def find_format(name: str) -> Format:
     if name not in FORMATS:
         raise InputError(f"There is no format {name!r}; the formats are {', '.join(FORMATS)}.")
     return FORMATS[name]
+
+
+def iter_dataset(
+    path: PathLike,
+    format: str | None = None,
+    *,
+    labels_from: Any = None,
+    with_labels: bool = True,
+    **options: Any,
+) -> tuple[Iterator[BagDataset], str]:
+    """A file as a series of data sets of whole bags, and how it was understood.
+
+    Parquet comes in parts; other formats, and files whose labels stand in a second table, in one piece.
+    """
+    name, _ = _format_of(path, format, options)
+    if name in PARQUET and labels_from is None:
+        source = ParquetBags(path, with_labels=with_labels, **options)
+        return source.iter_bags(), f"{name}: {source.understood()}"
+    dataset, understood = read_described(path, name, labels_from=labels_from, **options)
+    return iter([dataset]), understood
+
+
+def convert_file(
+    source: PathLike,
+    target: PathLike,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    **options: Any,
+) -> str:
+    """Write the bags of one file to another; gives how the first was understood.
+
+    Between parquet files, and from parquet to CSV, bags go through the memory in pieces.
+    """
+    to = format_for_writing(target) if target_format is None else target_format
+    writer = find_format(to)
+    check_readable(source)
+    name = guess_format(source) if source_format is None else source_format
+    if name in PARQUET and to in (*PARQUET, "csv") and "labels_from" not in options:
+        pieces, understood = iter_dataset(source, name, **options)
+        writer.write(pieces, target, numbered=BAG_NAME in ParquetBags(source).headings)
+        return understood
+    dataset, understood = read_described(source, name, **options)
+    write_dataset(dataset, target, to)
+    return understood
+
+
+def select_features(dataset: BagDataset, names: Sequence[str] | None, source: Any) -> BagDataset:
+    """The data set with the features that a model was trained on, found by name where both have names."""
+    if names is None or dataset.feature_names is None or list(names) == dataset.feature_names:
+        return dataset
+    position = {name: i for i, name in enumerate(dataset.feature_names)}
+    missing = [name for name in names if name not in position]
+    if missing:
+        if not set(position) & set(names):  # names of another kind: the number of features decides
+            return dataset
+        raise FormatError(
+            f"{source}: it has no feature {missing[0]!r}, on which the model was trained ({len(missing)} missing); "
+            "add it, or train again."
+        )
+    columns = [position[name] for name in names]
+    return replace(
+        dataset, bags=Bags(dataset.bags.instances[:, columns], dataset.bags.offsets), feature_names=list(names)
+    )

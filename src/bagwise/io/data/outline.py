@@ -19,8 +19,9 @@ import numpy as np
 
 from bagwise.core.bags import offsets_of
 from bagwise.core.exceptions import FormatError
-from bagwise.io.data._long import INSTANCE_LABELS, LABEL_PREFIX, LABELLED, place
-from bagwise.io.parquet import arrow_errors, read_footer
+from bagwise.io._footer import read_footer
+from bagwise.io.data._long import INSTANCE_LABELS, LABELLED, place
+from bagwise.io.files import PathLike
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Fingerprint:
     footer: str
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> Fingerprint:
+    def of(cls, path: PathLike) -> Fingerprint:
         about = os.stat(path)
         return cls(about.st_size, about.st_mtime_ns, blake2b(read_footer(Path(path)), digest_size=16).hexdigest())
 
@@ -63,41 +64,40 @@ class Fingerprint:
 class _Labels:
     """Labels of bags as numbers, in order of appearance."""
 
-    def __init__(self, given: list[Any] | None, path: Path):
+    def __init__(self, given: list[Any] | None):
         self.number: dict[Any, int] = {label: i for i, label in enumerate(given or [])}
-        self.fixed, self.path = given is not None, path
+        self.fixed = given is not None
         self.counts, self.codes = array("i"), array("i")  # not lists, which would take several times the room
+        self.last = dict[Any, None]()
 
-    def add(self, labels: Sequence[Any], place: str) -> None:
-        distinct = dict.fromkeys(labels)
-        for label in distinct:
+    def add(self, given: list[Any], begins: bool, place: str) -> None:
+        """The labels of one row; those of a row with which no bag begins must be those of the row before."""
+        labels = dict.fromkeys(given)
+        if not begins:
+            if labels.keys() != self.last.keys():
+                raise _differ(place, "the labels differ")
+            return
+        self.last = labels
+        for label in labels:
             if self.fixed and label not in self.number:
                 raise FormatError(
                     f"{place}: the label {label!r} is none of the classes that the file's metadata names."
                 )
             self.codes.append(self.number.setdefault(label, len(self.number)))
-        self.counts.append(len(distinct))
+        self.counts.append(len(labels))
 
 
 def read_outline(file: Any) -> FileOutline:
     """The bags of a `ParquetBags`; an error names the row where those of one bag do not stand together, or disagree."""
-    with arrow_errors(file.path):
-        return _read_outline(file)
-
-
-def _read_outline(file: Any) -> FileOutline:
-    roles, nested = file.roles, file.form == "nested"
+    roles, nested = file.roles, file.nested
+    bag = file.headings[roles.bag]
     if nested:  # instance labels say how many instances a bag has, without reading these
         bag = INSTANCE_LABELS if INSTANCE_LABELS in file.headings else file._instances
-    else:
-        bag = file.headings[roles.bag]
     used = [file.headings[i] for i in (roles.labels, roles.labelled, *roles.one_hot) if i is not None]
-    one_hot = [file.headings[i].removeprefix(LABEL_PREFIX) for i in roles.one_hot]
-    labels = _Labels(one_hot if roles.one_hot else file.class_names, file.path)
+    labels = _Labels(list(roles.one_hot.values()) or file.class_names)
     starts, keys = list[np.ndarray](), [np.empty((0, 2), np.uint64)]
     sizes, marks = list[np.ndarray](), list[np.ndarray]()
     last_id: Any = None
-    last_set: Any = None
     last_mark = False
     for first_row, batch in file.light_batches([bag, *used]):
         where = partial(place, file.path, first_row)
@@ -109,36 +109,23 @@ def _read_outline(file: Any) -> FileOutline:
                 raise FormatError(f"{where(int(np.argmin(found)))}: the bag is empty; remove its row.")
             sizes.append(found)
         else:
-            ids = file._coded(batch.column(bag), where)
-            begins[0] = first_row == 0 or ids.values[ids.codes[0]] != last_id
-            begins[1:] = ids.codes[1:] != ids.codes[:-1]
-            last_id = ids.values[ids.codes[-1]]
-            keys.append(_keys([ids.values[code] for code in ids.codes[begins]]))
+            codes, names = file._coded(batch.column(bag), where)
+            begins[0] = first_row == 0 or names[codes[0]] != last_id
+            begins[1:] = codes[1:] != codes[:-1]
+            last_id = names[codes[-1]]
+            keys.append(_keys([names[code] for code in codes[begins]]))
         rows = np.flatnonzero(begins)
         starts.append(first_row + rows)
         if file.has_labels:
-            listed = _labels_at(file, table, rows, where)
-            for row, given in zip(rows, listed, strict=True):
-                labels.add(given, where(int(row)))
             # rows on which the labels are written otherwise than on the row above must still name the same ones
-            rewritten = np.flatnonzero(_changes(file, table, where) & ~begins) if not begins.all() else rows[:0]
-            of_row = np.cumsum(begins) - 1
-            for row, given in zip(rewritten, _labels_at(file, table, rewritten, where), strict=True):
-                right = set(listed[of_row[row]]) if of_row[row] >= 0 else last_set
-                if set(given) != right:
-                    raise FormatError(
-                        f"{where(int(row))}: the labels differ from the first row of the same bag; make them the same "
-                        "on all rows of a bag."
-                    )
-            last_set = set(listed[-1]) if listed else last_set
+            looked = np.flatnonzero(begins if begins.all() else begins | _changes(file, table, where))
+            for row, given in zip(looked, _labels_at(file, table, looked, where), strict=True):
+                labels.add(given, begins[row], where(int(row)))
         if roles.labelled is not None:
             bits = file._bits(table, roles.labelled, where).astype(bool)
             differs = np.concatenate([[bits[0] != last_mark], bits[1:] != bits[:-1]]) & ~begins
             if differs.any():
-                raise FormatError(
-                    f"{where(int(np.argmax(differs)))}: {LABELLED!r} differs from the first row of the same bag; make "
-                    "it the same on all rows of a bag."
-                )
+                raise _differ(where(int(np.argmax(differs))), f"{LABELLED!r} differs")
             marks.append(bits[rows])
             last_mark = bool(bits[-1])
     first_rows = np.concatenate(starts)
@@ -163,6 +150,10 @@ def _read_outline(file: Any) -> FileOutline:
     )
 
 
+def _differ(place: str, what: str) -> FormatError:
+    return FormatError(f"{place}: {what} from the first row of the same bag; make them the same on all rows of a bag.")
+
+
 def _labels_at(file: Any, table: Any, rows: np.ndarray, where: Any) -> list[list[Any]]:
     """The labels on some rows of a table."""
     if not len(rows):
@@ -176,7 +167,7 @@ def _labels_at(file: Any, table: Any, rows: np.ndarray, where: Any) -> list[list
     if roles.labels is not None:
         return file._label_lists(file._column(taken, roles.labels), at)
     bits = np.stack([file._bits(taken, i, at) for i in roles.one_hot], axis=1)
-    names = [file.headings[i].removeprefix(LABEL_PREFIX) for i in roles.one_hot]
+    names = list(roles.one_hot.values())
     return [[names[c] for c in np.flatnonzero(row)] for row in bits]
 
 

@@ -8,7 +8,6 @@ file's metadata holds JSON: the names of all classes, in order, and of the featu
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,32 +19,21 @@ from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.checks import check_allocation, import_pyarrow
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError
+from bagwise.io._footer import column_sizes
 from bagwise.io.data._long import (
     INSTANCE_LABELS,
-    LABEL_PREFIX,
-    Coded,
-    LongTable,
     Roles,
+    cut_labels,
     encode_label_lists,
     find_roles,
     parse_locations,
     place,
+    sorted_names,
     to_dataset,
 )
 from bagwise.io.data.outline import FileOutline, check_distinct, read_outline
-from bagwise.io.labels import LIST_MARK
-from bagwise.io.parquet import (
-    METADATA_KEY,
-    NEEDED_BY,
-    arrow_errors,
-    arrow_values,
-    count_bytes,
-    count_values,
-    matrix_of,
-    open_file,
-    python_values,
-)
-from bagwise.io.text import check_readable
+from bagwise.io.files import PathLike, check_readable, damaged
+from bagwise.io.parquet import KIND, METADATA_KEY, NEEDED_BY, arrow_values, matrix_of, open_file, python_values
 
 INSTANCES = "instances"
 BATCH_ROWS = 1 << 15
@@ -74,7 +62,8 @@ class ParquetBags:
 
     Attributes
     ----------
-    form : {"long", "nested"}
+    nested : bool
+        Whether a row is a bag, not an instance.
     n_rows : int
         Rows that the file says it has.
     class_names : list or None
@@ -83,7 +72,7 @@ class ParquetBags:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: PathLike,
         *,
         bag: str | None = None,
         labels: str | None = None,
@@ -93,7 +82,7 @@ class ParquetBags:
     ):
         self.path = check_readable(path)
         self._arrow = import_pyarrow(NEEDED_BY)
-        with arrow_errors(self.path):
+        with damaged(self.path, KIND):
             file = open_file(self._arrow, self.path)
             self.schema = file.schema_arrow
             self._file = open_file(self._arrow, self.path, _text_columns(file))
@@ -101,10 +90,10 @@ class ParquetBags:
             about = _read_about(self.schema, self.path)
         self.headings = list(self.schema.names)
         nested = _nested_columns(self._arrow, self.schema)
-        self.form = "nested" if nested and features is None else "long"
+        self.nested = bool(nested) and features is None
         self.class_names = about.get("class_names")
         where = f"{self.path}, its columns"
-        if self.form == "nested":
+        if self.nested:
             self._instances = INSTANCES if INSTANCES in nested else nested[0]
             self.roles = find_roles(self.headings, where, bag, labels, instance_label, features=[self._instances])
             self.feature_names = about.get("feature_names")
@@ -138,9 +127,9 @@ class ParquetBags:
 
     @property
     def _instance_label_column(self) -> str | None:
-        if self.form == "nested":
-            return INSTANCE_LABELS if INSTANCE_LABELS in self.headings else None
-        return None if self.roles.instance_label is None else self.headings[self.roles.instance_label]
+        if not self.nested:
+            return None if self.roles.instance_label is None else self.headings[self.roles.instance_label]
+        return INSTANCE_LABELS if INSTANCE_LABELS in self.headings and self.with_labels else None
 
     @property
     def group_rows(self) -> np.ndarray:
@@ -152,68 +141,70 @@ class ParquetBags:
     def dtype(self) -> Any:
         """float32 where the file's features are, else float64."""
         kinds = {self.schema.field(i).type for i in self.roles.features}
-        if self.form == "nested":
+        if self.nested:
             kinds = {kind.value_type.value_type for kind in kinds}
         return np.float32 if kinds == {self._arrow.float32()} else np.float64
 
+    @property
+    def n_features(self) -> int:
+        return self.dataset(0, 1).bags.n_features if self.nested else len(self.roles.features)
+
     def understood(self) -> str:
         """How the file was understood, one sentence."""
-        row = "a row per instance" if self.form == "long" else f"a row per bag, instances in {self._instances!r}"
-        parts = [f"{row}, {self.n_rows} rows in {self._file.num_row_groups} row group(s)"]
-        parts.append(f"bags by {self.headings[self.roles.bag]!r}")
-        if self.roles.labels is not None:
-            parts.append(f"labels from {self.headings[self.roles.labels]!r}")
-        elif self.roles.one_hot:
-            parts.append(f"labels from {len(self.roles.one_hot)} columns of 0 and 1")
-        return ", ".join(parts)
+        row = f"a row per bag, instances in {self._instances!r}" if self.nested else "a row per instance"
+        groups = f"{self.n_rows} rows in {self._file.num_row_groups} row group(s)"
+        return f"{row}, {groups}, {self.roles.described(self.headings)}"
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self) -> BagDataset:
         """The whole file; its size is held against the memory first."""
-        self._check_memory()
-        with arrow_errors(self.path):
-            batches = list(self._batches())
-            table = self._arrow.Table.from_batches(batches)
-            return self._to_dataset(table, 0)
+        what = f"{self.path} with {self.n_rows} rows and {self.n_cells} numbers"
+        check_allocation(self.n_bytes, what, "convert or predict it, which read it in parts")
+        return self.dataset(0, self.n_rows)
 
     def iter_bags(self) -> Iterator[BagDataset]:
         """The file as a series of data sets of whole bags, each about as large as a batch.
 
         A first pass over the columns of bags and labels finds where bags begin; the rows of one must stand one after
-        another.
+        another. Where the metadata names no classes, they are those that occur.
         """
-        self._learn_classes()
-        if self.form == "nested":
+        unknown = self.class_names is None and self.with_labels
+        outline = self.outline() if not self.nested or (unknown and self.roles.labels is not None) else None
+        if unknown and outline is not None and self.roles.labels is not None:
+            self.class_names = sorted_names(outline.labels)
+        elif unknown and not self.roles.one_hot and self.has_instance_labels:
+            found = {label for _, labels in self._instance_labels() for label in labels}
+            self.class_names = sorted_names(found - {None})
+        if self.nested:
             stops = np.append(np.arange(BATCH_BAGS, self.n_rows, BATCH_BAGS), self.n_rows)
         else:
-            outline = read_outline(self)
+            assert outline is not None
             check_distinct([self], [outline])
             self.check_largest(outline)
             starts = outline.first_rows
-            last = (
-                np.searchsorted(starts, np.append(np.arange(BATCH_ROWS, self.n_rows, BATCH_ROWS), self.n_rows)) - 1
-            )  # bag that a batch ends in
+            ends = np.append(np.arange(BATCH_ROWS, self.n_rows, BATCH_ROWS), self.n_rows)
+            last = np.searchsorted(starts, ends) - 1  # bag that a batch ends in
             stops = np.append(starts[np.unique(last[last > 0])], self.n_rows)
         yield from self._datasets(0, stops.tolist())
 
     @property
     def n_cells(self) -> int:
         """Numbers that the features are, as the file says."""
-        if self.form == "nested":
-            return count_values(self.path).get(self._instances, 0)
+        if self.nested:
+            return column_sizes(self.path).get(self._instances, (0, 0))[0]
         return self.n_rows * len(self.roles.features)
 
     @property
     def n_bytes(self) -> int:
         """About what reading the whole file takes: features, rows, and the other columns, however well packed."""
-        values, sizes = count_values(self.path), count_bytes(self.path)
+        sizes = column_sizes(self.path)
         total = _COPIES * self.n_cells * np.dtype(self.dtype).itemsize + _ROW * self.n_rows
         for name, cell in self._other_columns().items():
-            total += cell * values.get(name, 0)
+            values, size = sizes.get(name, (0, 0))
+            total += cell * values
             if cell != _BIT:
-                size = sizes.get(name, 0)
-                total += _COPIES * size + _NAME * min(values.get(name, 0), size // _LEAST_NAME)
+                total += _COPIES * size + _NAME * min(values, size // _LEAST_NAME)
         return total
 
     def _other_columns(self) -> dict[str, int]:
@@ -224,13 +215,9 @@ class ParquetBags:
         cells = {name: _BIT if name in bits else _CELL for name in self._columns() if name not in features}
         return {**cells, self.headings[roles.bag]: 0}
 
-    def _check_memory(self) -> None:
-        what = f"{self.path} with {self.n_rows} rows and {self.n_cells} numbers"
-        check_allocation(self.n_bytes, what, "convert or predict it, which read it in parts")
-
     def check_rows(self, n_rows: int, what: str) -> None:
         """Hold rows of one bag, or of bags that come together, against the memory."""
-        n_features = len(self.roles.features) if self.form == "long" else 0  # of a nested file they are there already
+        n_features = len(self.roles.features) if not self.nested else 0  # of a nested file they are there already
         size = _COPIES * n_features * np.dtype(self.dtype).itemsize + _ROW + sum(self._other_columns().values())
         check_allocation(n_rows * size, what, "split this bag")
 
@@ -241,70 +228,46 @@ class ParquetBags:
         self.check_rows(size, f"{self.path}: the bag {str(name)[:60]!r}, of {size} instances,")
 
     def _columns(self) -> list[str]:
-        roles = self.roles
-        used = [roles.bag, roles.bag_name, roles.labels, roles.labelled, roles.instance_label, roles.location]
-        names = [self.headings[i] for i in [*used, *roles.one_hot, *roles.features] if i is not None]
-        if self.form == "nested" and self.with_labels and INSTANCE_LABELS in self.headings:
-            names.append(INSTANCE_LABELS)
-        return list(dict.fromkeys(names))
+        names = [self.headings[i] for i in (*self.roles.others, *self.roles.features)]
+        return list(dict.fromkeys([*names, self._instance_label_column or names[0]]))
 
-    def _batches(self) -> Iterator[Any]:
-        size = BATCH_ROWS if self.form == "long" else BATCH_BAGS
-        yield from self._file.iter_batches(batch_size=size, columns=self._columns())
-
-    def _learn_classes(self) -> None:
-        """Where the metadata names no classes, those that occur: a first pass over one column of labels."""
-        roles = self.roles
-        if self.class_names is not None or roles.one_hot or not self.with_labels:
-            return
-        if roles.labels is not None:
-            name = self.headings[roles.labels]
-        elif self.form == "nested" and INSTANCE_LABELS in self.headings:
-            name = INSTANCE_LABELS
-        elif roles.instance_label is not None:
-            name = self.headings[roles.instance_label]
-        else:
-            return
-        found: set[Any] = set()
-        with arrow_errors(self.path):
-            for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=[name]):
-                if roles.labels is not None:
-                    labels = [label for row in self._label_lists(batch.column(0), None) for label in row]
-                else:
-                    values = python_values(self._arrow, batch.column(0))
-                    rows = values if self.form == "nested" else [values]
-                    labels = _plain_labels([label for row in rows for label in row or ()])
-                found.update(label for label in labels if label is not None)
-        self.class_names = sorted(found, key=lambda label: (str(type(label)), label))
+    def _instance_labels(self) -> Iterator[tuple[int, list[Any]]]:
+        """First row and labels of each batch, one for each instance, None where unknown."""
+        name = self._instance_label_column
+        assert name is not None
+        with damaged(self.path, KIND):
+            for first, batch in self.light_batches([name]):
+                values = python_values(self._arrow, batch.column(0))
+                yield first, _plain_labels([label for row in values for label in row or ()] if self.nested else values)
 
     # -- columns -----------------------------------------------------------------------------------------------
+
+    def outline(self) -> FileOutline:
+        """The bags of the file, from the columns of bags and labels alone."""
+        with damaged(self.path, KIND):
+            return read_outline(self)
 
     def light_batches(self, names: list[str]) -> Iterator[tuple[int, Any]]:
         """First row, and batch, of these columns."""
         first = 0
-        size = READ_BAGS if self.form == "nested" and self._instances in names else LIGHT_ROWS
+        size = READ_BAGS if self.nested and self._instances in names else LIGHT_ROWS
         for batch in self._file.iter_batches(batch_size=size, columns=names):
             yield first, batch
             first += len(batch)
 
     def known(self, class_names: Sequence[Any], n_instances: int) -> np.ndarray:
         """(m,) int32 class of every instance, -1 where unknown."""
-        name, codes, at = self._instance_label_column, np.full(n_instances, -1, dtype=np.int32), 0
+        codes, at = np.full(n_instances, -1, dtype=np.int32), 0
         column = {label: c for c, label in enumerate(class_names)} | {None: -1}
-        assert name is not None
-        with arrow_errors(self.path):
-            for first, batch in self.light_batches([name]):
-                values = python_values(self._arrow, batch.column(0))
-                if self.form == "nested":
-                    values = [label for row in values for label in row or ()]
-                for label in _plain_labels(values):
-                    if label not in column:
-                        raise FormatError(
-                            f"{self.path}, from row {first + 1} on: the instance label {label!r} is no label of any "
-                            "bag; correct it, or leave it empty."
-                        )
-                    codes[at] = column[label]
-                    at += 1
+        for first, labels in self._instance_labels():
+            for label in labels:
+                if label not in column:
+                    raise FormatError(
+                        f"{self.path}, from row {first + 1} on: the instance label {label!r} is no label of any "
+                        "bag; correct it, or leave it empty."
+                    )
+                codes[at] = column[label]
+                at += 1
         return codes
 
     # -- ranges of rows -----------------------------------------------------------------------------------------------
@@ -318,7 +281,7 @@ class ParquetBags:
         for (stop, sizes), batches in zip(
             ranges, self._ranges(names, start, [stop for stop, _ in ranges]), strict=True
         ):
-            with arrow_errors(self.path):
+            with damaged(self.path, KIND):
                 X = self._collect(batches, stop - start, int(sizes.sum()))
             yield Bags(X, offsets_of(sizes))
             start = stop
@@ -329,7 +292,7 @@ class ParquetBags:
 
     def _datasets(self, start: int, stops: Sequence[int]) -> Iterator[BagDataset]:
         for stop, batches in zip(stops, self._ranges(self._columns(), start, stops), strict=True):
-            with arrow_errors(self.path):
+            with damaged(self.path, KIND):
                 dataset = self._to_dataset(self._arrow.Table.from_batches(list(batches)), start)
             yield dataset
             start = stop
@@ -340,17 +303,12 @@ class ParquetBags:
         (batches,) = self._ranges([name], row, [row + 1])
         return python_values(self._arrow, next(batches).column(0))[0]
 
-    def first_size(self) -> np.ndarray:
-        """Number of instances of the first bag of a nested file."""
-        (batches,) = self._ranges([self._instances], 0, [1])
-        return np.asarray(self._arrow.compute.list_value_length(next(batches).column(0)))
-
     def _collect(self, batches: Iterator[Any], n_rows: int, n_instances: int) -> np.ndarray:
         """The features of some batches in one array, which is all the memory that it takes besides a batch."""
         X, at, rows = None, 0, 0
         for batch in batches:
             table = self._arrow.Table.from_batches([batch])
-            if self.form == "nested":
+            if self.nested:
                 block = self._nested_features(table, partial(place, self.path, 0))[0]
             else:
                 block = self._features(table)
@@ -371,7 +329,7 @@ class ParquetBags:
         groups = self.group_rows
         first = int(np.searchsorted(groups, start, side="right")) - 1
         last = int(np.searchsorted(groups, stops[-1], side="left"))
-        size = READ_BAGS if self.form == "nested" else BATCH_ROWS
+        size = READ_BAGS if self.nested else BATCH_ROWS
         stream = self._file.iter_batches(batch_size=size, row_groups=list(range(first, last)), columns=names)
         left: list[Any] = []  # what of the last batch belongs to later ranges
         at = int(groups[first])
@@ -399,40 +357,40 @@ class ParquetBags:
 
     def _to_dataset(self, table: Any, first_row: int) -> BagDataset:
         where = partial(place, self.path, first_row)
-        if table.num_rows == 0:
-            raise FormatError(f"{self.path}: it has no rows; there is nothing to read in it.")
         roles = self.roles
         bag = self._coded(self._column(table, roles.bag), where)
         bag_name = None if roles.bag_name is None else self._coded(self._column(table, roles.bag_name), where)
         indicator, class_names = self._labels(table, where)
         labelled = None if roles.labelled is None else self._bits(table, roles.labelled, where).astype(bool)
-        if self.form == "nested":
-            X, sizes = self._nested_features(table, where)
-            names = bag if bag_name is None else bag_name
-            self.check_rows(int(sizes.sum()), f"{self.path}: bags of {int(sizes.sum())} instances")
-            row_of = np.repeat(np.arange(len(sizes)), sizes)
-            long = LongTable(
-                X,
-                Coded(row_of, [names.values[code] for code in names.codes]),
-                self.feature_names,
-                None,
-                None if indicator is None else indicator[row_of],
-                class_names,
-                None if labelled is None else labelled[row_of],
-                self._nested_labels(table, sizes, where),
-            )
-            return to_dataset(long, self.path.stem, lambda row: where(int(row_of[row])))
         instance_labels, locations = None, None
-        if roles.instance_label is not None:
-            instance_labels = _plain_labels(python_values(self._arrow, self._column(table, roles.instance_label)))
-        if roles.location is not None:
-            texts = python_values(self._arrow, self._column(table, roles.location))
-            locations = parse_locations((text or "" for text in texts), where)
-        X = self._features(table)
-        long = LongTable(
-            X, bag, self.feature_names, bag_name, indicator, class_names, labelled, instance_labels, locations
+        row_of = np.arange(table.num_rows)  # of each instance
+        if self.nested:
+            X, sizes = self._nested_features(table, where)
+            self.check_rows(len(X), f"{self.path}: bags of {len(X)} instances")
+            row_of = np.repeat(row_of, sizes)
+            codes, names = bag if bag_name is None else bag_name
+            bag, bag_name = (row_of, [names[code] for code in codes]), None
+            instance_labels = self._nested_labels(table, sizes, where)
+        else:
+            X = self._features(table)
+            if roles.instance_label is not None:
+                instance_labels = _plain_labels(python_values(self._arrow, self._column(table, roles.instance_label)))
+            if roles.location is not None:
+                texts = python_values(self._arrow, self._column(table, roles.location))
+                locations = parse_locations((text or "" for text in texts), where)
+        return to_dataset(
+            X,
+            bag,
+            self.path.stem,
+            lambda row: where(int(row_of[row])),
+            feature_names=self.feature_names,
+            bag_name=bag_name,
+            indicator=indicator if indicator is None or not self.nested else indicator[row_of],
+            class_names=class_names,
+            labelled=labelled if labelled is None or not self.nested else labelled[row_of],
+            instance_labels=instance_labels,
+            locations=locations,
         )
-        return to_dataset(long, self.path.stem, where)
 
     def _column(self, table: Any, index: int) -> Any:
         return table.column(self.headings[index])
@@ -451,7 +409,7 @@ class ParquetBags:
             at += batch.num_rows
         return X
 
-    def _coded(self, column: Any, where: Any) -> Coded:
+    def _coded(self, column: Any, where: Any) -> tuple[np.ndarray, list[Any]]:
         """Names of bags; text and whole numbers only."""
         types, kind = self._arrow.types, column.type
         if isinstance(column, self._arrow.ChunkedArray):
@@ -473,7 +431,7 @@ class ParquetBags:
         if "" in seen:
             row = int(np.argmax(codes == seen[""]))
             raise FormatError(f"{where(row)}: the name of the bag is empty; name it.")
-        return Coded(codes, values)
+        return codes, values
 
     def _labels(self, table: Any, where: Any) -> tuple[np.ndarray | None, list[Any] | None]:
         roles = self.roles
@@ -486,7 +444,7 @@ class ParquetBags:
         if not roles.one_hot:
             return None, self.class_names
         columns = [self._bits(table, i, where) for i in roles.one_hot]
-        return np.stack(columns, axis=1), [self.headings[i].removeprefix(LABEL_PREFIX) for i in roles.one_hot]
+        return np.stack(columns, axis=1), list(roles.one_hot.values())
 
     def _bits(self, table: Any, index: int, where: Any) -> np.ndarray:
         """(m,) zeros and ones of a column."""
@@ -506,13 +464,12 @@ class ParquetBags:
         for i, value in enumerate(python_values(self._arrow, column)):
             if isinstance(value, str):
                 if value not in known:
-                    known[value] = [part.strip() for part in value.split(LIST_MARK) if part.strip()]
+                    known[value] = cut_labels(value)
                 value = known[value]
             elif value is None:
                 value = []
             if not isinstance(value, list) or not all(type(item) in (str, int) for item in value):
-                place = self.path if where is None else where(i)
-                raise FormatError(f"{place}: the labels are {str(value)[:60]}; write a list of texts.")
+                raise FormatError(f"{where(i)}: the labels are {str(value)[:60]}; write a list of texts.")
             lists.append(value)
         return lists
 
@@ -535,7 +492,7 @@ class ParquetBags:
 
     def _nested_labels(self, table: Any, sizes: np.ndarray, where: Any) -> list[Any] | None:
         """The label of every instance, None where unknown."""
-        if not self.with_labels or INSTANCE_LABELS not in self.headings:
+        if self._instance_label_column is None:
             return None
         flat: list[Any] = []
         for i, labels in enumerate(python_values(self._arrow, table.column(INSTANCE_LABELS))):
@@ -545,7 +502,7 @@ class ParquetBags:
         return _plain_labels(flat)
 
 
-def read_parquet(path: str | os.PathLike[str], **options: Any) -> tuple[BagDataset, str]:
+def read_parquet(path: PathLike, **options: Any) -> tuple[BagDataset, str]:
     """Read a parquet file of either form; also a sentence that says how it was understood.
 
     Options are those of `ParquetBags`.
@@ -589,7 +546,7 @@ def _plain_labels(labels: list[Any]) -> list[Any]:
 def is_nested_file(path: Path) -> bool:
     """Whether a parquet file has a row per bag; nothing but its schema is looked at."""
     arrow = import_pyarrow(NEEDED_BY)
-    with arrow_errors(path):
+    with damaged(path, KIND):
         return bool(_nested_columns(arrow, open_file(arrow, path).schema_arrow))
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.core.checks import check_allocation, import_pyarrow
+from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data._npz import read_arrays
-from bagwise.io.parquet import arrow_errors, arrow_values, count_values, matrix_of, open_file, python_values
+from bagwise.io.files import damaged
+from bagwise.io.parquet import KIND, arrow_values, matrix_of, python_values, read_columns
 
 NEEDED_BY = "Reading vectors from parquet"
 # What the columns are called by those who write them, in lower case.
@@ -73,29 +74,31 @@ def _needed(path: Path, names: list[str], known: tuple[str, ...]) -> str:
 
 
 def _from_parquet(path: Path) -> _VectorRows:
-    arrow = import_pyarrow(NEEDED_BY)
-    with arrow_errors(path):
-        file = open_file(arrow, path)
-        names = list(file.schema_arrow.names)
+    is_list = False
+
+    def choose(names: list[str]) -> list[str]:
+        nonlocal is_list
         placed = [_needed(path, names, known) for known in (FILE, START, END)]
         vector = _column(names, VECTOR)
+        is_list = vector is not None
         columns = [name for name in names if name not in placed and name.isdecimal()] if vector is None else [vector]
         if not columns:
             raise FormatError(
                 f"{path}: there is no column 'vector' that holds lists, nor columns 0, 1, 2, ... of numbers; {EXAMPLE}."
             )
-        check_allocation(8 * sum(count_values(path).values()), f"{path}", "split it")
-        table = file.read(columns=[*placed, *columns])
-        files = [str(name) for name in python_values(arrow, table.column(placed[0]))]
-        start, end = (np.asarray(arrow_values(table.column(name)), dtype=np.float64) for name in placed[1:])
-        if vector is None:
-            values = [np.asarray(arrow_values(table.column(name)), dtype=np.float32) for name in columns]
-            return _VectorRows(files, start, end, np.stack(values, axis=1))
-        lists = table.column(vector).combine_chunks()
-        lists = lists.combine_chunks() if isinstance(lists, arrow.ChunkedArray) else lists
-        if arrow.types.is_fixed_size_list(lists.type):
-            lists = lists.cast(arrow.list_(lists.type.value_type))
-        return _VectorRows(files, start, end, np.asarray(matrix_of(arrow, lists, path), dtype=np.float32))
+        return [*placed, *columns]
+
+    table = read_columns(path, np.dtype(np.float64).itemsize, "split it", choose)
+    with damaged(path, KIND):
+        arrow = import_pyarrow(NEEDED_BY)
+        names, start, end, *numbers = table.columns
+        files = [str(name) for name in python_values(arrow, names)]
+        if is_list:
+            vectors = matrix_of(arrow, numbers[0].combine_chunks(), path)
+        else:
+            vectors = np.stack([np.asarray(arrow_values(column), dtype=np.float32) for column in numbers], axis=1)
+        begins, ends = (np.asarray(arrow_values(column), dtype=np.float64) for column in (start, end))
+        return _VectorRows(files, begins, ends, np.asarray(vectors, dtype=np.float32))
 
 
 def _from_npz(path: Path) -> _VectorRows:
