@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", reason="torch is not there; make test-torch
 
 import bagwise  # noqa: E402
 from bagwise.annotation.forest import grow_tree  # noqa: E402
+from bagwise.annotation.rates import RateParameters  # noqa: E402
 from bagwise.calibration import CalibratedAnnotator  # noqa: E402
 from bagwise.catalog import make_model  # noqa: E402
 from bagwise.core.bags import Bags  # noqa: E402  # noqa: E402
@@ -38,10 +39,12 @@ def same_weights(one, other):
 
 
 def _trainer(data, weights=None):
-    return _training.Trainer(
-        lambda _: _training_members(), _training.TrainingData(data.bags.instances, _problem(data), 4, weights=weights),
-        _training.Plan(1, 0.1, 0.0, 10_000, 16), torch.device("cpu"), np.random.RandomState(0), None,
-    )  # fmt: skip
+    settings = ORedNetwork((), 2, batch_instances=10_000)
+    weights = np.ones(len(data)) if weights is None else weights
+    rates = RateParameters.of(0.0, 0.0, 4)
+    problem = UnionModel(4).problem(data.bags.offsets, data.Y)
+    rng = np.random.RandomState(0)
+    return _training.Trainer(settings, data.bags.instances, problem, 4, rates, weights, None, rng)
 
 
 def small_module():
@@ -57,13 +60,13 @@ def small_module():
 def test_later_rounds_learn_the_posterior_that_the_members_give_together(data, monkeypatch):
     """The target is the exact posterior of the mean probabilities of what a fit without rounds ends with."""
     targets = []
-    made = _training.TrainingState.__init__
+    made = _training.Round.__init__
 
     def watched(self, *arguments, **options):
         made(self, *arguments, **options)
         targets.append(self.target)
 
-    monkeypatch.setattr(_training.TrainingState, "__init__", watched)
+    monkeypatch.setattr(_training.Round, "__init__", watched)
     ORedNetwork(**SMALL, n_rounds=1).fit(data.bags, data.Y)
     alone = ORedNetwork(**SMALL, n_rounds=0).fit(data.bags, data.Y)
     _, posterior = union_posterior(alone.predict_instances_proba(data.bags), data.bags.offsets, data.Y)
@@ -101,16 +104,6 @@ def test_the_likelihood_under_a_posterior_is_summed_by_bag(data):
             for rows in np.split(np.arange(len(posterior)), data.bags.offsets[1:-1])
         ]
         assert np.allclose(found[e], by_bag, atol=1e-4)
-
-
-def _training_members():
-    from bagwise.nn._members import Members
-
-    return Members(2, (8, 4), 0.0, torch.Generator().manual_seed(0))
-
-
-def _problem(data):
-    return UnionModel(data.Y.shape[1]).problem(data.bags.offsets, data.Y)
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ _NAMES = {
 }
 __all__ = ["BagLoader", "ORedNetwork", "UnionLikelihoodLoss", "union_log_likelihood"]
 
+SMALLEST = 1e-30  # of a probability: its logarithm is finite
+
 
 def check_torch() -> None:
     """Say how to get torch where it is not there; a plain install does without."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,11 +12,19 @@ import torch
 
 from bagwise.core.exceptions import InputError
 from bagwise.nn.device import as_device
+from bagwise.nn.patch import patch_network
 
 BLOCK = 1 << 12  # instances that are judged at a time
 PROBED = 2  # instances that a module is asked about before it is trained
 
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]
+
+
+def copy_all(into: Iterable[torch.Tensor], tensors: Iterable[torch.Tensor]) -> None:
+    """Overwrite tensors by others of the same shapes."""
+    with torch.no_grad():
+        for own, other in zip(into, tensors, strict=True):
+            own.copy_(other)
 
 
 class Ensemble(torch.nn.Module):
@@ -45,14 +53,19 @@ class Ensemble(torch.nn.Module):
         for e in range(self.n_members):
             yield from self.member(e)
 
-    def take(self, tensors: Sequence[Any]) -> None:
+    def take(self, tensors: Iterable[torch.Tensor]) -> None:
         """Overwrite what has been learned by what `tensors` gave, here or elsewhere."""
-        with torch.no_grad():
-            for own, other in zip(self.tensors(), tensors, strict=True):
-                own.copy_(torch.as_tensor(other))
+        copy_all(self.tensors(), tensors)
 
     def is_finite(self) -> bool:
         return all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors())
+
+    def judge(self, X: torch.Tensor, of: Callable[[torch.Tensor, slice], torch.Tensor]) -> torch.Tensor:
+        """What `of` makes of the (e, m, c) scores of each block of instances, one behind the other."""
+        self.eval()
+        with torch.no_grad():
+            blocks = (slice(i, i + BLOCK) for i in range(0, len(X), BLOCK))
+            return torch.cat([of(self(X[block]), block) for block in blocks])
 
 
 class Members(Ensemble):
@@ -101,12 +114,8 @@ class Members(Ensemble):
 
     def load_arrays(self, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Start from the weights of an earlier fit, where these are of the same shape."""
-        if [w.shape for w, _ in layers] != [tuple(w.shape) for w in self.weights]:
-            return
-        with torch.no_grad():
-            for weight, bias, (w, b) in zip(self.weights, self.biases, layers, strict=True):
-                weight.copy_(torch.as_tensor(w))
-                bias.copy_(torch.as_tensor(b))
+        if [w.shape for w, _ in layers] == [tuple(w.shape) for w in self.weights]:
+            self.take(torch.as_tensor(array) for of_all in zip(*layers, strict=True) for array in of_all)
 
 
 def dropped(hidden: torch.Tensor, share: float) -> torch.Tensor:
@@ -156,36 +165,28 @@ class Modules(Ensemble):
                 ) from error
 
 
-def batched(n_members: int, widths: Sequence[int], dropout: float) -> Callable[[np.random.RandomState], Members]:
-    """What draws `Members`."""
+def networks_of(settings: Any, n_features: int, n_columns: int, rng: np.random.RandomState) -> Ensemble:
+    """The networks that an `ORedNetwork` asks for, with first weights.
 
-    def draw(rng: np.random.RandomState) -> Members:
-        return Members(n_members, widths, dropout, torch.Generator().manual_seed(int(rng.randint(2**31 - 1))))
-
-    return draw
-
-
-def of_module(
-    module: Any, n_members: int, n_features: int, n_columns: int
-) -> Callable[[np.random.RandomState], Modules]:
-    """What draws `Modules`: copies of a module as it is, or what a function of features and outputs makes.
-
-    One that gives scores of another shape is an error.
+    Members of a module are copies of it as it is, or what a function of features and outputs makes. One that gives
+    scores of another shape is an error.
     """
+    module = settings.module
+    if module is None:
+        generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
+        return Members(settings.n_members, (n_features, *settings.hidden, n_columns), settings.dropout, generator)
+    make = patch_network if module == "patch" else module
 
     def made(seed: int) -> torch.nn.Module:
         if isinstance(module, torch.nn.Module):
             return copy.deepcopy(module)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return module(n_features, n_columns)
+            return make(n_features, n_columns)
 
-    def draw(rng: np.random.RandomState) -> Modules:
-        found = [made(int(rng.randint(2**31 - 1))) for _ in range(n_members)]
-        check_scores(found[0], n_features, n_columns)
-        return Modules(found)
-
-    return draw
+    found = [made(int(rng.randint(2**31 - 1))) for _ in range(settings.n_members)]
+    check_scores(found[0], n_features, n_columns)
+    return Modules(found)
 
 
 def check_scores(module: Any, n_features: int, n_columns: int) -> None:
@@ -200,8 +201,6 @@ def check_scores(module: Any, n_features: int, n_columns: int) -> None:
     try:
         with torch.no_grad():
             scores = module(probe)
-    except InputError:
-        raise
     except Exception as error:  # whatever a module of anybody's raises
         raise InputError(
             f"The module {name} cannot judge instances of {n_features} features: {' '.join(str(error).split())} "
@@ -218,20 +217,12 @@ def check_scores(module: Any, n_features: int, n_columns: int) -> None:
 
 def mean_probabilities(ensemble: Ensemble, X: torch.Tensor) -> np.ndarray:
     """(m, c) mean of the members' probabilities."""
-    ensemble.eval()
-    parts = []
-    with torch.no_grad():
-        for i in range(0, len(X), BLOCK):
-            scores = ensemble(X[i : i + BLOCK])
-            parts.append(torch.softmax(scores.to(torch.float64), dim=2).mean(dim=0).cpu().numpy())
-    return np.concatenate(parts)
+    return ensemble.judge(X, lambda scores, _: torch.softmax(scores.to(torch.float64), dim=2).mean(dim=0)).cpu().numpy()
 
 
-def probabilities_of(
-    draw: Callable[[np.random.RandomState], Ensemble], kept: Any, X: np.ndarray, device: str
-) -> np.ndarray:
-    """The same by networks of which `kept` is what they learned, on the device of that name."""
-    on = as_device(device)
-    ensemble = draw(np.random.RandomState(0))
+def probabilities_of(settings: Any, n_columns: int, kept: Any, X: np.ndarray) -> np.ndarray:
+    """The same by networks that an `ORedNetwork` has learned, of which `kept` is what `Ensemble.arrays` gave."""
+    on = as_device(settings.device or "cpu")
+    ensemble = networks_of(settings, X.shape[1], n_columns, np.random.RandomState(0))
     ensemble.load_arrays(kept)
     return mean_probabilities(ensemble.to(on), torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=on))

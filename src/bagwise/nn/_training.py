@@ -1,25 +1,21 @@
-"""Training of networks under the union likelihood, and by the posteriors that they find together."""
+"""Training of networks under the union likelihood, and by the posteriors that they find together.
+
+The state of a training is plain arrays, so that one that was interrupted ends where it would have ended, to the bit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from bagwise.annotation.rates import RateParameters, learn_rates
+from bagwise.nn import SMALLEST
 from bagwise.nn._inference import part
-from bagwise.nn._members import BLOCK, Ensemble, mean_probabilities
-from bagwise.nn._resume import (
-    Arrays,
-    generator_arrays,
-    load_generators,
-    load_optimizer,
-    optimizer_arrays,
-    pack,
-    unpack,
-)
+from bagwise.nn._members import copy_all, mean_probabilities, networks_of
 from bagwise.nn.batches import balanced_batches
 from bagwise.nn.device import as_device
 from bagwise.nn.union import PreparedUnion
@@ -29,411 +25,163 @@ from bagwise.union import LabelNoise, UnionProblem
 TEMPERATURES = (1.0, 1.3, 1.7, 2.2, 2.8, 3.6)  # at which held-out bags are looked at
 RISING = 0.3  # of the epochs
 LOOKS = 30  # at the held-out bags, in all
+N_BATCHES, LARGEST_BATCH = 8, 1 << 15  # an epoch, and instances
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of every parameter
+Arrays = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How networks are trained: one cycle of the learning rate, weights decayed apart from the gradient."""
+class Trainer:
+    """Training data on a device, the networks that learn them, and how far they are.
 
-    epochs: int
-    learning_rate: float
-    weight_decay: float
-    batch_instances: int
-    max_exact_labels: int
-    n_rounds: int = 0
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """What is learned from.
-
-    Attributes
+    Parameters
     ----------
+    settings : ORedNetwork
+        Says what networks there are and how they are trained.
     X : (m, d) array
     problem : UnionProblem
     n_columns : int
         Classes, and the background where there is one.
-    rates : LabelNoise or None
-        Of wrong labels; where they are learned, those to start with.
-    learn_rates : function or None
-        Of a problem, the probabilities of its instances by networks that did not see them, the rates so far, and the
-        weights of its bags.
+    parameters : RateParameters
+        Of label noise.
+    weights : (n,) array
+        How much each bag counts.
     held_out : (e, n) array or None
-        Bags that each network does not learn from.
-    weights : (n,) array or None
-        How much each bag counts; None: as much as any other.
-    """
-
-    X: np.ndarray
-    problem: UnionProblem
-    n_columns: int
-    rates: LabelNoise | None = None
-    learn_rates: Callable[[UnionProblem, np.ndarray, Any, np.ndarray | None], LabelNoise | None] | None = None
-    held_out: np.ndarray | None = None
-    weights: np.ndarray | None = None
-
-
-@dataclass
-class Trained:
-    """What came of it.
+        Bags that each network does not learn from in the first round.
+    rng : RandomState
+    start : arrays or None
+        What an earlier fit has learned, to go on from.
 
     Attributes
     ----------
     ensemble : Ensemble
-    epochs : (e,) int64
+    rates : LabelNoise or None
+    epochs : (e,) array
         The epoch of the first round whose weights were kept, of every member.
     history : list of float
         Mean log-likelihood a bag over the members, dropout and all, of every epoch; in later rounds that of the
         instances under the posterior.
-    rates : LabelNoise or None
     failed : tuple of int or None
         Epoch and step, both counted from the first, at which the loss was no number any more.
     """
 
-    ensemble: Ensemble
-    epochs: np.ndarray
-    history: list[float] = field(default_factory=list)
-    rates: LabelNoise | None = None
-    failed: tuple[int, int] | None = None
-
-
-class _Batch:
-    """Bags that are looked at together, by all members."""
-
-    def __init__(self, at: Trainer, bags: np.ndarray, posterior: torch.Tensor | None) -> None:
-        alone, rows = part(at.data.problem, bags)
-        index = torch.as_tensor(rows, device=at.device)
-        self.bags = torch.as_tensor(bags, device=at.device)
-        self.X = at.X if len(rows) == len(at.X) else at.X[index]
-        self.shape, self.n_columns = (at.n_members, len(bags)), at.data.n_columns
-        self.posterior = None if posterior is None else posterior[index]
-        if posterior is None:
-            self.union = PreparedUnion(
-                part(alone, np.tile(np.arange(len(bags)), at.n_members))[0],
-                self.n_columns,
-                at.device,
-                at.plan.max_exact_labels,
-            )
-        else:
-            self.bag = torch.as_tensor(np.repeat(np.arange(len(bags)), np.diff(alone.offsets)), device=at.device)
-
-    def log_likelihood(self, scores: torch.Tensor, rates: LabelNoise | None) -> torch.Tensor:
-        """(e, n) of the (e, m, c) scores of its instances: of the label sets, or of instances under the posterior."""
-        logs = torch.log_softmax(scores, dim=2)
-        if self.posterior is None:
-            return self.union.log_likelihood(logs.reshape(-1, self.n_columns), rates).reshape(self.shape)
-        expected = (self.posterior * logs).sum(dim=2)
-        return torch.zeros(self.shape, dtype=logs.dtype, device=logs.device).index_add_(1, self.bag, expected)
-
-
-class Trainer:
-    """Training data on a device, the networks that learn it, and how far they are."""
-
     def __init__(
         self,
-        draw: Callable[[np.random.RandomState], Ensemble],
-        data: TrainingData,
-        plan: Plan,
-        device: torch.device,
+        settings: Any,
+        X: np.ndarray,
+        problem: UnionProblem,
+        n_columns: int,
+        parameters: RateParameters,
+        weights: np.ndarray,
+        held_out: np.ndarray | None,
         rng: np.random.RandomState,
-        start: Any,
+        start: Any = None,
     ) -> None:
-        self.draw, self.data, self.plan, self.device, self.rng, self.start = draw, data, plan, device, rng, start
-        self.X = torch.as_tensor(np.ascontiguousarray(data.X, dtype=np.float32), device=device)
-        self.sizes, self.rates = np.diff(data.problem.offsets), data.rates
-        self.weights = np.ones(len(self.sizes)) if data.weights is None else data.weights
+        self.settings, self.problem, self.n_columns = settings, problem, n_columns
+        self.parameters, self.weights, self.held_out = parameters, weights, held_out
+        self.rng, self.start = rng, start
+        self.device = as_device(settings.device or "cpu")
+        self.X = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=self.device)
+        self.sizes, self.rates = np.diff(problem.offsets), parameters.possible
+        self.most_rows = settings.batch_instances or min(-(-len(X) // N_BATCHES), LARGEST_BATCH)
         self.ensemble = self.drawn()
-        self.n_members = self.ensemble.n_members
+        self.epochs = np.zeros(self.ensemble.n_members, dtype=np.int64)
         self.history: list[float] = []
         self.steps = 0
+        self.failed: tuple[int, int] | None = None
 
-    def drawn(self) -> Ensemble:
+    def drawn(self) -> Any:
         """Networks with first weights, or those of an earlier fit."""
-        ensemble = self.draw(self.rng)
+        ensemble = networks_of(self.settings, self.X.shape[1], self.n_columns, self.rng)
         if self.start is not None:
             ensemble.load_arrays(self.start)
         return ensemble.to(self.device)
 
+    def train(self, callback: Callback | None, checkpoint: CheckpointLike | None) -> None:
+        """Train all members at once.
+
+        First by the likelihood of the label sets, each without its held-out bags; the weights are kept under which
+        these are most likely. Then, in every round, new networks learn all bags from the posterior that the last ones
+        give together.
+        """
+        kept = None if checkpoint is None else checkpoint.load()
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(int(self.rng.randint(2**31 - 1)))
+            begun = 0 if kept is None else int(kept["place"][0])
+            for number in range(begun, self.settings.n_rounds + 1):
+                if self.failed is None:
+                    Round(self, number, kept if number == begun else None).run(callback, checkpoint)
+
     def batches(self, rng: np.random.RandomState | None, posterior: torch.Tensor | None) -> list[_Batch]:
-        return [_Batch(self, bags, posterior) for bags in balanced_batches(self.sizes, self.plan.batch_instances, rng)]
+        return [_Batch(self, bags, posterior) for bags in balanced_batches(self.sizes, self.most_rows, rng)]
+
+    def union(self, problem: UnionProblem) -> PreparedUnion:
+        return PreparedUnion(problem, self.n_columns, self.device, self.settings.max_exact_labels)
 
     def posterior(self) -> np.ndarray:
         """(m, c) of every instance, by what the members say together and by the labels of its bag."""
         proba = mean_probabilities(self.ensemble, self.X)
-        self.data.problem.infer_in_place(
-            proba, softmax=False, residual=False, rates=self.rates, max_exact_labels=self.plan.max_exact_labels
+        self.problem.infer_in_place(
+            proba, softmax=False, residual=False, rates=self.rates, max_exact_labels=self.settings.max_exact_labels
         )
         return proba
 
     def judged(self, judge: np.ndarray, rows: np.ndarray) -> torch.Tensor:
         """(r, c) scores of instances, each by one member."""
-        by, index = torch.as_tensor(judge, device=self.device), torch.as_tensor(rows, device=self.device)
-        self.ensemble.eval()
-        parts = []
-        with torch.no_grad():
-            for i in range(0, len(rows), BLOCK):
-                scores = self.ensemble(self.X[index[i : i + BLOCK]])
-                parts.append(scores[by[i : i + BLOCK], torch.arange(scores.shape[1], device=self.device)])
-        return torch.cat(parts)
+        by, at = torch.as_tensor(judge, device=self.device), torch.as_tensor(rows, device=self.device)
 
-    def unseen(self) -> tuple[UnionProblem, np.ndarray, np.ndarray | None]:
-        """Bags that some member holds out, the probabilities of their instances by the first that does, and weights."""
-        out = self.data.held_out
-        assert out is not None
-        bags = np.flatnonzero(out.any(axis=0))
-        alone, rows = part(self.data.problem, bags)
-        judge = np.repeat(out.argmax(axis=0)[bags], np.diff(alone.offsets))
-        proba = torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
-        return alone, proba, None if self.data.weights is None else self.weights[bags]
+        def own(scores: torch.Tensor, block: slice) -> torch.Tensor:
+            return scores[by[block], torch.arange(scores.shape[1], device=self.device)]
+
+        return self.ensemble.judge(self.X[at], own)
 
     def learn_rates(self) -> None:
-        if self.data.learn_rates is not None:
-            alone, proba, weights = self.unseen()
-            self.rates = self.data.learn_rates(alone, proba, self.rates, weights)
+        """From bags that some member holds out, judged by the first that does."""
+        if not self.parameters.learned or self.held_out is None:
+            return
+        bags = np.flatnonzero(self.held_out.any(axis=0))
+        alone, rows = part(self.problem, bags)
+        judge = np.repeat(self.held_out.argmax(axis=0)[bags], np.diff(alone.offsets))
+        proba = torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
+        start = self.parameters.start({name: float(getattr(self.rates, name)[0]) for name in self.parameters.learned})
+        logits, _ = learn_rates(self.parameters, alone, np.maximum(proba, SMALLEST), start, self.weights[bags])
+        self.rates = self.parameters.rates(logits)
 
 
-def train(
-    draw: Callable[[np.random.RandomState], Ensemble],
-    data: TrainingData,
-    plan: Plan,
-    *,
-    device: str,
-    rng: np.random.RandomState,
-    start: Any = None,
-    callback: Callback | None = None,
-    checkpoint: CheckpointLike | None = None,
-) -> Trained:
-    """Train all members at once.
+class _Batch:
+    """Bags that are looked at together, by all members."""
 
-    First by the likelihood of the label sets, each without its held-out bags; the weights are kept under which these
-    are most likely. Then, in every round, new networks learn all bags from the posterior that the
-    last ones give together. `start` holds the weights of an earlier fit, which are then gone on from.
-    """
-    on = as_device(device)
-    kept = None if checkpoint is None else checkpoint.load()
-    trainer = Trainer(draw, data, plan, on, rng, start)
-    with torch.random.fork_rng(devices=[on] if on.type == "cuda" else []):
-        torch.manual_seed(int(rng.randint(2**31 - 1)))
-        begun = 0 if kept is None else int(kept["place"][0])
-        if kept is None or begun == 0:
-            trained = _first_round(trainer, TrainingState(trainer, checkpoint, kept), callback)
+    def __init__(self, of: Trainer, bags: np.ndarray, posterior: torch.Tensor | None) -> None:
+        alone, rows = part(of.problem, bags)
+        index = torch.as_tensor(rows, device=of.device)
+        self.bags = torch.as_tensor(bags, device=of.device)
+        self.X = of.X if len(rows) == len(of.X) else of.X[index]
+        self.shape = of.ensemble.n_members, len(bags)
+        self.posterior = None if posterior is None else posterior[index]
+        if posterior is None:
+            self.union = of.union(part(alone, np.tile(np.arange(len(bags)), of.ensemble.n_members))[0])
         else:
-            trainer.ensemble.take(unpack("last", kept))
-            trained = Trained(trainer.ensemble, np.array(kept["first_epochs"]))
-        for number in range(max(begun, 1), plan.n_rounds + 1):
-            if trained.failed is not None:
-                break
-            state = TrainingState(trainer, checkpoint, kept if number == begun else None, number, trained.epochs)
-            _later_round(trainer, state, trained, callback)
-    trained.rates, trained.history = trainer.rates, trainer.history
-    return trained
+            self.bag = torch.as_tensor(np.repeat(np.arange(len(bags)), np.diff(alone.offsets)), device=of.device)
 
-
-def _first_round(trainer: Trainer, state: TrainingState, callback: Callback | None) -> Trained:
-    """By the likelihood of the label sets."""
-    out = trainer.data.held_out
-    seen = np.ones((trainer.n_members, len(trainer.sizes)), dtype=bool) if out is None else ~out
-    held_out = None if out is None else HeldOutBags(trainer, out)
-
-    def look(epoch: int) -> None:
-        if held_out is None:
-            state.best.keep_all(trainer.ensemble, epoch)
-            return
-        trainer.learn_rates()
-        state.best.keep_better(trainer.ensemble, held_out.log_likelihoods(), epoch)
-
-    failed = _run(trainer, state, seen, trainer.plan.epochs, look, callback)
-    state.best.restore(trainer.ensemble)
-    if failed is None:
-        trainer.learn_rates()
-    return Trained(trainer.ensemble, state.best.epochs, failed=failed)
-
-
-def _later_round(trainer: Trainer, state: TrainingState, trained: Trained, callback: Callback | None) -> None:
-    """By the posterior of the networks of the round before, whose place the new ones take unless they fail."""
-    last, best = trained.ensemble, state.best
-    seen = np.ones((trainer.n_members, len(trainer.sizes)), dtype=bool)
-    trained.failed = _run(
-        trainer, state, seen, trainer.plan.epochs, lambda epoch: best.keep_all(trainer.ensemble, epoch), callback
-    )
-    if trained.failed is not None:
-        trainer.ensemble = last
-    trained.ensemble = trainer.ensemble.eval()
-
-
-def _run(
-    trainer: Trainer,
-    state: TrainingState,
-    seen: np.ndarray,
-    epochs: int,
-    look: Callable[[int], None],
-    callback: Callback | None,
-) -> tuple[int, int] | None:
-    """The epochs of a round; gives epoch and step at which the loss was no number, where it was."""
-    plan, ensemble, posterior = trainer.plan, trainer.ensemble, state.target
-    counted = seen * trainer.weights
-    weight_of = torch.as_tensor(counted, dtype=torch.float32, device=trainer.device)
-    optimizer = torch.optim.AdamW(
-        [p for p in ensemble.parameters() if p.requires_grad], lr=plan.learning_rate, weight_decay=plan.weight_decay
-    )
-    first = state.resume(optimizer)
-    fixed = trainer.batches(None, posterior)
-    every = max(1, epochs // LOOKS)
-    for epoch in range(first + 1, epochs + 1):
-        ensemble.train()
-        total = 0.0
-        drawn = fixed if len(fixed) == 1 else trainer.batches(trainer.rng, posterior)
-        for i, batch in enumerate(drawn):
-            _set_rate(optimizer, plan.learning_rate, (epoch - 1 + i / len(drawn)) / epochs)
-            optimizer.zero_grad(set_to_none=True)
-            weight = weight_of[:, batch.bags]
-            value = torch.where(weight > 0, batch.log_likelihood(ensemble(batch.X), trainer.rates), 0.0) * weight
-            in_all = weight.sum(dim=1)
-            loss = -(value.sum(dim=1) / torch.where(in_all > 0, in_all, 1.0)).sum()
-            trainer.steps += 1
-            if not torch.isfinite(loss):
-                return len(trainer.history) + 1, trainer.steps
-            state.best.note_good(ensemble)
-            loss.backward()
-            optimizer.step()
-            total += float(value.detach().sum())
-        if not ensemble.is_finite():
-            return len(trainer.history) + 1, trainer.steps
-        trainer.history.append(total / float(counted.sum()))
-        if callback is not None:
-            callback(len(trainer.history), trainer.history[-1])
-        if epoch % every == 0 or epoch == epochs:
-            look(epoch)
-        state.save(epoch, optimizer)
-    return None
-
-
-def _set_rate(optimizer: torch.optim.Optimizer, most: float, progress: float) -> None:
-    """One cycle: the rate rises for three tenths of the way and falls to nothing, momentum goes the other way."""
-    up = progress < RISING
-    way = progress / RISING if up else (progress - RISING) / (1.0 - RISING)
-    ease = 0.5 * (1.0 - np.cos(np.pi * way))
-    for group in optimizer.param_groups:
-        group["lr"] = most * (0.04 + 0.96 * ease if up else 1.0 - ease)
-        group["betas"] = (0.95 - 0.1 * ease if up else 0.85 + 0.1 * ease, 0.999)
-
-
-class Best:
-    """The best weights so far of every member, and the last ones whose loss was a number."""
-
-    def __init__(self, ensemble: Ensemble) -> None:
-        self.weights = [[tensor.clone() for tensor in ensemble.member(e)] for e in range(ensemble.n_members)]
-        self.good = [tensor.clone() for tensor in ensemble.tensors()]
-        self.value = np.full(ensemble.n_members, -np.inf)
-        self.epochs = np.zeros(ensemble.n_members, dtype=np.int64)
-
-    def note_good(self, ensemble: Ensemble) -> None:
-        for kept, tensor in zip(self.good, ensemble.tensors(), strict=True):
-            kept.copy_(tensor)
-
-    def keep_better(self, ensemble: Ensemble, value: np.ndarray, epoch: int) -> None:
-        for e in np.flatnonzero(value > self.value):
-            self.value[e], self.epochs[e] = value[e], epoch
-            for kept, tensor in zip(self.weights[e], ensemble.member(int(e)), strict=True):
-                kept.copy_(tensor)
-
-    def keep_all(self, ensemble: Ensemble, epoch: int) -> None:
-        self.keep_better(ensemble, np.full(len(self.value), float(epoch)), epoch)
-
-    def restore(self, ensemble: Ensemble) -> None:
-        """The best weights; of a member that nobody has looked at yet, the last good ones."""
-        ensemble.take(self.good)
-        with torch.no_grad():
-            for e in np.flatnonzero(self.epochs > 0):
-                for kept, tensor in zip(self.weights[e], ensemble.member(int(e)), strict=True):
-                    tensor.copy_(kept)
-        ensemble.eval()
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        weights = (tensor for member in self.weights for tensor in member)
-        return {**pack("best", weights), **pack("good", self.good), "value": self.value, "epochs": self.epochs}
-
-    def load(self, arrays: Arrays) -> None:
-        weights = [tensor for member in self.weights for tensor in member]
-        for name, tensors in (("best", weights), ("good", self.good)):
-            for tensor, array in zip(tensors, unpack(name, arrays), strict=True):
-                tensor.copy_(torch.as_tensor(array))
-        self.value, self.epochs = np.array(arrays["value"]), np.array(arrays["epochs"])
-
-
-class TrainingState:
-    """What a round has beside its networks, and the checkpoint that keeps all of it.
-
-    Parameters
-    ----------
-    trainer : Trainer
-        In a later round, new networks are drawn for it.
-    checkpoint : CheckpointLike or None
-    kept : arrays or None
-        Of a checkpoint of this round, which is gone on from.
-    number : int
-        Of the round, the first is 0.
-    first_epochs : (e,) array or None
-        The epochs that were kept in the first round.
-    """
-
-    def __init__(
-        self,
-        trainer: Trainer,
-        checkpoint: CheckpointLike | None,
-        kept: Arrays | None,
-        number: int = 0,
-        first_epochs: np.ndarray | None = None,
-    ) -> None:
-        self.trainer, self.checkpoint, self.kept, self.number = trainer, checkpoint, kept, number
-        self.fixed: dict[str, np.ndarray] = {}
-        self.target = None
-        if number:
-            posterior = trainer.posterior() if kept is None else kept["posterior"]
-            self.fixed = {
-                "posterior": posterior, "first_epochs": np.asarray(first_epochs),
-                **pack("last", [tensor.clone() for tensor in trainer.ensemble.tensors()]),
-            }  # fmt: skip
-            self.target = torch.as_tensor(np.array(posterior), dtype=torch.float32, device=trainer.device)
-            trainer.ensemble = trainer.drawn()
-        self.best = Best(trainer.ensemble)
-
-    def resume(self, optimizer: torch.optim.Optimizer) -> int:
-        """Epochs of the round that are done already, all else being as it was after them."""
-        if self.kept is None:
-            return 0
-        trainer, kept = self.trainer, self.kept
-        trainer.ensemble.take(unpack("member", kept))
-        self.best.load(kept)
-        load_optimizer(optimizer, kept)
-        load_generators(trainer.rng, trainer.device, kept)
-        trainer.history, trainer.steps = kept["history"].tolist(), int(kept["place"][2])
-        if "missed" in kept:
-            trainer.rates = LabelNoise(np.array(kept["missed"]), np.array(kept["spurious"]))
-        return int(kept["place"][1])
-
-    def save(self, epoch: int, optimizer: torch.optim.Optimizer) -> None:
-        if self.checkpoint is None:
-            return
-        trainer = self.trainer
-        rates = {} if trainer.rates is None else {"missed": trainer.rates.missed, "spurious": trainer.rates.spurious}
-        self.checkpoint.save(
-            place=np.array([self.number, epoch, trainer.steps]), history=np.array(trainer.history), **rates,
-            **self.fixed,
-            **pack("member", trainer.ensemble.tensors()), **self.best.arrays(), **optimizer_arrays(optimizer),
-            **generator_arrays(trainer.rng, trainer.device),
-        )  # fmt: skip
+    def log_likelihood(self, scores: torch.Tensor, rates: LabelNoise | None) -> torch.Tensor:
+        """(e, n) of the (e, m, c) scores of its instances: of the label sets, or of instances under the posterior."""
+        logs = torch.log_softmax(scores, dim=2)
+        if self.posterior is None:
+            return self.union.log_likelihood(logs.flatten(0, 1), rates).reshape(self.shape)
+        expected = (self.posterior * logs).sum(dim=2)
+        return torch.zeros(self.shape, dtype=logs.dtype, device=logs.device).index_add_(1, self.bag, expected)
 
 
 class HeldOutBags:
-    """The bags that members hold out, each of which is looked at by those that do."""
+    """The bags that members hold out, and the weights of each under which its own were most likely so far."""
 
     def __init__(self, trainer: Trainer, out: np.ndarray) -> None:
         self.trainer = trainer
         self.member, bags = np.nonzero(out)
-        alone, self.rows = part(trainer.data.problem, bags)
+        alone, self.rows = part(trainer.problem, bags)
         self.judge, self.weights = np.repeat(self.member, np.diff(alone.offsets)), trainer.weights[bags]
-        self.union = PreparedUnion(alone, trainer.data.n_columns, trainer.device, trainer.plan.max_exact_labels)
+        self.union = trainer.union(alone)
+        self.value = np.full(len(out), -np.inf)
+        self.best = copy.deepcopy(trainer.ensemble)
 
     def log_likelihoods(self) -> np.ndarray:
         """(e,) of the held-out bags of each member, at the temperature that suits it best.
@@ -446,5 +194,183 @@ class HeldOutBags:
         for temperature in TEMPERATURES:
             found = self.union.log_likelihood(torch.log_softmax(scores / temperature, dim=1), self.trainer.rates)
             weighted = self.weights * found.to(torch.float64).cpu().numpy()
-            values.append(np.bincount(self.member, weights=weighted, minlength=self.trainer.n_members))
+            values.append(np.bincount(self.member, weights=weighted, minlength=len(self.value)))
         return np.max(values, axis=0)
+
+    def look(self, epoch: int) -> None:
+        """Keep the weights of members that are better than ever."""
+        value = self.log_likelihoods()
+        for e in np.flatnonzero(value > self.value):
+            self.value[e], self.trainer.epochs[e] = value[e], epoch
+            copy_all(self.best.member(int(e)), self.trainer.ensemble.member(int(e)))
+
+    def restore(self) -> None:
+        """The best weights of every member that was looked at."""
+        for e in np.flatnonzero(self.trainer.epochs):
+            copy_all(self.trainer.ensemble.member(int(e)), self.best.member(int(e)))
+
+
+class Round:
+    """One run through all epochs: the first by label sets, a later one of new networks by the posterior of the last.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    number : int
+        The first is 0.
+    kept : arrays or None
+        Of a checkpoint of this round, which is gone on from.
+    """
+
+    def __init__(self, trainer: Trainer, number: int, kept: Arrays | None) -> None:
+        self.trainer, self.number, self.last = trainer, number, trainer.ensemble
+        self.target, self.held_out = None, None
+        self.fixed: dict[str, np.ndarray] = {}  # while the round lasts
+        if number:
+            if kept is not None:
+                self.last.take(unpack("last", kept))
+            posterior = trainer.posterior() if kept is None else np.array(kept["posterior"])
+            self.fixed = {"posterior": posterior, **pack("last", self.last.tensors())}
+            self.target = torch.as_tensor(posterior, dtype=torch.float32, device=trainer.device)
+            trainer.ensemble = trainer.drawn()
+        elif trainer.held_out is not None:
+            self.held_out = HeldOutBags(trainer, trainer.held_out)
+        self.good = copy.deepcopy(trainer.ensemble)  # the last whose loss was a number
+        self.optimizer = torch.optim.AdamW(
+            [p for p in trainer.ensemble.parameters() if p.requires_grad],
+            lr=trainer.settings.learning_rate,
+            weight_decay=trainer.settings.weight_decay,
+        )
+        self.done = 0 if kept is None else self._resume(kept)
+
+    def run(self, callback: Callback | None, checkpoint: CheckpointLike | None) -> None:
+        """All epochs; where a loss is no number, the last good weights, in a later round those of the last networks."""
+        trainer, epochs = self.trainer, self.trainer.settings.epochs
+        counted = np.tile(trainer.weights, (len(trainer.epochs), 1))
+        if self.held_out is not None:
+            counted[trainer.held_out] = 0.0
+        weight_of = torch.as_tensor(counted, dtype=torch.float32, device=trainer.device)
+        whole = trainer.batches(None, self.target)
+        for epoch in range(self.done + 1, epochs + 1):
+            batches = whole if len(whole) == 1 else trainer.batches(trainer.rng, self.target)
+            total = 0.0
+            trainer.ensemble.train()
+            for i, batch in enumerate(batches):
+                self._set_rate((epoch - 1 + i / len(batches)) / epochs)
+                total += self._step(batch, weight_of[:, batch.bags])
+                if trainer.failed is not None:
+                    break
+            if trainer.failed is not None or not trainer.ensemble.is_finite():
+                trainer.failed = len(trainer.history) + 1, trainer.steps
+                break
+            trainer.history.append(total / float(counted.sum()))
+            if callback is not None:
+                callback(len(trainer.history), trainer.history[-1])
+            if self.held_out is not None and (epoch % max(1, epochs // LOOKS) == 0 or epoch == epochs):
+                trainer.learn_rates()
+                self.held_out.look(epoch)
+            if checkpoint is not None:
+                checkpoint.save(**self._arrays(epoch))
+        self._finish()
+
+    def _step(self, batch: _Batch, weight: torch.Tensor) -> float:
+        """One step of every member; gives the weighted log-likelihood before it."""
+        trainer = self.trainer
+        self.optimizer.zero_grad(set_to_none=True)
+        found = batch.log_likelihood(trainer.ensemble(batch.X), trainer.rates)
+        value = torch.where(weight > 0, found, 0.0) * weight
+        in_all = weight.sum(dim=1)
+        loss = -(value.sum(dim=1) / torch.where(in_all > 0, in_all, 1.0)).sum()
+        trainer.steps += 1
+        if not torch.isfinite(loss):
+            trainer.failed = len(trainer.history) + 1, trainer.steps
+            return 0.0
+        self.good.take(trainer.ensemble.tensors())
+        loss.backward()
+        self.optimizer.step()
+        return float(value.detach().sum())
+
+    def _set_rate(self, progress: float) -> None:
+        """One cycle: the rate rises for three tenths of the way and falls to nothing, momentum goes the other way."""
+        up = progress < RISING
+        way = progress / RISING if up else (progress - RISING) / (1.0 - RISING)
+        ease = 0.5 * (1.0 - np.cos(np.pi * way))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.trainer.settings.learning_rate * (0.04 + 0.96 * ease if up else 1.0 - ease)
+            group["betas"] = (0.95 - 0.1 * ease if up else 0.85 + 0.1 * ease, 0.999)
+
+    def _finish(self) -> None:
+        trainer = self.trainer
+        if self.number and trainer.failed is not None:
+            trainer.ensemble = self.last
+        elif trainer.failed is not None or self.held_out is not None:
+            trainer.ensemble.take(self.good.tensors())
+        if self.held_out is not None:
+            self.held_out.restore()
+            if trainer.failed is None:
+                trainer.learn_rates()
+        elif not self.number:
+            trainer.epochs[:] = len(trainer.history)
+        trainer.ensemble.eval()
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    def _arrays(self, epoch: int) -> dict[str, np.ndarray]:
+        trainer, moments = self.trainer, list(self.optimizer.state.values())
+        _, key, *place = trainer.rng.get_state()
+        found = {
+            "place": np.array([self.number, epoch, trainer.steps]),
+            "history": np.array(trainer.history),
+            "epochs": trainer.epochs,
+            "numpy_key": key,
+            "numpy_place": np.array(place, dtype=np.float64),
+            "torch": torch.get_rng_state().numpy(),
+            **self.fixed,
+            **pack("good", self.good.tensors()),
+            **pack("member", trainer.ensemble.tensors()),
+        }
+        for name in MOMENTS:
+            found |= pack(name, (state[name] for state in moments))
+        if trainer.rates is not None:
+            found |= {"missed": trainer.rates.missed, "spurious": trainer.rates.spurious}
+        if self.held_out is not None:
+            found |= {"value": self.held_out.value, **pack("best", self.held_out.best.tensors())}
+        if trainer.device.type == "cuda":
+            found["cuda"] = torch.cuda.get_rng_state(trainer.device).numpy()
+        return found
+
+    def _resume(self, kept: Arrays) -> int:
+        """Epochs of the round that are done already, all else being as it was after them."""
+        trainer, place = self.trainer, kept["numpy_place"]
+        trainer.ensemble.take(unpack("member", kept))
+        self.good.take(unpack("good", kept))
+        parameters = self.optimizer.param_groups[0]["params"]
+        for parameter, *moments in zip(parameters, *(unpack(name, kept) for name in MOMENTS), strict=True):
+            self.optimizer.state[parameter] = {
+                name: value.to(parameter.device) if value.ndim else value
+                for name, value in zip(MOMENTS, moments, strict=True)
+            }
+        trainer.rng.set_state(("MT19937", kept["numpy_key"], *place[:2].astype(int), place[2]))
+        torch.set_rng_state(torch.as_tensor(np.array(kept["torch"])))
+        if trainer.device.type == "cuda":
+            torch.cuda.set_rng_state(torch.as_tensor(np.array(kept["cuda"])), trainer.device)
+        trainer.epochs, trainer.history = np.array(kept["epochs"]), kept["history"].tolist()
+        if "missed" in kept:
+            trainer.rates = LabelNoise(np.array(kept["missed"]), np.array(kept["spurious"]))
+        if self.held_out is not None:
+            self.held_out.value = np.array(kept["value"])
+            self.held_out.best.take(unpack("best", kept))
+        _, epoch, trainer.steps = kept["place"].tolist()
+        return epoch
+
+
+def pack(name: str, tensors: Iterable[torch.Tensor]) -> dict[str, np.ndarray]:
+    """Tensors as arrays called name.0, name.1, ..."""
+    return {f"{name}.{i}": tensor.detach().cpu().numpy() for i, tensor in enumerate(tensors)}
+
+
+def unpack(name: str, arrays: Arrays) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    while (key := f"{name}.{len(found)}") in arrays:
+        found.append(torch.as_tensor(np.array(arrays[key])))
+    return found

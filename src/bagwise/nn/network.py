@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,11 +12,11 @@ from sklearn.utils import check_random_state
 
 from bagwise.annotation.background import background_label, move_last_column, shift_to_share
 from bagwise.annotation.forest import grow_forest
-from bagwise.annotation.rates import RateParameters, keep_if_useful, learn_rates, plain_rate
+from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_not_negative, check_positive, check_that, is_count
-from bagwise.core.exceptions import InputError
+from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import (
     ITERATED,
     Attribute,
@@ -39,14 +36,13 @@ from bagwise.core.validation import refuse_sparse, validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.kernels.softmax import softmax_in_place
+from bagwise.nn import SMALLEST, check_torch
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelledBags, LabelNoise, UnionModel, UnionProblem, select_bags
 
 BLOCK = 1 << 14  # instances that are judged at a time
-N_BATCHES, LARGEST_BATCH = 8, 1 << 15  # an epoch, and instances
-SMALLEST = 1e-30  # of a probability: its logarithm is finite
-MODULES = {"patch": "bagwise.nn.patch:patch_network"}
-"""Networks of our own by name: functions of features and outputs."""
+MODULES = ("patch",)
+"""Networks of our own."""
 
 
 class ORedNetwork(UnionAnnotator):
@@ -139,10 +135,15 @@ class ORedNetwork(UnionAnnotator):
     _fitted: ClassVar[dict[str, Attribute]] = {
         "layers_": Maybe(ListOf(TupleOf(Numbers("members", "_in", "_out"), Numbers("members", 1, "_out")))),
         "module_states_": Maybe(ListOf(ByName(Either(Numbers(...), Numbers(..., whole=True))))),
-        "module_name_": Maybe(Text()), "forest_": Maybe(FOREST), "epochs_": Numbers("epochs", whole=True, low=0),
-        "module": Choice(None, *MODULES), "device": Choice(None, "cpu", "cuda"),
-        "max_exact_labels": Number(1, 30, whole=True), **ITERATED, **NOISE_AND_BACKGROUND,
-    }  # fmt: skip
+        "module_name_": Maybe(Text()),
+        "forest_": Maybe(FOREST),
+        "epochs_": Numbers("epochs", whole=True, low=0),
+        "module": Choice(None, *MODULES),
+        "device": Choice(None, "cpu", "cuda"),
+        "max_exact_labels": Number(1, 30, whole=True),
+        **ITERATED,
+        **NOISE_AND_BACKGROUND,
+    }
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
@@ -238,8 +239,6 @@ class ORedNetwork(UnionAnnotator):
         sample_weight : (n,) array or None
             How much each bag counts in the likelihood.
         """
-        from bagwise.nn import check_torch
-
         check_torch()
         self.check_parameters()
         last = self._last_fit()
@@ -256,129 +255,88 @@ class ORedNetwork(UnionAnnotator):
             rates=rates.possible,
         )
         bags = bags if len(labelled) == len(bags) else bags[labelled.index]
+        weights = np.ones(len(bags)) if labelled.weights is None else labelled.weights
         self.background_label_ = background_label(self.classes_)
         self.missed_, self.spurious_ = plain_rate(self.missed), plain_rate(self.spurious)
-        self.__dict__.pop("background_shift_", None)
+        for old in ("background_shift_", "layers_", "module_states_", "module_name_", "forest_"):
+            self.__dict__.pop(old, None)
         if self.background:
             self.background_shift_ = 0.0
         problem = self.union_model().problem(bags.offsets, labelled.indicator, labelled.known, labelled.relaxed)
-        self._train(bags, problem, labelled.weights, rates, last, self._progress(callback), checkpoint)
+        self._train(bags, problem, weights, rates, last, self._progress(callback), checkpoint)
         if self.background and self.background_share is not None:
-            self._move_background(bags, problem, labelled.weights)
+            self._move_background(bags, problem, weights)
         return self
 
-    def _last_fit(self) -> tuple[Any, Any] | None:
+    def _last_fit(self) -> tuple[Any, Any]:
         """What makes the weights of the last fit of use for another one, and these, where a fit is to go on from it."""
-        if not (self.warm_start and self._is_fitted):
-            return None
-        weights = self.layers_ if hasattr(self, "layers_") else self.module_states_
-        return self._use_of_weights(self._has_background, hasattr(self, "layers_")), weights
+        if not (self.warm_start and hasattr(self, "epochs_")):
+            return None, None
+        plain = hasattr(self, "layers_")
+        return self._use_of_weights(self._has_background, plain), self.layers_ if plain else self.module_states_
 
     def _use_of_weights(self, background: bool, plain: bool) -> Any:
         return self.classes_.tolist(), self.n_features_in_, bool(background), plain
-
-    @property
-    def _is_fitted(self) -> bool:
-        return hasattr(self, "epochs_")
 
     def _train(
         self,
         bags: Bags,
         problem: UnionProblem,
-        weights: np.ndarray | None,
+        weights: np.ndarray,
         rates: RateParameters,
-        last: tuple[Any, Any] | None,
+        last: tuple[Any, Any],
         callback: Callback | None,
         checkpoint: CheckpointLike | None,
     ) -> None:
-        from bagwise.nn._training import Plan, TrainingData, train
+        from bagwise.nn._training import Trainer
 
         rng = check_random_state(self.random_state)
-        n_columns = len(self.classes_) + bool(self.background)
-        same = last is not None and last[0] == self._use_of_weights(self.background, self.module is None)
         out = held_out_bags(len(bags), self.n_members, self.held_out, rng)
         if rates.learned and out is None:
             raise InputError(
                 f"missed and spurious are learned from bags that are held out, and of {len(bags)} none are "
                 f"(held_out={self.held_out}); hold some out of 4 bags or more, or give the rates."
             )
-        trained = train(
-            self._draw(n_columns),
-            TrainingData(
-                bags.instances, problem, n_columns, rates.possible, _learner_of(rates) if rates.learned else None, out,
-                weights,
-            ),
-            Plan(
-                self.epochs, self.learning_rate, self.weight_decay, self._batch_instances(bags.n_instances),
-                self.max_exact_labels, self.n_rounds,
-            ),
-            device=self.device or "cpu",
-            rng=rng,
-            start=last[1] if last is not None and same else None,
-            callback=callback,
-            checkpoint=checkpoint,
-        )  # fmt: skip
-        self._set_members(trained.ensemble)
-        self._grow_trees(bags, problem, weights, trained.rates, rng)
-        self.epochs_, self.objective_history_ = trained.epochs, np.asarray(trained.history)
-        self.n_iter_, self.converged_ = max(len(trained.history), 1), trained.failed is None
-        learned = {name: float(getattr(trained.rates, name)[0]) for name in rates.learned}
+        start = last[1] if last[0] == self._use_of_weights(self.background, self.module is None) else None
+        n_columns = len(self.classes_) + bool(self.background)
+        trainer = Trainer(self, bags.instances, problem, n_columns, rates, weights, out, rng, start)
+        trainer.train(callback, checkpoint)
+        if self.module is None:
+            self.layers_ = trainer.ensemble.arrays()
+        else:
+            self.module_states_ = trainer.ensemble.arrays()
+            self.module_name_ = type(trainer.ensemble.members[0]).__name__
+        if self.n_estimators:
+            self._grow_trees(bags, problem, weights, trainer.rates, rng)
+        self.epochs_, self.objective_history_ = trainer.epochs, np.asarray(trainer.history)
+        self.n_iter_, self.converged_ = max(len(trainer.history), 1), trainer.failed is None
+        learned = {name: float(getattr(trainer.rates, name)[0]) for name in rates.learned}
         for name, value in learned.items():
             setattr(self, f"{name}_", value)
         rates.warn_of_bounds(learned)
-        if trained.failed is not None:
-            epoch, step = trained.failed
-            warnings.warn(
+        if trainer.failed is not None:
+            epoch, step = trainer.failed
+            warn_caller(
                 f"The loss was no number any more at step {step}, in epoch {epoch}; the last good weights are kept. "
                 "Scale the features (PerInstance(StandardScaler())) or lower learning_rate.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
-    def _batch_instances(self, n_instances: int) -> int:
-        if self.batch_instances is not None:
-            return self.batch_instances
-        return min(max(1, -(-n_instances // N_BATCHES)), LARGEST_BATCH)
-
     # -- networks -----------------------------------------------------------------------------------------------------
-
-    def _draw(self, n_columns: int) -> Callable[[np.random.RandomState], Any]:
-        """What draws the members."""
-        from bagwise.nn._members import batched, of_module
-
-        if self.module is None:
-            return batched(self.n_members, (self.n_features_in_, *self.hidden, n_columns), self.dropout)
-        module = self.module
-        if isinstance(module, str):
-            place, _, name = MODULES[module].partition(":")
-            module = getattr(importlib.import_module(place), name)
-        return of_module(module, self.n_members, self.n_features_in_, n_columns)
-
-    def _set_members(self, ensemble: Any) -> None:
-        for name in ("layers_", "module_states_", "module_name_"):
-            self.__dict__.pop(name, None)
-        if self.module is None:
-            self.layers_ = ensemble.arrays()
-        else:
-            self.module_states_ = ensemble.arrays()
-            self.module_name_ = type(ensemble.members[0]).__name__
 
     def _grow_trees(
         self,
         bags: Bags,
         problem: UnionProblem,
-        weights: np.ndarray | None,
+        weights: np.ndarray,
         rates: LabelNoise | None,
         rng: np.random.RandomState,
     ) -> None:
         """Trees on all pairs of instance and label, weighted by the posterior of the networks."""
-        self.__dict__.pop("forest_", None)
-        if not self.n_estimators:
-            return
-        model = UnionModel(len(self.classes_), bool(self.background), rates)
         posterior = self._network_proba(bags.instances)
-        model.infer(problem, posterior)
-        instances, of_rows = np.ascontiguousarray(bags.instances, dtype=np.float32), _of_rows(bags, weights)
+        UnionModel(len(self.classes_), bool(self.background), rates).infer(problem, posterior)
+        instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
+        of_rows = np.repeat(weights, bags.sizes)
         self.forest_ = tuple(grow_forest(instances, posterior, of_rows, self.n_estimators, rng, n_jobs=self.n_jobs))
 
     def _mean_proba(self, X: np.ndarray) -> np.ndarray:
@@ -394,47 +352,45 @@ class ORedNetwork(UnionAnnotator):
                 f"This model holds the weights of a module {self.module_name_} and not the module itself, which a file "
                 "cannot keep; give it again: model.set_params(module=...), in a pipeline orednetwork__module=..."
             )
-        from bagwise.nn import check_torch
-
         check_torch()
         from bagwise.nn._members import probabilities_of
 
-        n_columns = len(self.classes_) + self._has_background
-        return probabilities_of(self._draw(n_columns), self.module_states_, X, self.device or "cpu")
+        return probabilities_of(self, len(self.classes_) + self._has_background, self.module_states_, X)
 
     def _saved_params(self) -> dict[str, Any]:
         """Without a module of anybody's, of which a file holds the weights."""
         params = super()._saved_params()
         return params if isinstance(self.module, str) else {**params, "module": None}
 
-    def _move_background(self, bags: Bags, problem: UnionProblem, weights: np.ndarray | None) -> None:
+    def _move_background(self, bags: Bags, problem: UnionProblem, weights: np.ndarray) -> None:
         """Shift the background's scores until its mean posterior over the training instances is the share asked."""
-        unmoved = self._probabilities(bags)
-
-        model = self.union_model()
+        unmoved, model = self._probabilities(bags), self.union_model()
 
         def background_at(shift: float) -> np.ndarray:
             proba = move_last_column(unmoved.copy(), shift)
             model.infer(problem, proba)
             return proba[:, -1]
 
-        self.background_shift_ = shift_to_share(
-            background_at, problem.counted_instances * _of_rows(bags, weights), float(self.background_share or 0)
-        )
+        counted = problem.counted_instances * np.repeat(weights, bags.sizes)
+        self.background_shift_ = shift_to_share(background_at, counted, float(self.background_share or 0))
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can take."""
         check_that(
-            self, "hidden", lambda value: isinstance(value, (tuple, list)) and all(map(is_count, value)),
+            self,
+            "hidden",
+            lambda value: isinstance(value, (tuple, list)) and all(map(is_count, value)),
             "a tuple of whole numbers, 1 or more",
-        )  # fmt: skip
+        )
         check_count(self, "n_members", "epochs", *(() if self.batch_instances is None else ("batch_instances",)))
         for name in ("n_rounds", "n_estimators"):
             check_that(self, name, lambda value: value == 0 or is_count(value), "a whole number, 0 or more")
         check_that(
-            self, "module", lambda value: value is None or callable(value) or value in MODULES,
+            self,
+            "module",
+            lambda value: value is None or callable(value) or value in MODULES,
             f"None, a torch.nn.Module, a function of features and outputs, or one of {', '.join(MODULES)}",
-        )  # fmt: skip
+        )
         check_positive(self, "learning_rate")
         check_not_negative(self, "weight_decay")
         check_that(self, "dropout", lambda value: 0 <= value < 1, "in [0, 1)")
@@ -482,26 +438,6 @@ def mean_proba(layers: Any, X: np.ndarray) -> np.ndarray:
     flat = scores.reshape(-1, scores.shape[2])
     softmax_in_place(flat)
     return flat.reshape(scores.shape).mean(axis=0)
-
-
-def _of_rows(bags: Bags, weights: np.ndarray | None) -> np.ndarray:
-    """(m,) weights of the instances, those of their bags."""
-    return np.ones(bags.n_instances) if weights is None else np.repeat(weights, bags.sizes)
-
-
-def _learner_of(
-    parameters: RateParameters,
-) -> Callable[[UnionProblem, np.ndarray, LabelNoise, np.ndarray | None], LabelNoise | None]:
-    """What learns rates from probabilities of bags that were not learned from, starting with the last ones."""
-
-    def learn(
-        problem: UnionProblem, proba: np.ndarray, last: LabelNoise, weights: np.ndarray | None
-    ) -> LabelNoise | None:
-        start = parameters.start({name: float(getattr(last, name)[0]) for name in parameters.learned})
-        logits, _ = learn_rates(parameters, problem, np.maximum(proba, SMALLEST), start, weights)
-        return parameters.rates(logits)
-
-    return learn
 
 
 savable(ORedNetwork)

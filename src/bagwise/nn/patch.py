@@ -39,9 +39,12 @@ class PatchNetwork(torch.nn.Module):
         shrunk = 2 ** len(CHANNELS)
         self.look = torch.nn.Sequential(*steps, torch.nn.Flatten())
         self.judge = torch.nn.Sequential(
-            torch.nn.Dropout(DROPOUT), torch.nn.Linear(CHANNELS[-1] * (ROWS // shrunk) * (COLUMNS // shrunk), HIDDEN),
-            torch.nn.GELU(), torch.nn.Dropout(DROPOUT), torch.nn.Linear(HIDDEN, n_outputs),
-        )  # fmt: skip
+            torch.nn.Dropout(DROPOUT),
+            torch.nn.Linear(CHANNELS[-1] * (ROWS // shrunk) * (COLUMNS // shrunk), HIDDEN),
+            torch.nn.GELU(),
+            torch.nn.Dropout(DROPOUT),
+            torch.nn.Linear(HIDDEN, n_outputs),
+        )
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         patches = X.reshape(len(X), len(LAYERS), ROWS, COLUMNS)

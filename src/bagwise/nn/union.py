@@ -103,9 +103,15 @@ class UnionLikelihoodLoss(torch.nn.Module):
     def forward(self, logits: torch.Tensor, offsets: Any, Y: Any, known: Any = None) -> torch.Tensor:
         """Scalar loss of a batch of whole bags; bags that no assignment explains are left out of the mean."""
         log_likelihood = union_log_likelihood(
-            torch.log_softmax(logits, dim=1), offsets, Y, background=self.background, known=known, missed=self.missed,
-            spurious=self.spurious, max_exact_labels=self.max_exact_labels,
-        )  # fmt: skip
+            torch.log_softmax(logits, dim=1),
+            offsets,
+            Y,
+            background=self.background,
+            known=known,
+            missed=self.missed,
+            spurious=self.spurious,
+            max_exact_labels=self.max_exact_labels,
+        )
         possible = log_likelihood > -torch.inf
         return -torch.where(possible, log_likelihood, 0.0).sum() / possible.sum().clamp(min=1)
 
