@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.papers import bag_level, m3ic
+from benchmarks.papers import bag_level, briggs, m3ic
 from benchmarks.papers import data as sources
 from benchmarks.papers.bag_baselines import BASELINES
 from benchmarks.papers.bag_learners import BAG_LEARNERS
@@ -21,6 +21,7 @@ from benchmarks.papers.page import cell_text, reasons, terminal_text, with_secti
 from benchmarks.papers.reproduce import ROOT, reproduce, select, write_sections
 from benchmarks.papers.runs import Run, Store, execute
 from benchmarks.papers.tables import Cell, ResultTable, best_of, differs, mark_best, win_tie_loss
+from numpy.testing import assert_allclose
 
 from bagwise.annotation import ORedForest
 from bagwise.core.exceptions import InputError
@@ -173,7 +174,12 @@ def test_experiments_from_end_to_end_and_again(data_folder, tmp_path, monkeypatc
     assert again == said
     assert len((out / "runs-quick.jsonl").read_text().splitlines()) == n_lines  # nothing was computed twice
     reproduce(quick=True, out=out, page_only=True, say=again.append)
-    page = (out / "results.md").read_text(encoding="utf-8")
+    page = "".join(path.read_text(encoding="utf-8") for path in (out / "results").glob("*.md"))
+    assert "(results/pham.md)" in (out / "results.md").read_text(encoding="utf-8")
+    assert "Settings shown, the best of the grid" in page
+    columns = (out / "tables" / "briggs2013-table-3c.csv").read_text(encoding="utf-8").splitlines()
+    assert columns[0].startswith("row,column,ours,deviation,published")
+    assert r"\begin{tabular}" in (out / "tables" / "briggs2013-table-3c.tex").read_text(encoding="utf-8")
     unfinished = "`bagwise reproduce {}` has not been run to its end yet"
     assert unfinished.format("pham-table-5") in page
     assert not any(unfinished.format(name) in page for name in NAMES)
@@ -184,11 +190,30 @@ def test_experiments_from_end_to_end_and_again(data_folder, tmp_path, monkeypatc
     assert afresh == said  # the same seed, the same numbers
 
 
+def test_settings_of_ones_own(data_folder, tmp_path):
+    said = []
+    reproduce(["briggs2012-table-2"], quick=True, out=tmp_path, grid={"alpha": [1e-3, 1e-5]}, say=said.append)
+    runs = [json.loads(line) for line in (tmp_path / "runs-quick.jsonl").read_text().splitlines()]
+    assert {run["settings"][0][1] for run in runs if run["method"].startswith("sim")} == {1e-3, 1e-5}
+    assert not (tmp_path / "results.md").exists()
+    with pytest.raises(InputError, match="None of the experiments has a grid with beta"):
+        reproduce(["briggs2012-table-2"], quick=True, out=tmp_path, grid={"beta": [1.0]}, say=said.append)
+
+
+def test_the_grids_are_those_of_the_papers():
+    """Section 5.1.4 of either paper of Briggs et al., typed again from the papers."""
+    of_2012 = [each["alpha"] for each in briggs.grid_2012("sim-max-last", "carroll", False)]
+    assert_allclose(of_2012, [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9])
+    assert_allclose([each["C"] for each in briggs.grid_2012("clpl", "carroll", False)], [10.0**e for e in range(1, 10)])
+    assert_allclose([each["alpha"] for each in briggs.grid("sim-max", "carroll", False)], [1e-6, 1e-7, 1e-8, 1e-9])
+    assert_allclose([each["C"] for each in briggs.grid("clpl", "carroll", False)], [1e1, 1e2, 1e3, 1e4])
+
+
 def test_nothing_is_lost_without_data(tmp_path, monkeypatch):
     monkeypatch.setenv("BAGWISE_DATA", str(tmp_path / "nowhere"))
     said = []
     reproduce(quick=True, out=tmp_path / "out", say=said.append)
-    page = (tmp_path / "out" / "results.md").read_text(encoding="utf-8")
+    page = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "out" / "results").glob("*.md"))
     assert page.count("\n## ") == len(EXPERIMENTS)
     with pytest.raises(InputError, match="None of the papers' data sets is there"):
         reproduce(out=tmp_path / "out", say=said.append)  # which would write docs/results.md
@@ -338,19 +363,21 @@ def test_a_part_of_the_runs_makes_a_part_of_the_report(data_folder, tmp_path):
 
 
 def test_sections_are_written_into_the_page_that_is_there(data_folder, tmp_path):
-    page, store = tmp_path / "results.md", Store(tmp_path / "runs.jsonl")
+    index, store = tmp_path / "results.md", Store(tmp_path / "runs.jsonl")
+    page = tmp_path / "results" / "beyond.md"
+    page.parent.mkdir()
     with pytest.raises(InputError, match="There is no page"):
-        write_sections(page, store, False, ["beyond-bags"])
+        write_sections(index, store, False, ["beyond-bags"])
     kept = "# Title\n\n## Past the papers\n\nold\n\n## Past the papers: label sets of bags\n\nold\n\n## Last\n\nkept\n"
     page.write_text(kept, encoding="utf-8")
-    write_sections(page, store, False, ["beyond-bags"])
+    write_sections(index, store, False, ["beyond-bags"])
     title = "## Past the papers: label sets of bags\n\n"
     assert page.read_text(encoding="utf-8") == kept.replace(
         f"{title}old\n", f"{title}`bagwise reproduce beyond-bags` has not been run to its end yet.\n"
     )
     for run in bag_level.runs_of("carroll-24", "bag-stack", quick=False):
         store.add(run, records_of([0.5, 0.6]), 0.0)
-    write_sections(page, store, False, ["beyond-bags"])
+    write_sections(index, store, False, ["beyond-bags"])
     text = page.read_text(encoding="utf-8")
     assert "| bag-stack | **55.0** ± 5.0 |" in text
     assert text.startswith("# Title\n\n## Past the papers\n\nold\n\n## Past")

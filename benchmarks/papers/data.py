@@ -29,7 +29,6 @@ PROTOCOLS = {  # by method: what else than the data may make a difference
     "lsb": FEWER,
     "slr": "how slr was regularised is not described",
     "m3miml": FEWER,
-    "sim-hamming-softmax-last": "the authors' paper of 2013 prints figures like ours; what it changed is not described",
     **dict.fromkeys(("m-svm", "m-nn"), "how features were scaled is not described"),
     **dict.fromkeys(
         ("m3ic", "bamic-minimal", "bamic-maximal", "bamic-average", "majority-kmeans", "cpm3c"),

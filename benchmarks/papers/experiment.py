@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.papers.runs import Run, Store
-from benchmarks.papers.tables import ResultTable, Table
+from benchmarks.papers.tables import Grid, ResultTable, Table
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,39 @@ class Experiment:
         Store, whether short, folder for pictures -> report. All runs are in the store, unless it is `partial`.
     partial : bool
         Whether the report can be made of the runs that are finished, and says which are not.
+    tables : tuple of ResultTable
+        Where it is nothing but tables.
     """
 
     title: str
     runs: Callable[[bool], list[Run]]
     report: Callable[[Store, bool, Path], Report]
     partial: bool = False
+    tables: tuple[ResultTable, ...] = ()
+
+    def with_grid(self, given: Mapping[str, Sequence[Any]]) -> Experiment | None:
+        """The same tables with settings of one's own; None where no method of them has a setting of these names."""
+
+        def own(grid: Grid) -> Grid:
+            def settings(row: str, data: str, quick: bool) -> list[dict[str, Any]]:
+                usual = grid(row, data, quick)
+                names = [name for name in given if any(name in each for each in usual)]
+                if not names:
+                    return usual
+                others = [{n: v for n, v in each.items() if n not in names} for each in usual]
+                kept = [each for i, each in enumerate(others) if each not in others[:i]]
+                values = itertools.product(*(given[name] for name in names))
+                return [{**each, **dict(zip(names, chosen, strict=True))} for each in kept for chosen in values]
+
+            return settings
+
+        known = {
+            name for table in self.tables for row in table.entry["rows"] for each in table.grid(row, "carroll", False)
+            for name in each
+        }  # fmt: skip
+        if not known & set(given):
+            return None
+        return table_experiment(self.title, *(replace(table, grid=own(table.grid)) for table in self.tables))
 
 
 def table_experiment(title: str, *tables: ResultTable, notes: Sequence[str] = ()) -> Experiment:
@@ -46,4 +75,5 @@ def table_experiment(title: str, *tables: ResultTable, notes: Sequence[str] = ()
         title,
         lambda quick: [run for table in tables for run in table.runs(quick)],
         lambda store, quick, folder: Report([table.table_of(store, quick) for table in tables], notes=list(notes)),
+        tables=tables,
     )

@@ -1,8 +1,11 @@
-"""The page of results, in Markdown, and the summary on the README."""
+"""A report as text: for a terminal, in Markdown, and its tables as CSV and LaTeX."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,14 +14,11 @@ from benchmarks.papers.data import SOURCES
 from benchmarks.papers.experiment import Report
 from benchmarks.papers.tables import Cell, Table
 
-INTRODUCTION = """\
-# The papers, reproduced
-
-Written by `{command}`; do not edit by hand. Each cell: ours, then what the paper prints, then the difference. **Bold**:
-a two-tailed paired t-test at 95 % over the folds does not tell it from our best of the column. A mark ▼ stands where
-ours is worse by more than one published standard deviation (by more than {unit:g} where the paper prints none); the
-reasons that are known stand below the table. The runs took {minutes:,.0f} minutes of one core.
-"""
+LEGEND = """\
+Each cell: ours, then what the paper prints, then the difference. **Bold**: a two-tailed paired t-test at 95 % over the
+folds does not tell it from our best of the column. A mark ▼ stands where ours is worse by more than one published
+standard deviation (by more than {unit:g} where the paper prints none), ▲ where it is better by as much; the reasons
+that are known stand below the table."""
 
 
 def cell_text(cell: Cell, digits: int, plain: bool = False) -> str:
@@ -35,7 +35,8 @@ def cell_text(cell: Cell, digits: int, plain: bool = False) -> str:
     if not cell.beside:
         return f"{ours}{spread}"
     difference = "" if cell.difference is None else f" ({cell.difference:+,.{digits}f})"
-    return f"{ours}{spread} / {published}{difference}{' ▼' if cell.falls_short else ''}"
+    mark = " ▼" if cell.falls_short else " ▲" if cell.stands_out else ""
+    return f"{ours}{spread} / {published}{difference}{mark}"
 
 
 def title_of(name: str) -> str:
@@ -74,6 +75,51 @@ def reasons(cells: Iterable[Cell], title: str = "") -> list[str]:
     return [f"{', '.join(names)}: {reason}." for reason, names in found.items()]
 
 
+def chosen_settings(cells: Iterable[Cell]) -> list[str]:
+    """What was chosen from the grid, one line per method: each setting once, with the data sets it is for."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for cell in cells:
+        if cell.setting and cell.ours is not None:
+            found.setdefault(cell.row, {}).setdefault(cell.setting, []).append(title_of(cell.column))
+    return [
+        f"{title_of(row)}: " + "; ".join(f"{setting} ({', '.join(names)})" for setting, names in settings.items())
+        for row, settings in found.items()
+    ]
+
+
+def slug(title: str) -> str:
+    """The anchor of a heading, as GitHub and MyST make it."""
+    kept = "".join(each for each in title.lower() if each.isalnum() or each in " -_")
+    return kept.replace(" ", "-")
+
+
+def csv_text(table: Table) -> str:
+    """One row per cell: method, data set, ours and its deviation, published and its deviation, the setting chosen."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["row", "column", "ours", "deviation", "published", "published_deviation", "setting", "reason", "text"]
+    )
+    for cell in table.cells:
+        numbers = (cell.ours, cell.deviation, cell.published, cell.published_deviation)
+        shown = ["" if number is None else f"{number:.6g}" for number in numbers]
+        writer.writerow([cell.row, cell.column, *shown, cell.setting, cell.reason or "", cell.text or ""])
+    return out.getvalue()
+
+
+def latex_text(table: Table) -> str:
+    """A tabular (booktabs): ours, and in parentheses what the paper prints."""
+    headings, rows = grid_of(table, plain=True)
+    escaped = [[re.sub(r"([&%#_$])", r"\\\1", text) for text in line] for line in (headings, *rows)]
+    escaped = [[text.replace("±", r"$\pm$").replace("▼", r"$\blacktriangledown$").replace("▲", r"$\blacktriangle$")
+                for text in line] for line in escaped]  # fmt: skip
+    lines = [" & ".join(line) + r" \\" for line in escaped]
+    return "\n".join(
+        [f"% {table.title}", rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}", r"\toprule", lines[0], r"\midrule",
+         *lines[1:], r"\bottomrule", r"\end{tabular}", ""]
+    )  # fmt: skip
+
+
 def terminal_text(title: str, report: Report) -> str:
     """A report for the terminal."""
     parts = [title]
@@ -107,6 +153,9 @@ def markdown_text(title: str, name: str, report: Report, page: Path) -> str:
         known = reasons(table.cells, table.title)
         if known:
             parts.append("\n".join(f"- {line}" for line in known))
+        chosen = chosen_settings(table.cells)
+        if chosen:
+            parts.append("Settings shown, the best of the grid:\n\n" + "\n".join(f"- {line}" for line in chosen))
     parts += report.notes
     parts += [f"![{what}]({os.path.relpath(path, page.parent)})\n\n{what}." for what, path in report.pictures]
     return "\n\n".join(parts) + "\n"

@@ -1,21 +1,40 @@
-"""Run experiments, print them, and write the page."""
+"""Run experiments, print them, and write the pages: one per paper, and a summary that leads to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write
 from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.data import SOURCES, path_of
+from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.kinds import perform
-from benchmarks.papers.page import INTRODUCTION, markdown_text, terminal_text, with_section
+from benchmarks.papers.page import LEGEND, csv_text, latex_text, markdown_text, slug, terminal_text, with_section
 from benchmarks.papers.runs import Store, execute
 from benchmarks.papers.summary import BEGIN, END, needed, put_between_marks, summary
 from benchmarks.papers.tables import WITHOUT_DEVIATION
 
 ROOT = Path(__file__).parents[2]
+PAPERS = {
+    "briggs2012": "Briggs, Fern and Raich (2012): rank-loss support instance machines",
+    "briggs2013": "Briggs, Fern, Raich and Lou (2013): instance annotation for MIML learning",
+    "pham": "Pham, Raich and Fern: ORed logistic regression",
+    "zhang2008": "Zhang and Zhou (2008): M3MIML",
+    "m3ic": "Zhang, Wang, Si and Li: M3IC",
+    "beyond": "Past the papers",
+    "networks": "Past the papers: networks",
+}
+"""The pages: the beginning of the names of a page's experiments, and its title."""
+INTRODUCTION = """\
+# The papers, reproduced
+
+Written by `{command}`; do not edit by hand. {legend} The runs took {minutes:,.0f} minutes of one core.
+
+{contents}
+"""
 SUMMARY = f"""\
 ## Summary
 
@@ -40,6 +59,29 @@ def select(names: Iterable[str]) -> list[str]:
     return chosen or list(EXPERIMENTS)
 
 
+def paper_of(name: str) -> str:
+    """The page that an experiment stands on."""
+    return next(paper for paper in PAPERS if name == paper or name.startswith(f"{paper}-"))
+
+
+def page_path(index: Path, paper: str) -> Path:
+    return index.parent / "results" / f"{paper}.md"
+
+
+def with_grid(chosen: Iterable[str], given: Mapping[str, Sequence[Any]]) -> dict[str, Experiment]:
+    """The chosen experiments, with settings of one's own in place of those of the papers' grids."""
+    experiments = {name: EXPERIMENTS[name] for name in chosen}
+    if not given:
+        return experiments
+    tables = {name: experiment.with_grid(given) for name, experiment in experiments.items()}
+    used = {name: experiment for name, experiment in tables.items() if experiment is not None}
+    if not used:
+        raise InputError(
+            f"None of the experiments has a grid with {', '.join(given)}; name a table whose methods have that setting."
+        )
+    return used
+
+
 def reproduce(
     names: Iterable[str] = (),
     *,
@@ -47,6 +89,7 @@ def reproduce(
     jobs: int = 1,
     out: Path | None = None,
     page_only: bool = False,
+    grid: Mapping[str, Sequence[Any]] | None = None,
     say: Callable[[str], None] = print,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> None:
@@ -57,81 +100,87 @@ def reproduce(
     names : names of experiments or papers
         None means all.
     quick : bool
-        Few settings, folds and data sets; its page is written beside the runs, not into docs/.
+        Few settings, folds and data sets.
     jobs : int
         Runs in parallel.
     out : path or None
-        Folder of the runs (JSON lines) and, in the short form, of page and pictures; ``papers-output`` by default.
+        Folder of all that is written: runs (JSON lines), pages, pictures, and every table as CSV and LaTeX. By default
+        ``papers-output``, and the pages of the long form go into docs/.
     page_only : bool
-        Run nothing: write the page from what is finished; where names are given, their sections alone.
+        Run nothing: write the pages from what is finished; where names are given, their sections alone.
+    grid : dict or None
+        Settings of one's own, name to values, in place of the papers' grids; no page is written with them.
     say : callable
         Given the text of every experiment.
     progress : callable or None
         Called with what was done, how many are, and how many there are.
     """
-    chosen = select(names)
     folder = out if out is not None else ROOT / "papers-output"
     store = Store(folder / ("runs-quick.jsonl" if quick else "runs.jsonl"))
-    page = folder / "results.md" if quick else ROOT / "docs" / "results.md"
+    index = (folder if quick or out is not None else ROOT / "docs") / "results.md"
+    experiments = with_grid(select(names), grid or {})
     if not quick and not any(path_of(name) for name in SOURCES):
         raise InputError(
             "None of the papers' data sets is there; set --data or BAGWISE_DATA to their folder (docs/data.md says "
-            "what belongs there). The page is left as it is; --quick prints the published figures alone."
+            "what belongs there). The pages are left as they are; --quick prints the published figures alone."
         )
+    everything = len(experiments) == len(EXPERIMENTS)
     if page_only:
-        if len(chosen) == len(EXPERIMENTS):
-            write_page(page, store, quick)
+        if everything:
+            write_pages(index, store, quick)
         else:
-            write_sections(page, store, quick, chosen)
-        say(f"wrote {page}")
+            write_sections(index, store, quick, experiments)
+        say(f"wrote {index}")
         return
-    runs = {name: EXPERIMENTS[name].runs(quick) for name in chosen}
-    wanted = {run.key: run for name in chosen for run in runs[name]}
-    waiting = {name: {run.key for run in runs[name] if run not in store} for name in chosen}
+    runs = {name: experiment.runs(quick) for name, experiment in experiments.items()}
+    wanted = {run.key: run for of_experiment in runs.values() for run in of_experiment}
+    waiting = {name: {run.key for run in runs[name] if run not in store} for name in experiments}
     n_done = sum(run in store for run in wanted.values())
+
+    def tell_finished() -> bool:
+        """Print the experiments that wait for no run any more and take them off the list."""
+        finished = [name for name, keys in waiting.items() if not keys]
+        for name in finished:
+            report = experiments[name].report(store, quick, index.parent / "results")
+            say(terminal_text(experiments[name].title, report))
+            for number, table in enumerate(report.tables, 1):
+                place = folder / "tables" / (name if len(report.tables) == 1 else f"{name}-{number}")
+                _write(place.with_name(f"{place.name}.csv"), csv_text(table))
+                _write(place.with_name(f"{place.name}.tex"), latex_text(table))
+            del waiting[name]
+        return bool(finished)
+
     # All runs go into one queue, so that no core waits for the last run of a table.
-    _tell_finished(waiting, store, quick, page, say)
+    tell_finished()
     for run in execute(wanted.values(), store, perform, jobs=jobs):
         n_done += 1
         if progress is not None:
             progress(str(run), n_done, len(wanted))
         for keys in waiting.values():
             keys.discard(run.key)
-        if _tell_finished(waiting, store, quick, page, say) and len(chosen) == len(EXPERIMENTS):
-            write_page(page, store, quick)
-    if len(chosen) == len(EXPERIMENTS):
-        write_page(page, store, quick)
-        say(f"wrote {page}")
+        if tell_finished() and everything and not grid:
+            write_pages(index, store, quick)
+    if everything and not grid:
+        write_pages(index, store, quick)
+        say(f"wrote {index}")
 
 
-def _tell_finished(
-    waiting: dict[str, set[str]], store: Store, quick: bool, page: Path, say: Callable[[str], None]
-) -> list[str]:
-    """Print the experiments that wait for no run any more and take them off the list."""
-    finished = [name for name, keys in waiting.items() if not keys]
-    for name in finished:
-        experiment = EXPERIMENTS[name]
-        say(terminal_text(experiment.title, experiment.report(store, quick, page.parent / "results")))
-        del waiting[name]
-    return finished
-
-
-def write_sections(page: Path, store: Store, quick: bool, names: Iterable[str]) -> None:
-    """Write the sections of these experiments into the page that is there; the others stay as they are."""
-    if not page.is_file():
-        raise InputError(f"There is no page {page} to write sections into; write the whole page first, without names.")
-    text = page.read_text(encoding="utf-8")
+def write_sections(index: Path, store: Store, quick: bool, names: Iterable[str]) -> None:
+    """Write the sections of these experiments into the pages that are there; the others stay as they are."""
     for name in names:
-        text = with_section(text, EXPERIMENTS[name].title, _section(page, store, quick, name))
-    _write(page, text)
+        page = page_path(index, paper_of(name))
+        if not page.is_file():
+            raise InputError(f"There is no page {page} to write sections into; write all pages first, without names.")
+        text = page.read_text(encoding="utf-8")
+        _write(page, with_section(text, EXPERIMENTS[name].title, _section(page, store, quick, name)))
 
 
 def _section(page: Path, store: Store, quick: bool, name: str) -> str:
-    """A section of the page; where runs are missing, a line that says so."""
+    """A section of a page; where runs are missing, a line that says so."""
     experiment = EXPERIMENTS[name]
     if not _can_report(store, quick, name):
         return f"## {experiment.title}\n\n`bagwise reproduce {name}` has not been run to its end yet.\n"
-    return markdown_text(experiment.title, name, experiment.report(store, quick, page.parent / "results"), page)
+    return markdown_text(experiment.title, name, experiment.report(store, quick, page.parent), page)
 
 
 def _can_report(store: Store, quick: bool, name: str) -> bool:
@@ -140,30 +189,35 @@ def _can_report(store: Store, quick: bool, name: str) -> bool:
     return all(finished) or (experiment.partial and any(finished))
 
 
-def write_page(page: Path, store: Store, quick: bool) -> None:
-    """Write the sections of all experiments whose runs are finished; the others are named.
+def write_pages(index: Path, store: Store, quick: bool) -> None:
+    """Write a page per paper, of all experiments whose runs are finished (the others are named), and the index.
 
-    The summary stands at the top once all it is made of is finished, and in the long form on the README too.
+    The summary stands on the index once all it is made of is finished, and in the long form on the README too.
     """
     command = "make papers QUICK=1" if quick else "make papers"
     runs = {name: experiment.runs(quick) for name, experiment in EXPERIMENTS.items()}
-    reports = {
-        name: experiment.report(store, quick, page.parent / "results")
-        for name, experiment in EXPERIMENTS.items()
-        if _can_report(store, quick, name)
-    }
     minutes = store.seconds(run for part in runs.values() for run in part) / 60
-    parts = [INTRODUCTION.format(command=command, unit=WITHOUT_DEVIATION, minutes=minutes)]
-    table = summary(reports) if all(name in reports for name in needed()) else ""
-    if table:
-        parts.append(put_between_marks(SUMMARY, table))
-        if not quick:
-            _write(ROOT / "README.md", put_between_marks((ROOT / "README.md").read_text(encoding="utf-8"), table))
-    parts += [_section(page, store, quick, name) for name in EXPERIMENTS]
-    page.parent.mkdir(parents=True, exist_ok=True)
-    _write(page, "\n".join(parts))
+    legend = LEGEND.format(unit=WITHOUT_DEVIATION)
+    contents = "\n".join(f"- [{title}](results/{paper}.md)" for paper, title in PAPERS.items())
+    tree = "\n".join(["```{toctree}", ":hidden:", *(f"results/{paper}" for paper in PAPERS), "```"])
+    parts = [INTRODUCTION.format(command=command, legend=legend, minutes=minutes, contents=f"{contents}\n\n{tree}")]
+    for paper, title in PAPERS.items():
+        names = [name for name in EXPERIMENTS if paper_of(name) == paper]
+        page = page_path(index, paper)
+        links = "\n".join(f"- [{EXPERIMENTS[name].title}](#{slug(EXPERIMENTS[name].title)})" for name in names)
+        top = f"# {title}\n\nWritten by `{command}`; do not edit by hand. {legend}\n\n{links}\n"
+        _write(page, "\n".join([top, *(_section(page, store, quick, name) for name in names)]))
+    if all(_can_report(store, quick, name) for name in needed()):
+        reports = {name: EXPERIMENTS[name].report(store, quick, index.parent / "results") for name in needed()}
+        table = summary(reports)
+        if table:
+            parts.append(put_between_marks(SUMMARY, table))
+            if not quick and index.parent == ROOT / "docs":
+                _write(ROOT / "README.md", put_between_marks((ROOT / "README.md").read_text(encoding="utf-8"), table))
+    _write(index, "\n".join(parts))
 
 
 def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path, "w") as file:
         file.write(text)

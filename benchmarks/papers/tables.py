@@ -68,9 +68,17 @@ class Cell:
     @property
     def falls_short(self) -> bool:
         """Worse than published by more than a published standard deviation."""
+        return self._differs(-1)
+
+    @property
+    def stands_out(self) -> bool:
+        """Better than published by more than a published standard deviation."""
+        return self._differs(1)
+
+    def _differs(self, sign: int) -> bool:
         difference = self.difference
         allowed = self.published_deviation if self.published_deviation is not None else WITHOUT_DEVIATION
-        return difference is not None and (-difference if self.higher else difference) > allowed + 1e-9
+        return difference is not None and sign * (difference if self.higher else -difference) > allowed + 1e-9
 
 
 @dataclass(frozen=True)

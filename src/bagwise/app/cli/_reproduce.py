@@ -20,7 +20,18 @@ from bagwise.app.cli._common import ComputingCommand, any_path, going_on, progre
 )
 @click.option("--quick", is_flag=True, help="Few settings, folds and data sets: minutes instead of hours.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Runs in parallel; -1 for all processors.")
-@click.option("--out", type=any_path(file_okay=False), help="Folder of the finished runs.")
+@click.option(
+    "--out",
+    type=any_path(file_okay=False),
+    help="Folder of all that is written: runs, pages, pictures, and each table as CSV and LaTeX.",
+)
+@click.option(
+    "--grid",
+    "grids",
+    multiple=True,
+    metavar="NAME=V1,V2,...",
+    help="Values of a setting in place of those of the papers' grids, such as alpha=1e-6,1e-7.",
+)
 @click.option(
     "--page",
     "page_only",
@@ -35,6 +46,7 @@ def reproduce(
     quick: bool,
     jobs: int,
     out: Path | None,
+    grids: tuple[str, ...],
     page_only: bool,
     as_list: bool,
     quiet: bool,
@@ -64,9 +76,19 @@ def reproduce(
             jobs=jobs,
             out=out,
             page_only=page_only,
+            grid=dict(map(_values, grids)),
             say=click.echo,
             progress=lambda what, done, total: report("runs", done, total),
         )
+
+
+def _values(given: str) -> tuple[str, list[float]]:
+    """A setting and its values."""
+    name, _, values = given.partition("=")
+    try:
+        return name.strip(), [float(value) for value in values.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is no list of numbers; write alpha=1e-6,1e-7.") from None
 
 
 def _checkout() -> Path:
