@@ -13,7 +13,7 @@ from bagwise.annotation import forest as forest_module
 from bagwise.core.bags import offsets_of
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.kernels.forest import Forest, round_down, tree_shares
+from bagwise.kernels.forest import Forest, _round_down, tree_shares
 from bagwise.union import union_posterior
 
 FAST = {"n_estimators": 20, "n_rounds": 3, "n_round_trees": 20, "random_state": 0}
@@ -75,7 +75,7 @@ def test_thresholds_in_single_precision_divide_as_those_in_double():
     with np.errstate(over="ignore"):
         near = exact.astype(np.float32)
         values = np.concatenate([np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)] + [near])
-        rounded = round_down(exact)
+        rounded = _round_down(exact)
     for threshold, ours in zip(exact, rounded, strict=True):
         assert_array_equal(values.astype(np.float64) <= threshold, values <= ours)
 

@@ -27,7 +27,6 @@ from bagwise.calibration._recalibration import (
     label_folds,
     undetermined_shares,
 )
-from bagwise.core.bags import fingerprints
 from bagwise.core.exceptions import BackgroundShareWarning, CalibrationWarning, InputError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.metrics import calibration_error, instance_outcomes
@@ -192,15 +191,15 @@ def test_folds_hold_all_bags_in_like_numbers(seed, n_bags, n_classes, n_folds):
 def test_fingerprints_know_a_bag_again_up_to_rounding():
     rng = np.random.default_rng(0)
     bags = Bags(rng.normal(size=(50, 3)), np.arange(0, 51, 5))
-    again = fingerprints(Bags(bags.instances * (1 + 1e-14), bags.offsets))
-    assert_array_equal(fingerprints(bags), again)
+    again = Bags(bags.instances * (1 + 1e-14), bags.offsets).fingerprints()
+    assert_array_equal(bags.fingerprints(), again)
     changed = bags.instances.copy()
     changed[0, 0] += 0.01
-    assert (fingerprints(Bags(changed, bags.offsets)) != again).tolist() == [True] + [False] * 9
+    assert (Bags(changed, bags.offsets).fingerprints() != again).tolist() == [True] + [False] * 9
     assert len(set(again.tolist())) == 10
-    assert not set(fingerprints(Bags(3.7 * bags.instances, bags.offsets)).tolist()) & set(again.tolist())
+    assert not set(Bags(3.7 * bags.instances, bags.offsets).fingerprints().tolist()) & set(again.tolist())
     sparse = pytest.importorskip("scipy.sparse").csr_array(bags.instances)
-    assert len(set(fingerprints(Bags(sparse, bags.offsets)).tolist())) == 10
+    assert len(set(Bags(sparse, bags.offsets).fingerprints().tolist())) == 10
 
 
 # -- the estimators ---------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from bagwise.annotation import (
 from bagwise.catalog import CATALOG, make_model
 from bagwise.core.bags import Bags
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.fitted import Anything
+from bagwise.core.fitted import Attribute
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io import archive, model
 from bagwise.io.archive import MAX_DEPTH
@@ -51,7 +51,7 @@ from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures
 class Toy(BaseEstimator):
     """Stands for a bagwise estimator: a parameter of any kind, and a fit that learns whatever it is given."""
 
-    _fitted = {"learned_": Anything()}  # noqa: RUF012
+    _fitted = {"learned_": Attribute()}  # noqa: RUF012
 
     def __init__(self, value=None, seed=None):
         self.value = value

@@ -17,7 +17,7 @@ from bagwise.annotation._rate_check import enough_to_judge
 from bagwise.annotation.background import background_label, move_last_column, shift_to_share
 from bagwise.annotation.rates import RateParameters, learn_rates, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, HeldOutScores, UnionAnnotator
-from bagwise.core.bags import Bags, fingerprints, known_labels
+from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_max_features, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import ITERATED, Attribute, Maybe, Number, Numbers
@@ -394,7 +394,7 @@ class ORedForest(UnionAnnotator):
         if missing is not None:
             kept = np.where(missing >= LEAST, missing, 0.0)
             self.missing_labels_ = sp.csr_matrix(np.where(indicator == 1, WAS_LISTED, kept).astype(np.float32))
-            self.missing_bags_ = fingerprints(bags)
+            self.missing_bags_ = bags.fingerprints()
 
     def presence_when_fitted(
         self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
@@ -405,7 +405,7 @@ class ORedForest(UnionAnnotator):
         """
         if not hasattr(self, "missing_labels_"):
             return presence
-        kept_bags, own = self.missing_bags_, fingerprints(bags)
+        kept_bags, own = self.missing_bags_, bags.fingerprints()
         order = np.argsort(kept_bags, kind="stable")
         place = order[np.minimum(np.searchsorted(kept_bags, own, sorter=order), len(order) - 1)]
         is_kept = kept_bags[place] == own

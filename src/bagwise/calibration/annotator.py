@@ -42,7 +42,7 @@ from bagwise.calibration._recalibration import (
     undetermined_shares,
 )
 from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision
-from bagwise.core.bags import Bags, as_instance_labels, fingerprints, known_labels
+from bagwise.core.bags import Bags, as_instance_labels, known_labels
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, Plain, TupleOf
@@ -307,7 +307,7 @@ class CalibratedAnnotator(UnionAnnotator):
             moved = everything.with_shares(seen)
             seen = moved if everything.meets_shares(moved) else seen
         self._set_calibration(new, listed, seen)
-        self.seen_bags_ = np.unique(fingerprints(bags))
+        self.seen_bags_ = np.unique(bags.fingerprints())
         part, outside = labelled[index], bags[index]
         weights = np.ones(len(part)) if part.weights is None else part.weights
         self._calibrate_bags(held.log_proba, outside, part.indicator, weights, new)
@@ -412,7 +412,7 @@ class CalibratedAnnotator(UnionAnnotator):
         if not listed:
             return Recalibration(*self.new_).probabilities(scores)
         proba = Recalibration(*self.listed_).probabilities(scores)
-        rows = np.isin(fingerprints(bags), self.seen_bags_)[bags.bag_index]
+        rows = np.isin(bags.fingerprints(), self.seen_bags_)[bags.bag_index]
         if rows.any():
             proba[rows] = Recalibration(*self.seen_).probabilities(scores[rows])
         return proba

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import pairwise
@@ -11,12 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from bagwise.core._html import table_as_html
 from bagwise.core.checks import check_allocation, check_choice
-from bagwise.core.columns import FRAMES, Columns, make_frame
+from bagwise.core.columns import Columns, make_frame
 from bagwise.core.exceptions import InputError
 
-SHOWN_ROWS = 8  # of instances in a notebook
+SHOWN = 8  # instances and features in a notebook
 
 
 class Bags:
@@ -223,6 +223,26 @@ class Bags:
             )
         return np.split(values, self.offsets[1:-1])
 
+    def fingerprints(self) -> np.ndarray:
+        """(n,) uint64, the same for bags of the same features up to rounding."""
+        found = np.empty(len(self), dtype=np.uint64)
+        X = self.instances
+        for b, (start, stop) in enumerate(pairwise(self.offsets.tolist())):
+            if sp.issparse(X):  # its arrays, since a matrix of each bag takes ten times as long
+                own = slice(X.indptr[start], X.indptr[stop])
+                values = X.data[own]
+                marks = [X.indices[own].astype(np.int64), X.indptr[start : stop + 1].astype(np.int64) - X.indptr[start]]
+            else:
+                values, marks = np.ascontiguousarray(X[start:stop]), []
+            largest = float(np.max(np.abs(values), initial=0.0)) or 1.0
+            scaled = np.rint(values / largest * 65536.0).astype(np.int32)
+            size = round(float(np.log2(largest)) * 4096)  # else a multiple of a bag would pass for it
+            digest = blake2b(digest_size=8)
+            for part in (np.array((stop - start, X.shape[1], size), dtype=np.int64), scaled, *marks):
+                digest.update(part.tobytes())
+            found[b] = int.from_bytes(digest.digest(), "little")
+        return found
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """One object a bag, so that numpy and scikit-learn see n samples and never a flattened mass of rows."""
         out = np.empty(len(self), dtype=object)
@@ -247,7 +267,7 @@ class Bags:
         bag_names : list or None
             By default 0, 1, 2, ...
         """
-        check_choice("library", library, FRAMES)
+        check_choice("library", library, ("pandas", "polars", "pyarrow"))
         names = range(len(self)) if bag_names is None else list(bag_names)
         if len(names) != len(self):
             raise InputError(f"There are {len(names)} bag names for {len(self)} bags; pass one for each.")
@@ -263,13 +283,20 @@ class Bags:
         return make_frame({bag: named, **dict(zip(headings, columns, strict=True))}, library)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: how much there is, and the first instances."""
-        rows = self.instances[:SHOWN_ROWS]
-        values = rows.toarray() if sp.issparse(rows) else rows
+        """What a notebook shows: how much there is, and the first features of the first instances."""
+        rows = self.instances[:SHOWN]
+        values = (rows.toarray() if sp.issparse(rows) else rows).reshape(rows.shape[0], -1)[:, :SHOWN].tolist()
         names = self.feature_names or ([""] if rows.ndim == 1 else [str(i) for i in range(self.n_features)])
-        shown = values.reshape(values.shape[0], -1)
-        more = self.n_instances > SHOWN_ROWS
-        return table_as_html(repr(self)[1:-1], ["bag", *names], self.bag_index[:SHOWN_ROWS], shown, more)
+        lines = [["bag", *names[:SHOWN]]]
+        for bag, row in zip(self.bag_index.tolist(), values, strict=False):
+            lines.append([str(bag), *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row)])
+        lines = [[*line, "\u2026"] for line in lines] if len(names) > SHOWN else lines
+        lines += [["\u2026"]] if self.n_instances > SHOWN else []
+        tags = ["th", *["td"] * len(lines)]
+        cells = [
+            "".join(f"<{t}>{html.escape(cell)}</{t}>" for cell in line) for t, line in zip(tags, lines, strict=False)
+        ]
+        return f"<div><p>{html.escape(repr(self)[1:-1])}</p><table><tr>{'</tr><tr>'.join(rows)}</tr></table></div>"
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold the same bags, with the same names of features where both know them."""
@@ -502,24 +529,3 @@ def cut_bags(sizes: np.ndarray, most: int, groups: np.ndarray | None = None) -> 
         at_group = groups[(groups > cuts[-1]) & (groups <= farthest)]
         cuts.append(int(at_group[-1]) if len(at_group) else farthest)
     return np.array(cuts)
-
-
-def fingerprints(bags: Bags) -> np.ndarray:
-    """(n,) uint64, the same for bags of the same features up to rounding."""
-    found = np.empty(len(bags), dtype=np.uint64)
-    X = bags.instances
-    for b, (start, stop) in enumerate(pairwise(bags.offsets.tolist())):
-        if sp.issparse(X):  # its arrays, since a matrix of each bag takes ten times as long
-            own = slice(X.indptr[start], X.indptr[stop])
-            values = X.data[own]
-            marks = [X.indices[own].astype(np.int64), X.indptr[start : stop + 1].astype(np.int64) - X.indptr[start]]
-        else:
-            values, marks = np.ascontiguousarray(X[start:stop]), []
-        largest = float(np.max(np.abs(values), initial=0.0)) or 1.0
-        scaled = np.rint(values / largest * 65536.0).astype(np.int32)
-        size = round(float(np.log2(largest)) * 4096)  # else a multiple of a bag would pass for it
-        digest = blake2b(digest_size=8)
-        for part in (np.array((stop - start, X.shape[1], size), dtype=np.int64), scaled, *marks):
-            digest.update(part.tobytes())
-        found[b] = int.from_bytes(digest.digest(), "little")
-    return found

@@ -76,13 +76,13 @@ class BagTags:
 
 
 @dataclass(slots=True)
-class TagsWithBags(Tags):
+class _TagsWithBags(Tags):
     """scikit-learn's tags and ours."""
 
     bag_tags: BagTags = field(default_factory=BagTags)
 
     @classmethod
-    def of(cls, tags: Tags) -> TagsWithBags:
+    def of(cls, tags: Tags) -> _TagsWithBags:
         """The tags of scikit-learn with ours, all of them off."""
         return cls(**{own.name: getattr(tags, own.name) for own in fields(tags)})
 
@@ -212,7 +212,7 @@ class BagEstimator(BaseEstimator):
         return validate_bags(self, X, reset=False)
 
     def __sklearn_tags__(self) -> Any:
-        tags = TagsWithBags.of(super().__sklearn_tags__())
+        tags = _TagsWithBags.of(super().__sklearn_tags__())
         takes = signature(self.fit).parameters if hasattr(self, "fit") else ()
         for name in ("instance_labels", "sample_weight", "callback", "checkpoint"):
             setattr(tags.bag_tags, name, name in takes)
@@ -416,12 +416,13 @@ class InstanceAnnotatorMixin:
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """Choose among the labels of the bag; by default every instance for itself."""
-        check_no_empty_sets(indicator)
+        _check_no_empty_sets(indicator)
         scores, proba = self._scores_and_proba(bags)
-        labels = restrict_to_labels(scores, bags, indicator).argmax(axis=1)
+        listed = np.repeat(indicator, bags.sizes, axis=0)
+        labels = np.where(listed == 1, scores, -np.inf).argmax(axis=1)
         if proba is not None:
-            proba = share_among_labels(proba, np.repeat(indicator, bags.sizes, axis=0))
-        set_known(labels, proba, known)
+            proba = _share_among_labels(proba, listed)
+        _set_known(labels, proba, known)
         return Findings(labels, proba)
 
     def _missed_rates(self) -> np.ndarray | None:
@@ -502,11 +503,6 @@ def given_labels(X: BagsLike, Y: LabelsLike | None) -> LabelsLike:
     return Y
 
 
-def restrict_to_labels(scores: np.ndarray, bags: Bags, indicator: np.ndarray) -> np.ndarray:
-    """Instance scores with -inf for every class that the instance's bag does not carry."""
-    return np.where(np.repeat(indicator, bags.sizes, axis=0) == 1, scores, -np.inf)
-
-
 def union_of_best(scores: np.ndarray, bags: Bags) -> np.ndarray:
     """(n, c) indicator of the labels that are the best of some instance of the bag."""
     indicator = np.zeros((len(bags), scores.shape[1]), dtype=np.uint8)
@@ -514,7 +510,7 @@ def union_of_best(scores: np.ndarray, bags: Bags) -> np.ndarray:
     return indicator
 
 
-def check_no_empty_sets(indicator: np.ndarray) -> None:
+def _check_no_empty_sets(indicator: np.ndarray) -> None:
     """Annotation needs something to choose from."""
     empty = np.flatnonzero(~indicator.any(axis=1))
     if len(empty):
@@ -551,7 +547,7 @@ def check_known_listed(
         )
 
 
-def set_known(labels: np.ndarray, proba: np.ndarray | None, known: np.ndarray | None) -> None:
+def _set_known(labels: np.ndarray, proba: np.ndarray | None, known: np.ndarray | None) -> None:
     """Give the known instances their label, with probability one, in place."""
     if known is None:
         return
@@ -562,7 +558,7 @@ def set_known(labels: np.ndarray, proba: np.ndarray | None, known: np.ndarray | 
         proba[rows, known[rows]] = 1.0
 
 
-def share_among_labels(proba: np.ndarray, listed: np.ndarray) -> np.ndarray:
+def _share_among_labels(proba: np.ndarray, listed: np.ndarray) -> np.ndarray:
     """(m, c) probabilities given that the label is one of the `listed`, an (m, c) 0/1 array.
 
     Where the probability of all of them is zero, each is as probable as the next.

@@ -14,7 +14,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from bagwise.core.exceptions import BagwiseError, InputError, MemoryLimitError
 
@@ -76,11 +75,6 @@ def is_positive(value: Any) -> bool:
 
 def is_count(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def thread_limit(n_jobs: int | None) -> int | None:
-    """Most threads that an estimator's `n_jobs` allows; None where it leaves that to the size of the work."""
-    return None if n_jobs is None else effective_n_jobs(n_jobs)
 
 
 @contextmanager

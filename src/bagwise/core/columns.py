@@ -80,10 +80,6 @@ class Columns:
         return values
 
 
-FRAMES = ("pandas", "polars", "pyarrow")
-"""Libraries of which a frame can be made."""
-
-
 def make_frame(columns: Mapping[str, Any], library: str) -> Any:
     """A frame of that library from columns of one length."""
     import narwhals as nw

@@ -41,19 +41,12 @@ Dimension = str | int
 
 
 class Attribute:
-    """What a value must be; a subclass gives `problem`."""
+    """What a value must be: by itself whatever a model file can hold, in a subclass what its `problem` allows."""
 
     optional = False
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """What is wrong with the value, as the end of a sentence; sizes that were not known are settled."""
-        raise NotImplementedError
-
-
-class Anything(Attribute):
-    """Whatever a model file can hold."""
-
-    def problem(self, value: Any, sizes: Sizes) -> str | None:
         return None
 
 
@@ -205,10 +198,10 @@ class Text(Attribute):
 
 
 class Labels(Attribute):
-    """An array of different plain values: text, numbers, None, and tuples or frozensets of them."""
+    """An array of different plain values: text, numbers, None, and tuples or frozensets of them; or of `text` alone."""
 
-    def __init__(self, size: str = "classes"):
-        self.size = size
+    def __init__(self, size: str = "classes", *, text: bool = False):
+        self.size, self.text = size, text
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufUSmMO" or not value.dtype.isnative:
@@ -218,6 +211,8 @@ class Labels(Attribute):
             return found or "is empty"
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             return "holds numbers that are not finite, which are no labels"
+        if self.text and not all(isinstance(name, str) for name in value.tolist()):
+            return "holds something else than text"
         if value.dtype != object:
             return "holds a label twice" if len(np.unique(value)) < len(value) else None
         labels = value.tolist()
@@ -227,19 +222,6 @@ class Labels(Attribute):
         if sum(not isinstance(label, str) for label in labels) > MOST_KEYS:
             return f"holds more than {MOST_KEYS} labels that are neither text nor all numbers"
         return "holds a label twice" if len(set(labels)) < len(labels) else None
-
-
-class Names(Attribute):
-    """An array of text, as many as that size, no two alike."""
-
-    def __init__(self, size: str = "features"):
-        self.size = size
-
-    def problem(self, value: Any, sizes: Sizes) -> str | None:
-        if not isinstance(value, np.ndarray) or not all(isinstance(name, str) for name in value.ravel().tolist()):
-            return f"is a {_kind(value)}, and an array of text was expected"
-        found = _shape_problem(value.shape, (self.size,), sizes)
-        return "holds a name twice" if found is None and len(set(value.tolist())) < len(value) else found
 
 
 class BagsOf(Attribute):
@@ -335,26 +317,34 @@ class Plain(Attribute):
 
 
 class Part(Attribute):
-    """A fitted estimator that takes that many features and can do these."""
+    """A fitted estimator that can do these; with None for features of any number of them."""
 
-    def __init__(self, *methods: str, features: str = "features"):
+    def __init__(self, *methods: str, features: str | None = "features"):
         self.methods, self.features = methods, features
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
-        found = part_problem(value, *self.methods)
-        if found is not None:
-            return found
-        if not _agrees(self.features, n_inputs(value), sizes):
+        if not hasattr(value, "get_params") or isinstance(value, type):
+            return f"is {_shown(value)}, and an estimator was expected"
+        if not is_fitted(value):
+            return f"is a {_kind(value)} that was never fitted"
+        missing = [method for method in self.methods if not hasattr(value, method)]
+        if missing:
+            return f"is a {_kind(value)}, which has no {missing[0]}"
+        if self.features is not None and not _agrees(self.features, n_inputs(value), sizes):
             return f"takes {n_inputs(value)} features, and {self.features} is {_expected(self.features, sizes)}"
         return None
 
 
 ITERATED: dict[str, Attribute] = {
-    "n_iter_": Maybe(Number(0, whole=True)), "converged_": Maybe(Flag()),
+    "n_iter_": Maybe(Number(0, whole=True)),
+    "converged_": Maybe(Flag()),
     "objective_history_": Maybe(Numbers("history", finite=False, empty=True)),
-}  # fmt: skip
+}
 """Of every procedure with iterations; prediction does not read them."""
-INPUTS: dict[str, Attribute] = {"n_features_in_": Size("features"), "feature_names_in_": Maybe(Names())}
+INPUTS: dict[str, Attribute] = {
+    "n_features_in_": Size("features"),
+    "feature_names_in_": Maybe(Labels("features", text=True)),
+}
 """Of everything that was fitted to features."""
 OUTPUT: dict[str, Attribute] = {
     "_sklearn_output_config": Maybe(Record({"transform": Choice(None, "default", "pandas", "polars")}))
@@ -439,18 +429,9 @@ def _is_no_step(step: Any) -> bool:
     return step is None or (isinstance(step, str) and step == "passthrough")
 
 
-def part_problem(part: Any, *methods: str) -> str | None:
-    """Why an estimator inside another cannot do its work there."""
-    if not hasattr(part, "get_params") or isinstance(part, type):
-        return f"is {_shown(part)}, and an estimator was expected"
-    if not is_fitted(part):
-        return f"is a {_kind(part)} that was never fitted"
-    missing = [method for method in methods if not hasattr(part, method)]
-    return f"is a {_kind(part)}, which has no {missing[0]}" if missing else None
-
-
-def check_steps(name: str, steps: Any) -> None:
-    """Raise an `InputError` where steps make no pipeline, or were fitted to different features."""
+def check_pipeline(pipeline: Pipeline) -> None:
+    """Raise an `InputError` where steps make no pipeline, were fitted to different features, or are nested too deep."""
+    name, steps = type(pipeline).__name__, pipeline.steps
     if not isinstance(steps, list) or not steps:
         raise InputError(f"{name}.steps is {_shown(steps)}, and a list of steps was expected")
     for step in steps:
@@ -460,6 +441,10 @@ def check_steps(name: str, steps: Any) -> None:
             raise InputError(f"{name}.steps holds {_shown(step[1])} as the step {step[0]!r}")
     if _is_no_step(steps[-1][1]):
         raise InputError(f"{name}.steps ends in {steps[-1][1]!r}, and an estimator was expected")
+    if _n_levels(pipeline) > MOST_PIPELINES:
+        raise InputError(
+            f"{name} has pipelines inside each other in more than {MOST_PIPELINES} levels; join their steps"
+        )
     names = [step[0] for step in steps]
     if len(set(names)) < len(names) or any("__" in each for each in names):
         raise InputError(f"{name}.steps has the names {names!r}, which must differ and hold no double underscore")
@@ -481,14 +466,6 @@ def check_steps(name: str, steps: Any) -> None:
             if given is not None and given != list(step.feature_names_in_):
                 raise InputError(f"{name}: its step {each!r} knows features by other names than the one before gives")
         n_features, before = n_outputs(step), step
-
-
-def check_nesting(name: str, pipeline: Pipeline) -> None:
-    """Raise an `InputError` where pipelines are inside each other in more levels than anybody needs."""
-    if _n_levels(pipeline) > MOST_PIPELINES:
-        raise InputError(
-            f"{name} has pipelines inside each other in more than {MOST_PIPELINES} levels; join their steps"
-        )
 
 
 def _n_levels(value: Any) -> int:

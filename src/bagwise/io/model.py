@@ -39,7 +39,6 @@ from bagwise.core.fitted import (
     CLASSES,
     INPUTS,
     OUTPUT,
-    Anything,
     Attribute,
     Choice,
     Either,
@@ -53,13 +52,12 @@ from bagwise.core.fitted import (
     TupleOf,
     carry,
     check_attributes,
-    check_nesting,
-    check_steps,
+    check_pipeline,
     declared_by,
     is_fitted,
     is_fitted_state,
     n_inputs,
-    part_problem,
+    Part,
 )
 from bagwise.core.typing import Learner, Transformer
 from bagwise.io.archive import (
@@ -328,8 +326,7 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
     declared = SKLEARN[cls.__name__] if is_foreign else declared_by(cls)
     if isinstance(estimator, Pipeline):
         declared = {}
-        check_steps(cls.__name__, estimator.steps)
-        check_nesting(cls.__name__, estimator)
+        check_pipeline(estimator)
         if is_fitted(estimator):
             sizes = {"features": n_inputs(estimator)}
     given = {**estimator.get_params(deep=False), **params}  # those that a file leaves out have their default
@@ -391,7 +388,7 @@ _MODULES: dict[str, dict[str, dict[str, Attribute]]] = {
             "references_": Numbers("quantiles"),
             "quantiles_": Numbers("quantiles", "features"),
         },
-        "PowerTransformer": {**_TRANSFORMER, "lambdas_": _EACH, "_scaler": Maybe(Anything())},
+        "PowerTransformer": {**_TRANSFORMER, "lambdas_": _EACH, "_scaler": Maybe(Attribute())},
         "Normalizer": _TRANSFORMER,
         "LabelBinarizer": {
             "y_type_": Choice("binary", "multiclass"),
@@ -416,7 +413,7 @@ _MODULES: dict[str, dict[str, dict[str, Attribute]]] = {
         "RidgeClassifier": {
             **_LINEAR,
             "classes_": Maybe(Labels()),
-            "_label_binarizer": Anything(),
+            "_label_binarizer": Attribute(),
             "solver_": Text(),
             "coef_": Either(Numbers("outputs", "features", sparse=True), _EACH),
         },
@@ -442,14 +439,14 @@ def _check_together(estimator: Any) -> None:
     """Raise an `InputError` where attributes that are right by themselves do not fit together."""
     name = type(estimator).__name__
     if name == "RidgeClassifier":
-        problem = part_problem(estimator._label_binarizer, "inverse_transform")
+        problem = Part("inverse_transform", features=None).problem(estimator._label_binarizer, {})
         if problem is not None:
             raise InputError(f"{name}._label_binarizer {problem}")
         if len(estimator.classes_) != len(estimator._label_binarizer.classes_):
             raise InputError(f"{name} and its _label_binarizer know different classes; fit it again")
     if name == "PowerTransformer" and estimator.standardize:
         scaler: Any = getattr(estimator, "_scaler", None)
-        problem = part_problem(scaler, "transform")
+        problem = Part("transform", features=None).problem(scaler, {})
         if problem is None and not isinstance(scaler, StandardScaler):  # others may give more features, or fewer
             problem = f"is a {type(scaler).__name__}, and a StandardScaler was expected"
         if problem is None and scaler.n_features_in_ != len(estimator.lambdas_):

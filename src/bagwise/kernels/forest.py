@@ -14,10 +14,15 @@ from bagwise.core.fitted import Numbers, Size, TupleOf
 
 DAMAGED = "The trees of this model do not fit together; fit it again, or load an undamaged file."
 FITTED = TupleOf(
-    Numbers("trees", whole=True), Numbers("nodes", whole=True), Numbers("nodes"), Numbers("nodes", whole=True),
-    Numbers("said+1", whole=True), Numbers("entries", whole=True, empty=True), Numbers("entries", empty=True),
+    Numbers("trees", whole=True),
+    Numbers("nodes", whole=True),
+    Numbers("nodes"),
+    Numbers("nodes", whole=True),
+    Numbers("said+1", whole=True),
+    Numbers("entries", whole=True, empty=True),
+    Numbers("entries", empty=True),
     Size("outputs"),
-)  # fmt: skip
+)
 """The arrays of a `Forest` as an attribute of an estimator; `Forest.check` looks at their indices."""
 
 
@@ -76,7 +81,7 @@ class Forest(NamedTuple):
             link[is_leaf] = leaves.add(values_of(tree, is_leaf))
             roots.append(n_nodes)
             features.append(np.where(is_leaf, -1, inner.feature))
-            thresholds.append(round_down(np.where(is_leaf, 0.0, inner.threshold)))
+            thresholds.append(_round_down(np.where(is_leaf, 0.0, inner.threshold)))
             links.append(link)
             n_nodes += inner.node_count
         return cls(
@@ -123,7 +128,7 @@ class Forest(NamedTuple):
         )
         out = np.zeros((len(X), self.n_columns))
         X = np.ascontiguousarray(X, dtype=np.float32)  # as scikit-learn's trees see it
-        walk(X, self.roots, self.feature, self.threshold, self.link, self.starts, self.columns, self.shares, out)
+        _walk(X, self.roots, self.feature, self.threshold, self.link, self.starts, self.columns, self.shares, out)
         return out
 
 
@@ -194,14 +199,14 @@ def _narrow(numbers: np.ndarray, kind: type) -> np.ndarray:
     return numbers.astype(kind if numbers.max(initial=0) <= np.iinfo(kind).max else np.int32)
 
 
-def round_down(thresholds: np.ndarray) -> np.ndarray:
+def _round_down(thresholds: np.ndarray) -> np.ndarray:
     """The largest number in single precision that is not larger: no such number is on another side of it."""
     near = thresholds.astype(np.float32)
     return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk(X, roots, feature, threshold, link, starts, columns, shares, out):
+def _walk(X, roots, feature, threshold, link, starts, columns, shares, out):
     """Add to `out` the values of the leaf that every instance reaches in every tree."""
     for t in range(roots.shape[0]):
         for i in range(X.shape[0]):

@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 
 RANK, HAMMING = 0, 1
-DIRECT_LABELS = 48  # up to so many labels, comparing them with all classes at once beats sorting and searching
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -37,18 +36,16 @@ def hinge_slopes(loss, bag_scores, label_starts, labels, n_active, slopes):
     for i in range(label_starts.shape[0] - 1):
         own = labels[label_starts[i] : label_starts[i + 1]]
         if loss == HAMMING:
-            n_active[i] = hamming_hinge(bag_scores[i], own, slopes[i])
-        elif own.shape[0] <= DIRECT_LABELS:
-            n_active[i] = rank_hinge_by_comparison(bag_scores[i], own, raised, slopes[i])
+            n_active[i] = _hamming_hinge(bag_scores[i], own, slopes[i])
         else:
-            n_active[i] = rank_hinge_by_search(bag_scores[i], own, raised, slopes[i])
+            n_active[i] = _rank_hinge(bag_scores[i], own, raised, slopes[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
-def rank_hinge_by_comparison(scores, labels, raised, slopes):
+def _rank_hinge(scores, labels, raised, slopes):
     """Active pairs of the rank hinge: j in `labels`, k not, with 1 + scores_k - scores_j > 0 (equation 5).
 
-    Every label is compared with all classes in one vectorised sweep: O(p c) for p labels, for few labels.
+    Every label is compared with all classes in one vectorised sweep: O(p c) for p labels.
 
     Parameters
     ----------
@@ -82,48 +79,8 @@ def rank_hinge_by_comparison(scores, labels, raised, slopes):
     return n_active
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def rank_hinge_by_search(scores, labels, raised, slopes):
-    """The same in O(c log p): the labels' scores are sorted, and every class finds its place among them."""
-    for k in range(scores.shape[0]):
-        raised[k] = 1.0 + scores[k]
-    for a in range(labels.shape[0]):
-        raised[labels[a]] = -np.inf
-    own = scores[labels]
-    ordered = np.sort(own)
-    n_labels, n_active = ordered.shape[0], 0.0
-    below = _count_below(ordered, raised)
-    reached = np.zeros(n_labels + 1)  # how many classes come too close to exactly the r lowest labels
-    for k in range(raised.shape[0]):
-        slopes[k] = below[k]
-        reached[below[k]] += 1.0
-        n_active += below[k]
-    for r in range(n_labels - 1, -1, -1):
-        reached[r] += reached[r + 1]  # now: to the r lowest or more
-    rank = _count_below(ordered, own)
-    for a in range(n_labels):
-        slopes[labels[a]] = -reached[rank[a] + 1]
-    return n_active
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _count_below(ordered, values):
-    """How many of the ascending numbers are below each value: a bisection of all at once, without branches."""
-    found = np.zeros(values.shape[0], dtype=np.uint64)
-    remaining = ordered.shape[0]
-    while remaining > 1:
-        half = remaining // 2
-        middle = ordered[half - 1 :]
-        for k in range(values.shape[0]):
-            found[k] += np.uint64(half) if middle[found[k]] < values[k] else np.uint64(0)
-        remaining -= half
-    for k in range(values.shape[0]):
-        found[k] += np.uint64(1) if remaining == 1 and ordered[found[k]] < values[k] else np.uint64(0)
-    return found
-
-
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
-def hamming_hinge(scores, labels, slopes):
+def _hamming_hinge(scores, labels, slopes):
     """Active hinges of the Hamming hinge: a label scored below 1, another class above -1 (equation 30)."""
     n_active = 0.0
     for k in range(scores.shape[0]):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import kmedoids
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from bagwise.core.bags import Bags
-from bagwise.core.checks import thread_limit
 from bagwise.core.typing import Seed
 from bagwise.kernels.hausdorff import hausdorff_distances
 
@@ -17,7 +17,9 @@ MAX_ITER = 100  # passes of FasterPAM over all bags
 def bag_distances(bags: Bags, others: Bags | None = None, *, kind: str, n_jobs: int | None) -> np.ndarray:
     """(n, n_others) Hausdorff distance of every bag to every other bag, or to all of the same set."""
     second = () if others is None else (others.instances, others.offsets)
-    return hausdorff_distances(bags.instances, bags.offsets, *second, kind=kind, n_threads=thread_limit(n_jobs))
+    return hausdorff_distances(
+        bags.instances, bags.offsets, *second, kind=kind, n_threads=None if n_jobs is None else effective_n_jobs(n_jobs)
+    )
 
 
 def find_medoids(
