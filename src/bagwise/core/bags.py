@@ -284,19 +284,17 @@ class Bags:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: how much there is, and the first features of the first instances."""
-        rows = self.instances[:SHOWN]
-        values = (rows.toarray() if sp.issparse(rows) else rows).reshape(rows.shape[0], -1)[:, :SHOWN].tolist()
-        names = self.feature_names or ([""] if rows.ndim == 1 else [str(i) for i in range(self.n_features)])
+        shown = self.instances[:SHOWN]
+        values = (shown.toarray() if sp.issparse(shown) else shown).reshape(shown.shape[0], -1)[:, :SHOWN].tolist()
+        names = self.feature_names or ([""] if shown.ndim == 1 else [str(i) for i in range(self.n_features)])
         lines = [["bag", *names[:SHOWN]]]
         for bag, row in zip(self.bag_index.tolist(), values, strict=False):
             lines.append([str(bag), *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row)])
         lines = [[*line, "\u2026"] for line in lines] if len(names) > SHOWN else lines
         lines += [["\u2026"]] if self.n_instances > SHOWN else []
-        tags = ["th", *["td"] * len(lines)]
-        cells = [
-            "".join(f"<{t}>{html.escape(cell)}</{t}>" for cell in line) for t, line in zip(tags, lines, strict=False)
-        ]
-        return f"<div><p>{html.escape(repr(self)[1:-1])}</p><table><tr>{'</tr><tr>'.join(rows)}</tr></table></div>"
+        cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines]
+        rows = "</tr><tr>".join([cells[0].replace("td>", "th>"), *cells[1:]])
+        return f"<div><p>{html.escape(repr(self)[1:-1])}</p><table><tr>{rows}</tr></table></div>"
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold the same bags, with the same names of features where both know them."""
