@@ -47,6 +47,7 @@ from bagwise.core.fitted import (
     Maybe,
     Number,
     Numbers,
+    Part,
     Size,
     Text,
     TupleOf,
@@ -57,7 +58,6 @@ from bagwise.core.fitted import (
     is_fitted,
     is_fitted_state,
     n_inputs,
-    Part,
 )
 from bagwise.core.typing import Learner, Transformer
 from bagwise.io.archive import (
