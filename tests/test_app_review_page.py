@@ -14,7 +14,6 @@ from bagwise.annotation import query_order
 from bagwise.app.review._errors import MissingError, RequestError
 from bagwise.app.review._media import Cache
 from bagwise.app.review._samples import agreement_curve, first_answers, label_shares, read_samples, wilson_interval
-from bagwise.app.review._snapshot import Choice
 from bagwise.app.review.review import Review
 from bagwise.app.runs.folder import MODEL_FILE, version_folder
 from bagwise.core.exceptions import InputError
@@ -96,9 +95,9 @@ def confirm(row, label=None):
 def test_a_sample_gives_the_share_of_its_own_answers(review):
     """Answers outside of it, and other orders, do not count."""
     number = review.draw_sample(None, 20, seed=3)["id"]
-    drawn = review.instances(Choice(order="drawn", rows=review.sample_rows(number)), 100)["instances"]
+    drawn = review.instances(100, order="drawn", rows=review.sample_rows(number))["instances"]
     assert len(drawn) == 20
-    outside = [row for row in review.instances(Choice(order="file"), 1000)["instances"] if row not in drawn]
+    outside = [row for row in review.instances(1000, order="file")["instances"] if row not in drawn]
     review.correct([confirm(row, "other") for row in outside[:30]])
     for i, row in enumerate(drawn[:10]):
         review.correct([confirm(row, "other" if i < 2 else None)])
@@ -119,9 +118,9 @@ def test_samples_of_a_seed_are_the_same_and_every_instance_is_as_likely(review):
 
 
 def test_an_order_stays_while_one_works_and_what_was_answered_goes_last(review):
-    first = review.instances(Choice(order="useful"), 1000)["instances"]
+    first = review.instances(1000, order="useful")["instances"]
     review.correct([confirm(first[0]), confirm(first[3])])
-    then = review.instances(Choice(order="useful"), 1000)["instances"]
+    then = review.instances(1000, order="useful")["instances"]
     key = [(row["bag"], row["instance"]) for row in first]
     expected = [key[i] for i in range(len(key)) if i not in (0, 3)] + [key[0], key[3]]
     assert [(row["bag"], row["instance"]) for row in then] == expected
@@ -132,7 +131,7 @@ def test_the_order_that_helps_most_is_that_of_query_order(review):
     model = load(version_folder(run.path, 0) / MODEL_FILE)
     data = run.supervision().dataset
     expected = query_order(model, data.bags, data.label_sets, None, 30)
-    rows = review.instances(Choice(order="useful"), 30)["instances"]
+    rows = review.instances(30, order="useful")["instances"]
     assert [review.places.row(row["bag"], row["instance"]) for row in rows] == expected.tolist()
 
 
@@ -140,13 +139,13 @@ def test_an_order_that_takes_long_is_told_of_when_it_is_there(review, monkeypatc
     go = threading.Event()
     monkeypatch.setattr("bagwise.app.review._tasks.WAIT", 0.01)
     monkeypatch.setattr("bagwise.app.review._tasks.ask_order", lambda *a, **k: go.wait(90) and np.arange(5)[::-1])
-    first = review.instances(Choice(order="useful"), 5)
-    assert first["instances"] == review.instances(Choice(order="least-sure"), 5)["instances"]
+    first = review.instances(5, order="useful")
+    assert first["instances"] == review.instances(5, order="least-sure")["instances"]
     go.set()
     until = time.monotonic() + 90
     while review.summary()["revision"] == first["revision"] and time.monotonic() < until:
         time.sleep(0.01)
-    rows = review.instances(Choice(order="useful"), 5)["instances"]
+    rows = review.instances(5, order="useful")["instances"]
     assert [review.places.row(row["bag"], row["instance"]) for row in rows] == [4, 3, 2, 1, 0]
 
 
@@ -272,7 +271,7 @@ def test_doubts_that_take_long_are_told_of_when_they_are_there(doubting, monkeyp
 
 
 def test_tables_have_nothing_to_see_but_features(review):
-    row = review.instances(Choice(), 1)["instances"][0]
+    row = review.instances(1)["instances"][0]
     shown = review.show(row["bag"], row["instance"])
     assert shown["kind"] == "none"
     assert len(shown["features"]) == review.run.material.dataset.bags.n_features
@@ -282,7 +281,7 @@ def test_tables_have_nothing_to_see_but_features(review):
 
 def test_threads_see_whole_states_only(review):
     """Every answer is that of one revision: as many checked as corrections were in force."""
-    rows = review.instances(Choice(order="file"), 1000)["instances"]
+    rows = review.instances(1000, order="file")["instances"]
     wrong, stop = [], threading.Event()
 
     def look():
@@ -304,7 +303,7 @@ def test_threads_see_whole_states_only(review):
 
 def test_the_process_that_learns_may_die(review):
     """A process that the system killed is told of, and the next refit works."""
-    rows = review.instances(Choice(order="file"), 10)["instances"]
+    rows = review.instances(10, order="file")["instances"]
     review.correct([confirm(rows[0], "other")])
     review.start_refit()
     review._learner._process.kill()
@@ -325,7 +324,7 @@ def wait(review, state):
 
 def test_nobody_is_asked_twice(review):
     assert review.name_reviewer(" Ada ") == {"by": "Ada"}
-    row = review.instances(Choice(), 1)["instances"][0]
+    row = review.instances(1)["instances"][0]
     review.correct([confirm(row)])
     assert review.run.corrections()[0]["by"] == "Ada"
     with pytest.raises(RequestError):
@@ -366,7 +365,7 @@ def test_pictures_are_shown_with_their_regions(tmp_path):
     labels = write_labels(tmp_path / "labels.csv", sets)
     review = open_review(folder, tmp_path / "run", labels=labels, settings={"regions": "slic", "n_segments": 4})
     try:
-        row = review.instances(Choice(order="file"), 1)["instances"][0]
+        row = review.instances(1, order="file")["instances"][0]
         assert "polygon" not in row
         shown = review.show(row["bag"], row["instance"])
         assert (shown["kind"], shown["width"], shown["height"]) == ("image", 2000, 60)
@@ -390,14 +389,14 @@ def test_texts_are_shown_as_passages_that_do_not_overlap(tmp_path):
     labels = write_labels(tmp_path / "labels.csv", sets)
     review = open_review(folder, tmp_path / "run", labels=labels, settings={"window": 8, "step": 4, "keep": 1.0})
     try:
-        row = review.instances(Choice(order="file"), 3)["instances"][2]
+        row = review.instances(3, order="file")["instances"][2]
         shown = review.show(row["bag"], row["instance"])
         text = (folder / row["file"]).read_text(encoding="utf-8")
         assert shown["kind"] == "text"
         assert "".join(piece["text"] for piece in shown["passages"]) == shown["text"] == text
         own = "".join(piece["text"] for piece in shown["passages"] if piece["instance"] == row["instance"])
         assert own == text[row["start"] : row["end"]]
-        assert len(shown["spans"]) == review.instances(Choice(file=row["file"]), 0)["total"]
+        assert len(shown["spans"]) == review.instances(0, file=row["file"])["total"]
         with pytest.raises(MissingError):
             review.media.thumb(row["file"], {}, 80)
     finally:
@@ -417,7 +416,7 @@ def test_series_are_shown_as_curves(tmp_path):
     labels = write_labels(tmp_path / "labels.csv", sets)
     review = open_review(folder, tmp_path / "run", labels=labels, media_type="series")
     try:
-        row = review.instances(Choice(order="file"), 1)["instances"][0]
+        row = review.instances(1, order="file")["instances"][0]
         shown = review.show(row["bag"], row["instance"])
         assert (shown["kind"], shown["channels"]) == ("series", ["x", "y"])
         assert len(shown["lines"]) == 2

@@ -22,7 +22,6 @@ from bagwise.app.cli import main
 from bagwise.app.media import AudioSettings, featurize_audio
 from bagwise.app.media.embedding import read_embedding
 from bagwise.app.media.media_types import MEDIA
-from bagwise.app.review._snapshot import Choice
 from bagwise.app.review.review import Review
 from bagwise.app.runs import Run
 from bagwise.app.runs.featurize import featurize_folder
@@ -196,7 +195,7 @@ def test_windows_as_instances(sounds, tmp_path):
         assert named_right(sung, truth) > 0.8
         assert run.manifest["identity"]["settings"]["length"] == 0.5
         review = Review(run)  # windows can be looked at, heard and answered one by one
-        first = review.instances(Choice(), limit=1)["instances"][0]
+        first = review.instances(1)["instances"][0]
         assert review.show(first["bag"], first["instance"])
         review.correct([{"bag": first["bag"], "instance": first["instance"], "label": "low"}])
         assert run.n_corrections == 1

@@ -13,7 +13,7 @@ import pytest
 from bagwise import Run, write_dataset
 from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
 from bagwise.app.formats import formats_of
-from bagwise.app.review._export import with_reviewers, write_export
+from bagwise.app.review.review import with_reviewers, write_export
 from bagwise.app.runs.fit import fit_supervised
 from bagwise.app.runs.run import NotWrittenError
 from bagwise.app.runs.supervision import put_together

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bagwise.app.review._errors import RequestError
-from bagwise.app.review._snapshot import DRAWN, Choice
 from bagwise.app.review.review import MOST_ROWS, Review
 
 LARGEST_PICTURE = 4000  # points that a picture may be asked for
@@ -87,8 +86,9 @@ class Blob:
 
 def _instances(review: Review, query: Query) -> dict[str, Any]:
     sample = query.text("sample")
-    choice = Choice(
-        order=query.text("order") or ("useful" if sample is None else DRAWN),
+    return review.instances(
+        *_page(query),
+        order=query.text("order"),
         label=query.text("label"),
         bag=query.text("bag"),
         file=query.text("file"),
@@ -97,7 +97,6 @@ def _instances(review: Review, query: Query) -> dict[str, Any]:
         checked=query.choice("checked", {"yes": True, "no": False}),
         rows=None if sample is None else review.sample_rows(sample),
     )
-    return review.instances(choice, *_page(query))
 
 
 def _page(query: Query) -> tuple[int, int]:

@@ -107,17 +107,14 @@ class MediaStore:
     def sound(self, name: str) -> AudioInfo:
         """Rate and length of a recording."""
         self._require("sound", "a recording")
-        path = self.path(name)
-        return self._kept(("info", name), path, lambda: audio_info(path))
+        return self._kept(name, audio_info, "info")
 
     def text(self, name: str) -> str:
-        path = self.path(name)
-        return self._kept(("text", name), path, lambda: document_text(path))
+        return self._kept(name, document_text, "text")
 
     def series(self, name: str, recording: str = "") -> Series:
         """A file, or one recording of a table of several."""
-        path = self.path(name)
-        return self._kept(("series", name, recording), path, lambda: read_series(path, self._settings, recording))
+        return self._kept(name, lambda path: read_series(path, self._settings, recording), "series", recording)
 
     # -- sound --------------------------------------------------------------------------------------------------------
 
@@ -128,18 +125,10 @@ class MediaStore:
         return float(min(self._settings.low, top)), float(top if high is None else min(high, top))
 
     def spectrogram(
-        self,
-        name: str,
-        start: float,
-        end: float,
-        width: int = 1000,
-        height: int = 300,
-        low: float | None = None,
-        high: float | None = None,
+        self, name: str, start: float, end: float, width: int, height: int, low: float | None, high: float | None
     ) -> bytes:
         """PNG of a stretch: time to the right, frequency upwards, dark where it is loud."""
-        seconds = self.sound(name).seconds
-        _check_stretch(start, end, seconds, LONGEST_PICTURE)
+        _check_stretch(start, end, self.sound(name).seconds, LONGEST_PICTURE)
         bottom, top = self.band(name)
         bottom, top = bottom if low is None else low, top if high is None else high
         if not (bottom >= 0 and top - bottom >= NARROWEST_PICTURE):
@@ -147,8 +136,8 @@ class MediaStore:
                 f"The picture goes from {bottom:g} to {top:g} Hz; the second must be larger by "
                 f"{NARROWEST_PICTURE:g} Hz."
             )
-        key = ("spectrogram", name, round(start, 3), round(end, 3), width, height, round(bottom), round(top))
-        return self._kept(key, self.path(name), lambda: self._draw(name, start, end, width, height, bottom, top))
+        key = ("spectrogram", round(start, 3), round(end, 3), width, height, round(bottom), round(top))
+        return self._kept(name, lambda path: self._draw(name, start, end, width, height, bottom, top), *key)
 
     def _draw(self, name: str, start: float, end: float, width: int, height: int, bottom: float, top: float) -> bytes:
         from PIL import Image
@@ -170,10 +159,10 @@ class MediaStore:
 
     def _piece(self, name: str, number: int) -> tuple[np.ndarray, float, float, float, float]:
         """Greys of a piece from the highest frequency down; its first and last second, its lowest and highest hertz."""
-        return self._kept(("piece", name, number), self.path(name), lambda: self._look(name, number))
+        return self._kept(name, lambda path: self._look(path, self.sound(name).rate, number), "piece", number)
 
-    def _look(self, name: str, number: int) -> tuple[np.ndarray, float, float, float, float]:
-        path, rate, settings = self.path(name), self.sound(name).rate, self._settings
+    def _look(self, path: Path, rate: int, number: int) -> tuple[np.ndarray, float, float, float, float]:
+        settings = self._settings
         begin = number * GRID
         _, samples = next(read_blocks(path, GRID, begin))
         made = spectrogram(
@@ -193,45 +182,43 @@ class MediaStore:
         missing = (max(0, round(first / made.time_step)), max(0, round((length - last) / made.time_step)))
         return np.pad(greys, ((0, 0), missing), mode="edge"), begin, begin + length, max(lowest, 0.0), highest
 
-    def clip(
-        self, name: str, start: float, end: float, low: float | None = None, high: float | None = None, slow: int = 1
-    ) -> bytes:
+    def clip(self, name: str, start: float, end: float, low: float | None, high: float | None, slow: int) -> bytes:
         """WAV of a stretch, on request only of a band, on request slower and so deeper."""
         info = self.sound(name)
         _check_stretch(start, end, info.seconds, LONGEST_CLIP)
         if slow not in SLOWER:
             raise RequestError(f"slow is {slow}; use one of {', '.join(map(str, SLOWER))}.")
-        key = ("clip", name, round(start, 4), round(end, 4), low, high, slow)
-        return self._kept(key, self.path(name), lambda: self._cut(name, start, end, low, high, slow))
 
-    def _cut(self, name: str, start: float, end: float, low: float | None, high: float | None, slow: int) -> bytes:
-        info = self.sound(name)
-        _, samples = next(read_blocks(self.path(name), end - start, start))
-        samples = samples.astype(np.float64)
-        if low is not None or high is not None:
-            samples = _band_pass(samples, info.rate, low or 0.0, info.rate / 2 if high is None else high)
-        return as_wav(*make_clip(samples, info.rate, slow=slow, most_rate=MOST_RATE))
+        def cut(path: Path) -> bytes:
+            _, samples = next(read_blocks(path, end - start, start))
+            if low is not None or high is not None:
+                top = info.rate / 2 if high is None else high
+                samples = _band_pass(samples.astype(np.float64), info.rate, low or 0.0, top)
+            return as_wav(*make_clip(samples, info.rate, slow=slow, most_rate=MOST_RATE))
+
+        return self._kept(name, cut, "clip", round(start, 4), round(end, 4), low, high, slow)
 
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def picture(self, name: str) -> bytes:
         """PNG of a picture, at most 1600 points wide and high."""
         self._require("image", "a picture")
-        path = self.path(name)
-        return self._kept(("picture", name), path, lambda: _png(self._image(path, LARGEST_PICTURE)))
+        return self._kept(name, lambda path: _png(read_image(path, LARGEST_PICTURE)), "picture")
 
     def thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
         """PNG of one instance for the gallery."""
-        path = self.path(name)
-        key = ("thumb", name, size, *(repr(place.get(key)) for key in (*self.media_type.places, RECORDING)))
-        if self.media_type.shown_as == "sound":
-            return self._kept(key, path, lambda: self._sound_thumb(name, place, size))
-        if self.media_type.shown_as == "image":
-            return self._kept(key, path, lambda: _png(crop_region(self._pixels(path), place, size)))
-        if self.media_type.shown_as == "series":
-            series = self.series(name, place.get(RECORDING) or "")
-            return self._kept(key, path, lambda: _png(draw_stretch(series, place, size)))
-        raise MissingError(f"There is no small picture of {self.media_type.instances}; show the text.")
+
+        def draw(path: Path) -> bytes:
+            if self.media_type.shown_as == "sound":
+                return self._sound_thumb(name, place, size)
+            if self.media_type.shown_as == "image":
+                return _png(crop_region(self._kept(name, read_image, "pixels"), place, size))
+            if self.media_type.shown_as == "series":
+                return _png(draw_stretch(self.series(name, place.get(RECORDING) or ""), place, size))
+            raise MissingError(f"There is no small picture of {self.media_type.instances}; show the text.")
+
+        where = (repr(place.get(key)) for key in (*self.media_type.places, RECORDING))
+        return self._kept(name, draw, "thumb", size, *where)
 
     def _sound_thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
         seconds, (bottom, top) = self.sound(name).seconds, self.band(name)
@@ -239,26 +226,19 @@ class MediaStore:
         start, end = max(0.0, place["start"] - around), min(seconds, place["end"] + around)
         return self._draw(name, start, min(end, start + LONGEST_PICTURE), size, size, bottom, top)
 
-    def _image(self, path: Path, largest: int) -> Any:
-        from PIL import Image
-
-        return Image.fromarray(read_image(path, largest))
-
-    def _pixels(self, path: Path) -> np.ndarray:
-        return self._kept(("pixels", str(path)), path, lambda: read_image(path))
-
     # -- what is kept -------------------------------------------------------------------------------------------------
 
     def _require(self, kind: str, what: str) -> None:
         if self.media_type.shown_as != kind:
             raise MissingError(f"This run is of {self.media_type.name}, so there is no such thing as {what} in it.")
 
-    def _kept(self, key: tuple[Any, ...], path: Path, make: Callable[[], Any]) -> Any:
+    def _kept(self, name: str, make: Callable[[Path], Any], *key: Any) -> Any:
         """What was made of the file as it is now."""
+        path = self.path(name)
         try:
             status = path.stat()
             with one_file(path):
-                return self._cache.get((*key, status.st_size, status.st_mtime_ns), make)
+                return self._cache.get((name, *key, status.st_size, status.st_mtime_ns), lambda: make(path))
         except OSError as error:
             raise MissingError(f"{path.name} cannot be read ({error}).") from error
         except RequestError:
@@ -309,6 +289,9 @@ def _filter(kind: str, edges: tuple[float, ...]) -> np.ndarray:
 
 
 def _png(image: Any) -> bytes:
+    from PIL import Image
+
     stream = io.BytesIO()
-    image.save(stream, "PNG", compress_level=3)
+    picture = Image.fromarray(image) if isinstance(image, np.ndarray) else image
+    picture.save(stream, "PNG", compress_level=3)
     return stream.getvalue()

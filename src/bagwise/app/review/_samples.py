@@ -151,14 +151,13 @@ def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, 
     if not len(rows):
         raise MissingError("There is no instance to draw: none was given that label.")
     drawn = np.random.default_rng(seed).permutation(rows)[:n]
-    marks = [now.mark(i) for i in drawn.tolist()]
     return Sample(
         f"s{number}",
         label,
         seed,
         now.version,
         datetime.now(UTC).isoformat(timespec="seconds"),
-        [(mark["bag"], mark["instance"], str(mark["label"])) for mark in marks],
+        [(row["bag"], row["instance"], str(row["label"])) for row in now.rows(drawn, "bag", "instance", "label")],
     )
 
 

@@ -13,7 +13,7 @@ from bagwise.app.media.rle import rings_of
 from bagwise.app.media.series_file import RECORDING
 from bagwise.app.review._errors import RequestError
 from bagwise.app.review._media import LONGEST_CLIP, LONGEST_PICTURE, MediaStore
-from bagwise.app.review._snapshot import Snapshot, plain
+from bagwise.app.review._snapshot import MARK, Snapshot, plain
 from bagwise.core.exceptions import InputError
 
 AROUND = 1.5  # seconds of sound before and after an instance
@@ -70,10 +70,6 @@ class _View:
         starts, ends = self.columns["start"][self.rows], self.columns["end"][self.rows]
         return self.rows[(ends > start) & (starts < end)]
 
-    def marks(self, rows: np.ndarray, *columns: str) -> list[dict[str, Any]]:
-        """What a drawing says of each row, with some columns of its place."""
-        return [self.now.mark(i) | {name: plain(self.columns[name][i]) for name in columns} for i in map(int, rows)]
-
 
 Span = tuple[float, float] | None
 
@@ -95,7 +91,7 @@ def _sound(view: _View, span: Span) -> dict[str, Any]:
         "high": high,
         "picture": f"/media/spectrogram?{urlencode(common | size)}",
         "clip": f"/media/clip?{urlencode(played)}",
-        "boxes": view.marks(view.within(start, end), "start", "end", "low", "high"),
+        "boxes": view.now.rows(view.within(start, end), *MARK, "start", "end", "low", "high"),
     }
 
 
@@ -108,7 +104,10 @@ def _image(view: _View, span: Span) -> dict[str, Any]:
         "picture": f"/media/picture?{urlencode({'file': view.file})}",
         "width": info["width"],
         "height": info["height"],
-        "regions": [view.now.mark(i) | {"rings": rings_of(view.now.places.place(i))} for i in view.rows.tolist()],
+        "regions": [
+            mark | {"rings": rings_of(view.now.places.place(i))}
+            for i, mark in zip(view.rows.tolist(), view.now.rows(view.rows, *MARK), strict=True)
+        ],
     }
 
 
@@ -127,7 +126,7 @@ def _text(view: _View, span: Span) -> dict[str, Any]:
         "to": last,
         "text": whole[first:last],
         "passages": _passages(view.now, whole, rows, view.row, first, last),
-        "spans": view.marks(rows, "start", "end"),
+        "spans": view.now.rows(rows, *MARK, "start", "end"),
     }
 
 
@@ -136,6 +135,8 @@ def _passages(now: Snapshot, text: str, rows: np.ndarray, row: int, first: int, 
     starts, ends = now.places.columns["start"], now.places.columns["end"]
     edges = sorted({first, last, *(int(np.clip(edge, first, last)) for i in rows for edge in (starts[i], ends[i]))})
     rank = {int(i): (int(i) == row, bool(now.found.checked[i]), float(now.certainty[i])) for i in rows}
+    marks: dict[int | None, dict[str, Any]] = dict(zip(rows.tolist(), now.rows(rows, *MARK), strict=True))
+    marks[None] = {"bag": None, "instance": None, "label": "", "probability": None, "checked": False}
     pieces: list[dict[str, Any]] = []
     owners: list[int | None] = []
     for left, right in pairwise(edges):
@@ -145,8 +146,7 @@ def _passages(now: Snapshot, text: str, rows: np.ndarray, row: int, first: int, 
             pieces[-1]["text"] += text[left:right]
             continue
         owners.append(owner)
-        empty = {"bag": None, "instance": None, "label": "", "probability": None, "checked": False}
-        pieces.append({"text": text[left:right], **(empty if owner is None else now.mark(owner))})
+        pieces.append({"text": text[left:right], **marks[owner]})
     return pieces
 
 
@@ -174,7 +174,7 @@ def _series(view: _View, span: Span) -> dict[str, Any]:
         "gap": max(series.max_gap, 1.5 * step / series.rate),
         "lines": series.values[index].T.tolist(),
         "ranges": np.stack([series.values.min(axis=0), series.values.max(axis=0)], axis=1).tolist(),
-        "spans": view.marks(rows[bag_of[rows] == bag_of[view.row]], "start", "end"),
+        "spans": view.now.rows(rows[bag_of[rows] == bag_of[view.row]], *MARK, "start", "end"),
     }
 
 

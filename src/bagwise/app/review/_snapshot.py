@@ -11,12 +11,13 @@ import numpy as np
 
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.review._errors import MissingError, RequestError
-from bagwise.app.runs.find import INDUCTIVE, TRANSDUCTIVE, Found
+from bagwise.app.runs.find import Found, finding_columns
 from bagwise.core.dataset import BagDataset, as_column
 
 ORDERS = ("useful", "least-sure", "file", "label", "time")
 DRAWN = "drawn"  # the order of a sample
-UNSHOWN = ("polygon", "rings", "area", "file")  # places that are no part of a row, or stand in it already
+UNSHOWN = ("polygon", "rings", "area")  # places that are no part of a row
+MARK = ("bag", "instance", "label", "probability", "checked")  # what a box or a span in a picture says of an instance
 
 
 class Places:
@@ -27,7 +28,6 @@ class Places:
         self.media_type = media_type
         self.offsets = dataset.bags.offsets
         self.bag_of = dataset.bags.bag_index
-        self.position = dataset.positions
         self.bag_names = [str(name) for name in dataset.bag_names]
         self.number = {name: i for i, name in enumerate(self.bag_names)}
         self.columns = dict(dataset.locations or {})
@@ -65,34 +65,6 @@ class Places:
     def place(self, row: int) -> dict[str, Any]:
         """All that is known of where an instance is."""
         return {name: plain(values[row]) for name, values in self.columns.items()}
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which instances are asked for, in which order.
-
-    Attributes
-    ----------
-    order : str
-        One of `ORDERS`.
-    label, bag, file : str or None
-        Only those; the label "" asks for instances without one.
-    least, most : float or None
-        Bounds of the probability.
-    checked : bool or None
-        Only those that a person checked, or only the others.
-    rows : (k,) array or None
-        Only these, as of a sample.
-    """
-
-    order: str = "useful"
-    label: str | None = None
-    bag: str | None = None
-    file: str | None = None
-    least: float | None = None
-    most: float | None = None
-    checked: bool | None = None
-    rows: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -184,82 +156,78 @@ class Snapshot:
             return np.concatenate([ranked[~self.found.checked[ranked]], ranked[self.found.checked[ranked]]])
         return np.lexsort((rows, places.file_of))
 
-    def choose(self, choice: Choice) -> np.ndarray:
-        """Rows that fit, in order."""
-        found = self.found
-        rows = self.order(choice.order) if choice.rows is None or choice.order != DRAWN else choice.rows
-        kept = np.ones(len(found.label), dtype=bool)
-        if choice.label is not None:
-            if choice.label and choice.label not in self.labels:
-                raise MissingError(f"The run has no label {choice.label[:80]!r}.")
-            kept &= self.codes == (self.labels.index(choice.label) if choice.label else -1)
-        if choice.bag is not None:
-            start = self.places.row(choice.bag, 0)
-            kept &= self.places.bag_of == self.places.bag_of[start]
-        if choice.file is not None:
-            kept &= self.places.file_of == self.places.file(choice.file)
-        if choice.checked is not None:
-            kept &= found.checked == choice.checked
-        if found.probability is not None:
-            if choice.least is not None:
-                kept &= found.probability >= choice.least
-            if choice.most is not None:
-                kept &= found.probability <= choice.most
-        if choice.rows is not None:
-            inside = np.zeros(len(found.label), dtype=bool)
-            inside[choice.rows] = True
-            kept &= inside
-        return rows[kept[rows]]
+    def choose(
+        self,
+        order: str | None = None,
+        label: str | None = None,
+        bag: str | None = None,
+        file: str | None = None,
+        least: float | None = None,
+        most: float | None = None,
+        checked: bool | None = None,
+        rows: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Rows that fit, in order.
 
-    def rows(self, index: np.ndarray) -> list[dict[str, Any]]:
-        """What is known of some instances, a dict per instance."""
+        Parameters
+        ----------
+        order : str or None
+            One of `ORDERS`, or `DRAWN`, that of `rows`; None takes what helps most, or that of `rows`.
+        label, bag, file : str or None
+            Only those; the label "" asks for instances without one.
+        least, most : float or None
+            Bounds of the probability.
+        checked : bool or None
+            Only those that a person checked, or only the others.
+        rows : (k,) array or None
+            Only these, as of a sample.
+        """
         found, places = self.found, self.places
-        names = as_column([*map(str, found.classes), ""])
-        columns: dict[str, Sequence[Any]] = {
-            "bag": [places.bag_names[i] for i in places.bag_of[index].tolist()],
-            "instance": places.position[index].tolist(),
-            "file": [places.files[i] for i in places.file_of[index].tolist()],
-            "label": names[found.label[index]].tolist(),
-            "probability": _numbers(found.probability, index),
-            "runner_up": names[found.runner_up[index]].tolist(),
-            "noise": _numbers(found.noise, index),
-            "mode": np.where(found.transductive[index], TRANSDUCTIVE, INDUCTIVE).tolist(),
-            "checked": found.checked[index].tolist(),
-            **({} if found.novel is None else {"novel": found.novel[index].tolist()}),
+        order = order or (ORDERS[0] if rows is None else DRAWN)
+        ordered = self.order(order) if rows is None or order != DRAWN else rows
+        kept = np.ones(len(found.label), dtype=bool)
+        if label is not None:
+            if label and label not in self.labels:
+                raise MissingError(f"The run has no label {label[:80]!r}.")
+            kept &= self.codes == (self.labels.index(label) if label else -1)
+        if bag is not None:
+            kept &= places.bag_of == places.bag_of[places.row(bag, 0)]
+        if file is not None:
+            kept &= places.file_of == places.file(file)
+        if checked is not None:
+            kept &= found.checked == checked
+        if found.probability is not None:
+            kept &= found.probability >= least if least is not None else True
+            kept &= found.probability <= most if most is not None else True
+        if rows is not None:
+            kept &= np.isin(np.arange(len(kept)), rows)
+        return ordered[kept[ordered]]
+
+    def columns(self, rows: np.ndarray) -> dict[str, list[Any]]:
+        """What is known of some instances, as columns of values that JSON has."""
+        places = self.places
+        columns = finding_columns(places.dataset, self.found, rows) | {
+            "bag": [places.bag_names[i] for i in places.bag_of[rows].tolist()],
+            "file": [places.files[i] for i in places.file_of[rows].tolist()],
+            "checked": self.found.checked[rows].tolist(),
         }
-        columns |= {
-            name: [plain(value) for value in values[index]]
-            for name, values in places.columns.items()
-            if name not in UNSHOWN and name not in columns
-        }
-        rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-        for row, i in zip(rows, index.tolist(), strict=True):
-            row["place"] = places.media_type.place_in_words(row)
+        return {name: list(map(plain, values)) for name, values in columns.items()}
+
+    def rows(self, rows: np.ndarray, *names: str) -> list[dict[str, Any]]:
+        """The same as a dict per instance: some columns, or all of a list, with the place in words and what it was."""
+        columns = self.columns(rows)
+        kept = names or [name for name in columns if name not in UNSHOWN]
+        found = [dict(zip(kept, cells, strict=True)) for cells in zip(*(columns[name] for name in kept), strict=True)]
+        for row, i in zip(found, rows.tolist(), strict=True) if not names else ():
+            row["place"] = self.places.media_type.place_in_words(row)
             if self.before is not None and self.after is not None and self.before[i] != self.after[i]:
                 row["was"] = self.before[i]
-        return rows
-
-    def mark(self, i: int) -> dict[str, Any]:
-        """What a box or a span in a picture says of an instance."""
-        found, places = self.found, self.places
-        return {
-            "bag": places.bag_names[places.bag_of[i]],
-            "instance": int(places.position[i]),
-            "label": self.names[i],
-            "probability": None if found.probability is None else plain(found.probability[i]),
-            "checked": bool(found.checked[i]),
-        }
+        return found
 
 
 def label_names(found: Found) -> np.ndarray:
     """(m,) label of each instance as text, "" where it has none."""
     return as_column([*map(str, found.classes), ""])[found.label]
-
-
-def _numbers(values: np.ndarray | None, index: np.ndarray) -> list[float | None]:
-    if values is None:
-        return [None] * len(index)
-    return [None if value != value else value for value in values[index].tolist()]
 
 
 def plain(value: Any) -> Any:
@@ -296,22 +264,18 @@ def list_files(
 
 
 def _bags(now: Snapshot, file: int) -> list[dict[str, Any]]:
-    places, found = now.places, now.found
+    """The bags of a file, each with its instances as short lists."""
+    places = now.places
     rows = places.in_file(file)
-    probability = np.full(len(rows), np.nan) if found.probability is None else found.probability[rows]
-    columns = [
-        places.position[rows].tolist(),
-        *(
-            [plain(value) for value in places.columns[key][rows]] if key in places.columns else [None] * len(rows)
-            for key in ALONG
-        ),
-        now.codes[rows].tolist(),
-        [plain(value) for value in probability],
-        found.checked[rows].tolist(),
-    ]
+    columns = now.columns(rows)
+    absent = [None] * len(rows)
+    along = [columns.get(key, absent) for key in ALONG]
+    cells = zip(
+        columns["instance"], *along, now.codes[rows].tolist(), columns["probability"], columns["checked"], strict=True
+    )
     by_bag: dict[int, list[Any]] = {}
-    for bag, *cells in zip(places.bag_of[rows].tolist(), *columns, strict=True):
-        by_bag.setdefault(bag, []).append(cells)
+    for bag, own in zip(places.bag_of[rows].tolist(), cells, strict=True):
+        by_bag.setdefault(bag, []).append(own)
     return [
         {"bag": places.bag_names[bag], "labels": now.listed(bag), "instances": instances}
         for bag, instances in by_bag.items()

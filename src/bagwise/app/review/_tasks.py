@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +17,8 @@ from bagwise.app.runs.supervision import Supervision
 
 WAIT = 1.0  # seconds that a request waits for the result
 
-T = TypeVar("T")
 
-
-class BackgroundTask(Generic[T]):
+class BackgroundTask:
     """Work on one fit of the model, done in a thread of its own.
 
     Parameters
@@ -37,10 +34,10 @@ class BackgroundTask(Generic[T]):
     result : what `work` gave; None before, and where it failed
     """
 
-    def __init__(self, fit: Hashable, work: Callable[[], T], notify: Callable[[], None]):
+    def __init__(self, fit: Hashable, work: Callable[[], Any], notify: Callable[[], None]):
         self.fit = fit
         self._work, self._notify = work, notify
-        self.result: T | None = None
+        self.result: Any = None
         self._done = threading.Event()
         self._is_late = False
         threading.Thread(target=self._run, daemon=True).start()
@@ -75,23 +72,13 @@ def rank_rows(model: Any, supervision: Supervision) -> np.ndarray:
 MOST_ISSUES = 100  # of each kind
 
 
-@dataclass(frozen=True)
-class LabelIssues:
-    """Label issues of one version of the model, as `bagwise.app.runs.label_issues.label_issues` gives them.
-
-    `has_rates` says whether the model has rates of missing and spurious labels; one without finds no issues.
-    """
-
-    has_rates: bool
-    rows: list[dict[str, Any]]
-
-
-def find_label_issues(model: Any, supervision: Supervision) -> LabelIssues:
-    return LabelIssues(has_rates(model), label_issues(model, supervision, MOST_ISSUES))
+def find_label_issues(model: Any, supervision: Supervision) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether the model has rates of missing and spurious labels, without which there are no issues; the issues."""
+    return has_rates(model), label_issues(model, supervision, MOST_ISSUES)
 
 
 def show_label_issues(
-    issues: LabelIssues, now: Snapshot, corrections: Iterable[Mapping[str, Any]]
+    issues: Sequence[Mapping[str, Any]], now: Snapshot, corrections: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """The rows with the place of their instance, and the answer given since: "present", "absent" or None.
 
@@ -99,9 +86,10 @@ def show_label_issues(
     counts, as it does in the label sets.
     """
     answered = {(one["bag"], one["label"]) for one in corrections if one["action"] in (PRESENT, ABSENT)}
-    places, rows = now.places, []
-    where = now.rows(np.array([places.row(row["bag"], row["instance"]) for row in issues.rows], dtype=np.int64))
-    for row, place in zip(issues.rows, where, strict=True):
+    places = now.places
+    rows: list[dict[str, Any]] = []
+    where = now.rows(np.array([places.row(row["bag"], row["instance"]) for row in issues], dtype=np.int64))
+    for row, place in zip(issues, where, strict=True):
         bag = places.number[row["bag"]]
         is_listed = row["label"] in (now.listed(bag) or ())
         is_settled = (
@@ -109,6 +97,6 @@ def show_label_issues(
             or is_listed != (row["kind"] == SPURIOUS)
             or row["label"] in now.named(bag)
         )
-        shown = {key: place[key] for key in ("file", "place", "start", "end") if key in place}
-        rows.append(row | shown | {"said": (PRESENT if is_listed else ABSENT) if is_settled else None})
+        shown: dict[str, Any] = {key: place[key] for key in ("file", "place", "start", "end") if key in place}
+        rows.append({**row, **shown, "said": (PRESENT if is_listed else ABSENT) if is_settled else None})
     return rows

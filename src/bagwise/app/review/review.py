@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bagwise import load
-from bagwise.app.formats import formats_of
+from bagwise.app.formats import Annotations, formats_of, write_formats
+from bagwise.app.media.files import Problem
 from bagwise.app.report.summary import class_colours
 from bagwise.app.review._errors import ConflictError, MissingError, RequestError
-from bagwise.app.review._export import FOLDER, with_reviewers, write_export
 from bagwise.app.review._media import MediaStore
 from bagwise.app.review._refit import REFIT, WRITE, Learner
 from bagwise.app.review._samples import (
@@ -30,17 +31,19 @@ from bagwise.app.review._samples import (
     write_samples,
 )
 from bagwise.app.review._show import show_instance
-from bagwise.app.review._snapshot import Choice, Places, Snapshot, label_names, list_files
-from bagwise.app.review._tasks import BackgroundTask, LabelIssues, find_label_issues, rank_rows, show_label_issues
+from bagwise.app.review._snapshot import Places, Snapshot, label_names, list_files
+from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
 from bagwise.app.runs import Run
-from bagwise.app.runs.corrections import ABSENT, PRESENT
+from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
 from bagwise.app.runs.find import Found
 from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, read_version, version_folder
 from bagwise.app.runs.supervision import Supervision
 from bagwise.core.exceptions import InputError
-from bagwise.io.files import atomic_write
+from bagwise.io.files import atomic_write, inside, open_folder
+from bagwise.io.tables import write_csv
 
 REVIEWER = "reviewer.json"
+FOLDER, CONFIRMED_TABLE = "export", "confirmed.csv"
 MOST_ROWS = 10_000  # of one answer
 MOST_CHANGES = 1000  # that are listed after a refit
 LONGEST_NAME = 200  # of a reviewer
@@ -66,11 +69,11 @@ class Review:
         self.run = run
         self._lock = threading.RLock()
         self._task_lock = threading.Lock()
-        self._tasks: dict[str, BackgroundTask[Any]] = {}  # worked out once per model
+        self._tasks: dict[str, BackgroundTask] = {}  # worked out once per model
         self.revision = 1
         self._snapshot: Snapshot | None = None
-        self._summary: tuple[int, dict[str, Any]] | None = None
-        self._before: tuple[int, np.ndarray | None, np.ndarray | None] | None = None
+        self._summary: dict[str, Any] = {}
+        self._before: tuple[Any, ...] = (None,)  # version, labels before and after its refit
         self.places = Places(run.material.dataset, run.media_type, [file["file"] for file in run.material.files])
         self.media = MediaStore(run)
         self.by = _read_reviewer(run.path)
@@ -106,9 +109,9 @@ class Review:
         """What the run is, with its labels and counts."""
         now = self.snapshot()
         with self._lock:
-            if self._summary is None or self._summary[0] != now.revision:
-                self._summary = now.revision, self._summarize(now)
-            return self._summary[1] | {"by": self.by, "refit": self.refit_state()}
+            if self._summary.get("revision") != now.revision:
+                self._summary = self._summarize(now)
+            return self._summary | {"by": self.by, "refit": self.refit_state()}
 
     def _summarize(self, now: Snapshot) -> dict[str, Any]:
         media_type, run = self.run.media_type, self.run
@@ -121,13 +124,7 @@ class Review:
             "title": media_type.title,
             "instances": media_type.instances,
             "labels": [
-                {
-                    "name": name,
-                    "colour": colours[name].colour,
-                    "pattern": colours[name].pattern,
-                    "instances": given[i],
-                    "checked": looked[i],
-                }
+                {"name": name, **colours[name]._asdict(), "instances": given[i], "checked": looked[i]}
                 for i, name in enumerate(now.labels)
             ],
             "counts": {
@@ -147,10 +144,10 @@ class Review:
             "problems": [message if name in message else f"{name}: {message}" for name, message in run.problems],
         }
 
-    def instances(self, choice: Choice, limit: int = 100, offset: int = 0) -> dict[str, Any]:
-        """A page of the instances that fit."""
+    def instances(self, limit: int = 100, offset: int = 0, **choice: Any) -> dict[str, Any]:
+        """A page of the instances that fit, see `Snapshot.choose`."""
         now = self.snapshot()
-        chosen = now.choose(choice)
+        chosen = now.choose(**choice)
         rows = now.rows(chosen[offset : offset + min(limit, MOST_ROWS)])
         return {"total": len(chosen), "revision": now.revision, "instances": rows}
 
@@ -195,17 +192,12 @@ class Review:
         return show_instance(now, self.media, self.places.row(bag, instance), start, end)
 
     def _last_refit(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Labels before and after the last refit; read once a version."""
-        run = self.run
-        if self._before is None or self._before[0] != run.version:
-            versions = run.manifest["versions"]
-            before = after = None
-            if len(versions) > 1:
-                n = len(self.places.bag_of)
-                before, after = (
-                    label_names(read_version(run.path, version["number"], n).found) for version in versions[-2:]
-                )
-            self._before = run.version, before, after
+        """Labels before and after the last refit; read once per version."""
+        run, versions = self.run, self.run.manifest["versions"][-2:]
+        if self._before[0] != run.version:
+            n = len(self.places.bag_of)
+            names = [label_names(read_version(run.path, version["number"], n).found) for version in versions]
+            self._before = (run.version, *(names if len(names) > 1 else (None, None)))
         return self._before[1], self._before[2]
 
     def _rank(self) -> np.ndarray:
@@ -214,7 +206,7 @@ class Review:
         Where that takes too long, the least certain come first, and a new revision tells when it is done.
         """
         now = self.snapshot()
-        work: BackgroundTask[np.ndarray] = self._task("ranking", rank_rows)
+        work = self._task("ranking", rank_rows)
         return work.result if work.wait() and work.result is not None else now.order("least-sure")
 
     def label_issues(self) -> dict[str, Any]:
@@ -223,21 +215,21 @@ class Review:
         They are worked out once per model, so that the list stays while one goes through it.
         """
         now = self.snapshot()
-        work: BackgroundTask[LabelIssues] = self._task("label issues", find_label_issues)
+        work = self._task("label issues", find_label_issues)
         is_done = work.wait()
-        found = work.result if is_done else None
+        has_rates, issues = (work.result if is_done else None) or (False, [])
         with self._lock:
             corrections = self.run.corrections()
         return {
             "revision": now.revision,
             "version": now.version,
             "is_done": is_done,
-            "failed": is_done and found is None,
-            "has_rates": found is not None and found.has_rates,
-            "labels": [] if found is None else show_label_issues(found, now, corrections),
+            "failed": is_done and work.result is None,
+            "has_rates": has_rates,
+            "labels": show_label_issues(issues, now, corrections),
         }
 
-    def _task(self, what: str, work: Callable[[Any, Supervision], Any]) -> BackgroundTask[Any]:
+    def _task(self, what: str, work: Callable[[Any, Supervision], Any]) -> BackgroundTask:
         """What `work` makes of the model and the supervision as they are, begun once per fit."""
         with self._lock:
             fit = (self.run.version, *self.run.manifest["versions"][-1]["calls"])
@@ -377,7 +369,7 @@ class Review:
 
     def _taken_over(self) -> None:
         self.run.reload()
-        self._before = None
+        self._before = (None,)
         self._changed()
 
     def _stop_writing(self) -> None:
@@ -456,3 +448,35 @@ def _read_reviewer(path: Path) -> str:
         return _check_name(json.loads((path / STATE / REVIEWER).read_text(encoding="utf-8"))["by"])
     except (OSError, ValueError, KeyError, TypeError, InputError):  # nobody was asked, or the file was damaged
         return ""
+
+
+def with_reviewers(annotations: Annotations, corrections: Iterable[Mapping[str, Any]]) -> Annotations:
+    """The annotations with columns ``checked`` and ``by`` in the long tables."""
+    by: dict[tuple[str, int], str] = {}
+    for correction in corrections:
+        if correction["action"] in (CONFIRMED, LABEL, NOISE):
+            by[correction["bag"], correction["instance"]] = correction["by"]
+    rows = [row | {"by": by.get((row["bag"], row["instance"]), "")} for row in annotations.rows]
+    return replace(annotations, rows=rows, extra=(*annotations.extra, "checked", "by"))
+
+
+def write_export(
+    annotations: Annotations, run: Path, formats: Iterable[str], confirmed_only: bool
+) -> tuple[list[Path], list[Problem]]:
+    """Write the formats and the table of what a person confirmed or corrected to the folder ``export`` of the run.
+
+    Gives the files, and what went wrong.
+    """
+    confirmed = replace(annotations, rows=[row for row in annotations.rows if row["checked"]])
+    folder = inside(run, FOLDER)
+    folder.mkdir(exist_ok=True)
+    outputs: list[Path] = []
+    problems: list[Problem] = []
+    for name in formats:
+        try:
+            outputs += write_formats(confirmed if confirmed_only else annotations, folder, [name])
+        except (OSError, InputError, ImportError) as error:
+            problems.append((name, f"{name} was not written: {error}"))
+    outputs.append(open_folder(folder, CONFIRMED_TABLE))
+    write_csv(confirmed.rows, outputs[-1], confirmed.columns)
+    return outputs, problems

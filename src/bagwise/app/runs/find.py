@@ -137,27 +137,26 @@ def with_said(found: Found, supervision: Supervision) -> Found:
     return said
 
 
-def _finding_columns(dataset: BagDataset, found: Found) -> dict[str, list[Any]]:
-    """Columns of plain values, a row an instance: where it was and what was worked out for it."""
-    names = as_column([*found.classes, ""])
-    m = dataset.bags.n_instances
-    absent = [None] * m
-    columns = {name: values.tolist() for name, values in (dataset.locations or {}).items()}
+def finding_columns(dataset: BagDataset, found: Found, rows: Any = slice(None)) -> dict[str, list[Any]]:
+    """Columns of plain values, a row per instance (or for each of `rows`): its place, what was worked out for it."""
+    names, label = as_column([*found.classes, ""]), found.label[rows]
+    absent = [None] * len(label)
+    columns = {name: values[rows].tolist() for name, values in (dataset.locations or {}).items()}
     return columns | {
-        "label": names[found.label].tolist(),
-        "probability": absent if found.probability is None else found.probability.tolist(),
-        "runner_up": names[found.runner_up].tolist(),
-        "noise": absent if found.noise is None else found.noise.tolist(),
-        "mode": np.where(found.transductive, TRANSDUCTIVE, INDUCTIVE).tolist(),
-        "bag": as_column([*dataset.bag_names, None])[dataset.bags.bag_index].tolist(),
-        "instance": dataset.positions.tolist(),
-        **({} if found.novel is None else {NOVEL: found.novel.tolist()}),
+        "label": names[label].tolist(),
+        "probability": absent if found.probability is None else found.probability[rows].tolist(),
+        "runner_up": names[found.runner_up[rows]].tolist(),
+        "noise": absent if found.noise is None else found.noise[rows].tolist(),
+        "mode": np.where(found.transductive[rows], TRANSDUCTIVE, INDUCTIVE).tolist(),
+        "bag": as_column([*dataset.bag_names, None])[dataset.bags.bag_index[rows]].tolist(),
+        "instance": dataset.positions[rows].tolist(),
+        **({} if found.novel is None else {NOVEL: found.novel[rows].tolist()}),
     }
 
 
 def finding_rows(dataset: BagDataset, found: Found) -> list[dict[str, Any]]:
     """The same as one dict an instance."""
-    columns = _finding_columns(dataset, found)
+    columns = finding_columns(dataset, found)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -207,7 +206,7 @@ def ask_order(model: Any, supervision: Supervision, n: int) -> np.ndarray:
 
 
 def annotate_piece(model: Any, dataset: BagDataset, use_labels: bool) -> Piece:
-    """Columns bag, instance, what was found (see `_finding_columns`), places, and truth where it is known.
+    """Columns bag, instance, what was found (see `finding_columns`), places, and truth where it is known.
 
     `use_labels` chooses among the labels of the bag (transductive), where somebody labelled it; otherwise the features
     alone decide.
@@ -223,7 +222,7 @@ def annotate_piece(model: Any, dataset: BagDataset, use_labels: bool) -> Piece:
     if use_labels:
         _refuse_unknown(bare, classes_of(model) or [])
     found = find_labels(model, Supervision(bare, np.zeros(dataset.bags.n_instances, dtype=bool)))
-    columns = _finding_columns(bare, found)
+    columns = finding_columns(bare, found)
     first = ("bag", "instance", "label")
     piece = {name: columns.pop(name) for name in first}
     for name, values in (("probability", found.probability), ("noise", found.noise)):
