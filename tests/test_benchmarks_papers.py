@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.papers import bag_level, briggs, m3ic
+from benchmarks.papers import bag_level, briggs, m3ic, tables
 from benchmarks.papers import data as sources
 from benchmarks.papers.bag_baselines import BASELINES
 from benchmarks.papers.bag_learners import BAG_LEARNERS
@@ -20,7 +20,7 @@ from benchmarks.papers.networks import table_of
 from benchmarks.papers.page import cell_text, reasons, terminal_text, with_section
 from benchmarks.papers.reproduce import ROOT, reproduce, select, write_sections
 from benchmarks.papers.runs import Run, Store, execute
-from benchmarks.papers.tables import Cell, ResultTable, best_of, differs, mark_best, win_tie_loss
+from benchmarks.papers.tables import Cell, ResultTable, best_of, differs, figure, mark_best, win_tie_loss
 from numpy.testing import assert_allclose
 
 from bagwise.annotation import ORedForest
@@ -148,11 +148,40 @@ def test_the_best_setting_is_chosen_by_the_measure(tmp_path):
     assert best_of(runs, store, "hamming_loss")[0] == runs[0]
 
 
+def test_the_papers_counts_of_wins_follow_from_their_tables():
+    """The counts that section 5.2 of the paper of 2013 prints, from its own Table III as it stands here."""
+    entries = tables.published("briggs2013")
+
+    def count(pairs):
+        wins = losses = ties = 0
+        for first, of_first, second, of_second in pairs:
+            for data in entries[of_first]["columns"]:
+                if data in ("hja", "hja-experts") or data not in entries[of_second]["columns"]:
+                    continue
+                a = figure(entries[of_first]["rows"][first], entries[of_first]["columns"].index(data))
+                b = figure(entries[of_second]["rows"][second], entries[of_second]["columns"].index(data))
+                wins, ties, losses = wins + (a > b), ties + (a == b), losses + (a < b)
+        return wins, ties, losses
+
+    linear = ("table-3a", "table-3c")
+    assert count([(f"sim-{m}", t, f"sim-hamming-{m}", t) for m in ("max", "softmax") for t in linear]) == (20, 0, 0)
+    assert count([("sim-max", t, "m3miml", t) for t in linear]) == (9, 0, 1)
+    assert count([("sim-cccp", t, "m3miml", t) for t in linear]) == (9, 0, 1)
+    assert count([(f"sim-{m}", t, "clpl", t) for m in ("max", "softmax") for t in linear]) == (18, 0, 2)
+    assert count([("sim-softmax", t, "sim-max", t) for t in linear]) == (8, 1, 1)
+    kernels = [
+        (f"{row}-rff", k, row, t)
+        for row in briggs.RANK
+        for k, t in (("table-3b", "table-3a"), ("table-3d", "table-3c"))
+    ]
+    assert count(kernels) == (25, 0, 5)
+
+
 def test_names():
     assert select([]) == list(EXPERIMENTS)
     assert select(["pham-table-3"]) == ["pham-table-3"]
     assert set(select(["pham"])) == {name for name in EXPERIMENTS if name.startswith("pham-")}
-    with pytest.raises(InputError, match="There is no experiment 'pam'; there are briggs2013-table-3a"):
+    with pytest.raises(InputError, match="There is no experiment 'pam'; there are briggs2012-table-1"):
         select(["pam"])
 
 

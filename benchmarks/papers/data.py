@@ -17,6 +17,8 @@ LETTERS = "letter_recognition"  # the file of all letters of UCI Letter Recognit
 DRAWN = "the letters were drawn again: the authors' draw is lost"
 RESTORED = "which regions make a picture was restored by inference"
 ABSENT = "data not available"
+EXPERTS_FILE, WITH_EXPERTS = "hja_birdsong_experts", "hja_birdsong"
+EXPERTS = "the experts' labels of 5 of the 13 species were to be had, the others are those of the instances"
 SHORT = "not in the short form"
 FEWER = "fewer settings were tried than in the paper"
 PROTOCOLS = {  # by method: what else than the data may make a difference
@@ -55,6 +57,8 @@ class Source:
         Leave out classes that no bag carries, as Pham et al. do with two letters.
     unlabelled : bool
         Whether many instances carry no label, which asks for a background class (benchmarks/ored_background.py).
+    experts : bool
+        Bag labels are those that experts wrote down, as far as a file has them, not the union of the instances'.
     """
 
     file: str
@@ -62,6 +66,7 @@ class Source:
     reason: str | None = None
     drop_absent: bool = False
     unlabelled: bool = False
+    experts: bool = False
 
 
 SOURCES: dict[str, Source] = {
@@ -71,7 +76,7 @@ SOURCES: dict[str, Source] = {
     "frost-24": Source("letter_frost_rebuilt", "Letter-Frost", DRAWN, drop_absent=True),
     "hja-filtered": Source("hja_birdsong_filtered", "HJA filtered"),
     "hja": Source("hja_birdsong", "HJA", unlabelled=True),
-    "hja-experts": Source("hja_birdsong_experts", "HJA, experts' labels"),
+    "hja-experts": Source("hja_birdsong_filtered", "HJA, experts' labels", EXPERTS, experts=True),
     "msrc": Source("msrc_v2", "MSRC v2", RESTORED),
     "voc12": Source("voc12", "VOC 2012"),
     "50salads": Source("50salads", "50Salads"),
@@ -89,7 +94,12 @@ def path_of(name: str) -> Path | None:
     folder = data_folder()
     if folder is None:
         return None
-    path = folder / f"{SOURCES[name].file}.npz"
+    source = SOURCES[name]
+    if source.experts:  # a file of their own, or what hja_birdsong.npz has of them
+        own = folder / f"{EXPERTS_FILE}.npz"
+        if own.is_file() or not (folder / f"{WITH_EXPERTS}.npz").is_file():
+            return own if own.is_file() else None
+    path = folder / f"{source.file}.npz"
     return path if path.is_file() else None
 
 
@@ -108,6 +118,9 @@ def load(name: str) -> BagDataset:
     if path is None:
         raise FileNotFoundError(f"{SOURCES[name].file}.npz is not in the data folder; set BAGWISE_DATA to it.")
     data = load_npz(path)
+    if SOURCES[name].experts and path.stem != EXPERTS_FILE:
+        with np.load(path.with_name(f"{WITH_EXPERTS}.npz"), allow_pickle=False) as archive:
+            data = replace(data, Y=np.maximum(data.Y, archive["Y_expert"] == 1))  # -1: of that species nothing is known
     return without_absent_classes(data) if SOURCES[name].drop_absent else data
 
 

@@ -159,6 +159,35 @@ def complexity(run: Run) -> list[Record]:
     ]
 
 
+def description(run: Run) -> list[Record]:
+    """The figures of the papers' tables of data sets."""
+    data = load(run.data)
+    assert data.Y is not None
+    sizes, labels = data.bags.sizes, data.Y.sum(axis=1)
+    return [
+        {
+            "bags": len(data), "instances": data.bags.n_instances, "features": data.bags.n_features,
+            "classes": data.n_classes, "instances per bag": float(sizes.mean()), "labels per bag": float(labels.mean()),
+            "fewest instances": int(sizes.min()), "most instances": int(sizes.max()),
+            "deviation of instances": float(sizes.std(ddof=1)), "one label": int(np.sum(labels == 1)),
+            "two labels": int(np.sum(labels == 2)), "three or more": int(np.sum(labels >= 3)),
+        }
+    ]  # fmt: skip
+
+
+def description_of_clusters(run: Run) -> list[Record]:
+    """The same where bags have one class each and are grouped by it."""
+    bags, truth = _clusters(run)
+    counts = np.unique(truth, return_counts=True)[1]
+    return [
+        {
+            "categories": len(counts), "features": bags.n_features, "bags": len(bags), "instances": bags.n_instances,
+            "fewest bags of a class": int(counts.min()), "most bags of a class": int(counts.max()),
+            "mean bags of a class": float(counts.mean()),
+        }
+    ]  # fmt: skip
+
+
 def cluster(run: Run) -> list[Record]:
     """One clusterer on one data set (Tables 4 to 6 of Zhang, Wang, Si and Li)."""
     bags, truth = _clusters(run)
@@ -222,6 +251,8 @@ KINDS: dict[str, Callable[[Run], list[Record]]] = {
     "steps": steps,
     "curve": curve,
     "complexity": complexity,
+    "description": description,
+    "description-of-clusters": description_of_clusters,
     "cluster": cluster,
     "cluster-sizes": cluster_sizes,
     "cluster-sensitivity": cluster_sensitivity,
