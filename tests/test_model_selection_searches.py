@@ -34,7 +34,7 @@ from bagwise.clustering import WithinBagWhitener
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.metrics import BagScorer, get_scorer, get_scorer_names
-from bagwise.metrics._scorers import _Evaluated
+from bagwise.metrics._scorers import _scores
 from bagwise.model_selection import BagGridSearchCV, BagRandomizedSearchCV, rank_loss_scorer
 from bagwise.pipeline import make_union
 from bagwise.preprocessing import BagStatistics, PerInstance, RBFDictionary
@@ -270,8 +270,12 @@ def test_bags_without_labels_have_no_labels_to_choose_among(data):
 
 def test_one_score_a_bag_speaks_for_the_second_of_two_classes():
     scores = np.array([0.5, -1.0, 2.0])
-    judged = _Evaluated(SimpleNamespace(decision_function=lambda X: scores), None, np.eye(3, 2), None, lambda: scores)
-    assert judged.scores.tolist() == [[-0.5, 0.5], [1.0, -1.0], [-2.0, 2.0]]
+    model = SimpleNamespace(decision_function=lambda X: scores)
+    assert _scores(model, None).tolist() == [
+        [-0.5, 0.5],
+        [1.0, -1.0],
+        [-2.0, 2.0],
+    ]
 
 
 # -- transformers -----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from bagwise.preprocessing import (
     TermScaler,
     mean_squared_distance,
 )
-from bagwise.preprocessing._scalers import TERM_SIZE
+from bagwise.preprocessing._instances import TERM_SIZE
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from bagwise.core.bags import Bags
 from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import InputError
 
@@ -73,10 +74,9 @@ def hausdorff_distances(
         raise InputError(f"kind={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}.")
     if (other_instances is None) != (other_offsets is None):
         raise InputError("Pass instances and offsets of the second set, or neither of them.")
-    X, offsets = _as_float_rows(instances), _as_bag_offsets(offsets, instances)
     symmetric = other_instances is None
-    Z = X if symmetric else _as_float_rows(other_instances)
-    other_offsets = offsets if symmetric else _as_bag_offsets(other_offsets, other_instances)
+    X, offsets = _as_arrays(instances, offsets)  # checked, since the compiled code trusts them
+    Z, other_offsets = (X, offsets) if symmetric else _as_arrays(other_instances, other_offsets)
     if X.shape[1] != Z.shape[1]:
         raise InputError(f"The two sets have {X.shape[1]} and {Z.shape[1]} features; they must have the same.")
     n_bags, n_other = len(offsets) - 1, len(other_offsets) - 1
@@ -103,29 +103,20 @@ def hausdorff_distances(
     return out
 
 
-def _as_float_rows(instances: Any) -> np.ndarray:
-    """Dense C-ordered float64 rows."""
-    if sp.issparse(instances):
-        check_allocation(
-            8 * instances.shape[0] * instances.shape[1],
-            f"The dense form of {instances.shape[0]} sparse instances",
-            "reduce the number of features first (TruncatedSVD) or use fewer bags",
-        )
-        instances = instances.toarray()
-    rows = np.ascontiguousarray(instances, dtype=np.float64)
+def _as_arrays(instances: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Dense C-ordered float64 rows and the offsets of their bags."""
+    bags = Bags(instances, offsets)
+    rows = bags.instances
     if rows.ndim != 2:
         raise InputError(f"The instances have shape {rows.shape}; expected (n_instances, n_features).")
-    return rows
-
-
-def _as_bag_offsets(offsets: Any, instances: Any) -> np.ndarray:
-    """int64 offsets; the compiled code trusts them, so they are checked here."""
-    n_rows = instances.shape[0] if hasattr(instances, "shape") else len(instances)
-    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
-    ok = offsets.ndim == 1 and len(offsets) >= 2 and offsets[0] == 0 and offsets[-1] == n_rows
-    if not ok or np.any(np.diff(offsets) < 1):
-        raise InputError(f"offsets must rise strictly from 0 to the number of instances, {n_rows}.")
-    return offsets
+    if sp.issparse(rows):
+        check_allocation(
+            8 * rows.shape[0] * rows.shape[1],
+            f"The dense form of {rows.shape[0]} sparse instances",
+            "reduce the number of features first (TruncatedSVD) or use fewer bags",
+        )
+        rows = rows.toarray()
+    return np.ascontiguousarray(rows, dtype=np.float64), bags.offsets
 
 
 def _available_threads() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,62 +28,45 @@ from bagwise.metrics._measures import (
 )
 from bagwise.pipeline import bag_tags, final_step, find_instances
 
-
-@dataclass(frozen=True)
-class _Evaluated:
-    """What a measure is taken of: a fitted model and held-out bags, with labels of classes that it knows."""
-
-    model: Any
-    X: BagsLike
-    truth: np.ndarray
-    weights: np.ndarray | None
-    instance_truth: Callable[[], np.ndarray]
-
-    @property
-    def label_sets(self) -> np.ndarray:
-        """(n, c) indicator of the predicted labels."""
-        predicted = self.model.predict(self.X)
-        return encode_known(predicted, final_step(self.model).classes_, len(self.truth))[0]
-
-    @property
-    def scores(self) -> np.ndarray:
-        """(n, c) scores of the classes."""
-        scores = np.asarray(self.model.decision_function(self.X))
-        return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
-
-    def labels(self, *, given: bool) -> Bags:
-        """Class index of every instance, chosen among the labels of its bag where these are `given`."""
-        if not bag_tags(self.model).annotates:
-            name = type(final_step(self.model)).__name__
-            raise InputError(f"{name} does not annotate instances; use a scorer of bags.")
-        bags = as_bags(self.X)
-        rows: np.ndarray = np.ones(len(bags), dtype=bool)
-        if given and not bag_tags(self.model).background:
-            rows = np.asarray(self.truth.any(axis=1))  # among no labels there is none to choose
-        labels = np.full(bags.n_instances, -1)
-        if rows.any():
-            predictions = find_instances(self.model, bags[rows], self.truth[rows] if given else None)
-            labels[rows[bags.bag_index]] = predictions.labels
-        return Bags(labels, bags.offsets)
-
-    def accuracy(self, *, given: bool) -> float:
-        labels = self.labels(given=given)
-        weights = None if self.weights is None else np.repeat(self.weights, labels.sizes)
-        return instance_accuracy(self.instance_truth(), labels.instances, sample_weight=weights)
-
-
-SCORERS: dict[str, Callable[[_Evaluated], float]] = {
-    "average_precision": lambda on: average_precision(on.truth, on.scores, sample_weight=on.weights),
-    "neg_hamming_loss": lambda on: -hamming_loss(on.truth, on.label_sets, sample_weight=on.weights),
-    "neg_ranking_loss": lambda on: -ranking_loss(on.truth, on.scores, sample_weight=on.weights),
-    "neg_one_error": lambda on: -one_error(on.truth, on.scores, sample_weight=on.weights),
-    "neg_coverage": lambda on: -coverage(on.truth, on.scores, sample_weight=on.weights),
-    "neg_rank_hinge_loss": lambda on: -rank_hinge_loss(on.truth, on.scores, sample_weight=on.weights),
-    "instance_accuracy": lambda on: on.accuracy(given=False),
-    "annotation_accuracy": lambda on: on.accuracy(given=True),
-    "listed_share": lambda on: listed_share(on.truth, on.labels(given=False), sample_weight=on.weights),
-    "explained_share": lambda on: explained_share(on.truth, on.labels(given=True), sample_weight=on.weights),
+OF_BAGS: dict[str, Callable[..., float]] = {
+    "average_precision": average_precision,
+    "neg_hamming_loss": hamming_loss,
+    "neg_ranking_loss": ranking_loss,
+    "neg_one_error": one_error,
+    "neg_coverage": coverage,
+    "neg_rank_hinge_loss": rank_hinge_loss,
 }
+OF_INSTANCES = ("instance_accuracy", "annotation_accuracy", "listed_share", "explained_share")
+
+
+def _measure_bags(name: str, model: Any, X: BagsLike, truth: np.ndarray, weights: np.ndarray | None) -> float:
+    """A measure of predicted label sets or scores; with its sign turned where the name says so."""
+    if name == "neg_hamming_loss":
+        predicted = encode_known(model.predict(X), final_step(model).classes_, len(truth))[0]
+    else:
+        predicted = _scores(model, X)
+    value = OF_BAGS[name](truth, predicted, sample_weight=weights)
+    return -value if name.startswith("neg_") else value
+
+
+def _scores(model: Any, X: BagsLike) -> np.ndarray:
+    """(n, c) scores of the classes."""
+    scores = np.asarray(model.decision_function(X))
+    return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
+
+
+def _annotated(model: Any, bags: Bags, truth: np.ndarray, *, given: bool) -> Bags:
+    """Class index of every instance, chosen among the labels of its bag where these are `given`."""
+    tags = bag_tags(model)
+    if not tags.annotates:
+        raise InputError(f"{type(final_step(model)).__name__} does not annotate instances; use a scorer of bags.")
+    rows: np.ndarray = np.ones(len(bags), dtype=bool)
+    if given and not tags.background:
+        rows = np.asarray(truth.any(axis=1))  # among no labels there is none to choose
+    labels = np.full(bags.n_instances, -1)
+    if rows.any():
+        labels[rows[bags.bag_index]] = find_instances(model, bags[rows], truth[rows] if given else None).labels
+    return Bags(labels, bags.offsets)
 
 
 class BagScorer(BaseEstimator):
@@ -127,7 +109,7 @@ class BagScorer(BaseEstimator):
             -1 where unknown; None: those of the `BagDataset` that is `X` or `y`.
         """
         X, y = split_dataset(X, y)
-        bags = as_bags(X)
+        data, bags = X, as_bags(X)
         classes = final_step(estimator).classes_
         weights = validate_weights(sample_weight, len(bags))
         truth, n_unknown = encode_known(y, classes, len(bags))
@@ -135,15 +117,18 @@ class BagScorer(BaseEstimator):
         if not keep.any():
             return self._nothing_to_score(len(bags))
 
-        def instance_truth() -> np.ndarray:
-            labels = _instance_labels(self.name, X, y, instance_labels, classes, bags)
-            return labels if keep.all() else Bags(labels, bags.offsets)[keep].instances
-
         if not keep.all():
-            bags, truth, weights = bags[keep], truth[keep], None if weights is None else weights[keep]
-            X = bags
-        value = float(SCORERS[self.name](_Evaluated(estimator, X, truth, weights, instance_truth)))
-        return self._nothing_to_score(len(bags)) if np.isnan(value) else value
+            X, truth, weights = bags[keep], truth[keep], None if weights is None else weights[keep]
+        if self.name in OF_BAGS:
+            return float(_measure_bags(self.name, estimator, X, truth, weights))
+        labels = _annotated(estimator, as_bags(X), truth, given=self.name in ("annotation_accuracy", "explained_share"))
+        if self.name.endswith("accuracy"):
+            known = Bags(_instance_labels(self.name, data, y, instance_labels, classes, bags), bags.offsets)[keep]
+            weights = None if weights is None else np.repeat(weights, labels.sizes)
+            return instance_accuracy(known.instances, labels.instances, sample_weight=weights)
+        share = listed_share if self.name == "listed_share" else explained_share
+        value = share(truth, labels, sample_weight=weights)
+        return self._nothing_to_score(len(truth)) if np.isnan(value) else value
 
     __call__ = score
 
@@ -204,11 +189,11 @@ def get_scorer(name: str) -> BagScorer:
     >>> bool((scores > 0.5).all())
     True
     """
-    if name not in SCORERS:
+    if name not in get_scorer_names():
         raise InputError(f"There is no scorer {name!r}; there are {', '.join(get_scorer_names())}.")
     return BagScorer(name)
 
 
 def get_scorer_names() -> list[str]:
     """The names that `get_scorer` knows."""
-    return list(SCORERS)
+    return [*OF_BAGS, *OF_INSTANCES]

@@ -2,10 +2,17 @@
 
 from bagwise.core.fitted import savable
 from bagwise.preprocessing._bag_statistics import BagStatistics
-from bagwise.preprocessing._kernel_features import RandomFourierFeatures, RBFDictionary, mean_squared_distance
+from bagwise.preprocessing._instances import (
+    CLPLScaler,
+    RandomFourierFeatures,
+    RBFDictionary,
+    SparseReducer,
+    TermScaler,
+    column_moments,
+    filled,
+    mean_squared_distance,
+)
 from bagwise.preprocessing._per_instance import PerInstance, check_variances
-from bagwise.preprocessing._reduction import SparseReducer, filled
-from bagwise.preprocessing._scalers import CLPLScaler, TermScaler, column_moments
 
 __all__ = [
     "BagStatistics",

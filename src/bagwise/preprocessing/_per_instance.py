@@ -23,7 +23,7 @@ from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Part, n_outputs
 from bagwise.core.typing import BagsLike, LabelsLike, Transformer, WeightsLike
 from bagwise.core.validation import learn_labels, split_dataset, validate_bags, validate_weights
-from bagwise.preprocessing._reduction import filled
+from bagwise.preprocessing._instances import filled
 
 _PARTS = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers"}
 

@@ -1,4 +1,7 @@
-"""Features whose inner products are, or approximate, an RBF kernel."""
+"""Transformers of instances: scalers, kernel features and the reduction of sparse features.
+
+`InstanceTransformer` is what they share: float features, dense or sparse.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,212 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise.core.checks import check_allocation, check_count, check_positive, check_that, is_positive
 from bagwise.core.exceptions import InputError
-from bagwise.core.fitted import Attribute, Maybe, Number, Numbers, Size
+from bagwise.core.fitted import INPUTS, OUTPUT, Attribute, Either, Maybe, Number, Numbers, Size
 from bagwise.core.typing import InstancesLike, Seed
-from bagwise.preprocessing._transformer import InstanceTransformer
 
+FLOATS = [np.float64, np.float32]
 SCALE = "Scale the features first, for example with PerInstance(StandardScaler())"
+TERM_SIZE = 4.0  # by the likelihood of held-out bags, see docs/texts.md
+
+
+class InstanceTransformer(TransformerMixin, BaseEstimator):
+    """Root of the transformers of instances: float features, dense or (unless `_takes_sparse` is false) CSR."""
+
+    _fitted: ClassVar[dict[str, Attribute]] = {**INPUTS, **OUTPUT}
+    _takes_sparse: ClassVar[bool] = True
+
+    def _training_rows(self, X: Any) -> Any:
+        return validate_data(self, X, accept_sparse="csr" if self._takes_sparse else False, dtype=FLOATS)
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, accept_sparse="csr" if self._takes_sparse else False, dtype=FLOATS)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class CLPLScaler(OneToOneFeatureMixin, InstanceTransformer):
+    """Each feature to [0, 1], then centred, then all divided by the root of the summed squared norms.
+
+    The scaling of the toolbox for convex learning from partial labels, on which the step lengths of support instance
+    machines rest (Briggs et al. 2013, appendix on feature rescaling): afterwards sum_i ||x_i||^2 = 1 on the training
+    instances.
+
+    Attributes
+    ----------
+    minimum_, range_, mean_ : (d,) arrays
+        Of the training features; `mean_` after the step to [0, 1]. A constant feature becomes zero.
+    norm_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.preprocessing import CLPLScaler
+    >>> X = CLPLScaler().fit_transform(np.random.default_rng(0).normal(size=(50, 3)))
+    >>> round(float((X**2).sum()), 6)
+    1.0
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "minimum_": Numbers("features"),
+        "range_": Numbers("features", positive=True),
+        "mean_": Numbers("features"),
+        "norm_": Number(positive=True),
+    }
+    _takes_sparse = False
+
+    def fit(self, X: InstancesLike, y: object = None) -> CLPLScaler:
+        """Learn ranges, means and norm; `y` is ignored."""
+        rows = self._training_rows(X)
+        self.fit_range(rows.min(axis=0), rows.max(axis=0))
+        return self.fit_moments(*column_moments(self.to_unit(rows)))
+
+    def fit_range(self, minimum: np.ndarray, maximum: np.ndarray) -> None:
+        """Learn the first step from the least and the greatest value of each feature."""
+        self.minimum_, spread = minimum, maximum - minimum
+        self.range_ = np.where(spread > 0, spread, 1.0).astype(minimum.dtype)
+
+    def to_unit(self, X: np.ndarray) -> np.ndarray:
+        """Each feature to [0, 1], the first step."""
+        return (X - self.minimum_) / self.range_
+
+    def fit_moments(self, mean: np.ndarray, squares: np.ndarray) -> CLPLScaler:
+        """Learn the rest from the means of the features between 0 and 1, and their summed squared deviations."""
+        self.mean_ = mean.astype(self.minimum_.dtype)
+        norm = float(np.sqrt(squares.sum()))
+        self.norm_ = norm if norm > 0 else 1.0
+        return self
+
+    def transform(self, X: InstancesLike) -> np.ndarray:
+        """Apply what was learned."""
+        rows = self._new_rows(X)
+        return ((self.to_unit(rows) - self.mean_) / self.norm_).astype(rows.dtype, copy=False)
+
+
+def column_moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the columns, and summed squared deviations from them, in float64."""
+    mean = X.mean(axis=0, dtype=np.float64)
+    return mean, X.var(axis=0, dtype=np.float64) * X.shape[0]
+
+
+class TermScaler(OneToOneFeatureMixin, InstanceTransformer):
+    """Counts of terms to tf-idf: each term times its rarity, every instance of one length; sparse ones stay sparse.
+
+    The rarity of a term is 1 + ln((1 + m) / (1 + n)), where n of the m training instances hold it. The length of all
+    instances is `TERM_SIZE` times the root of the mean number of terms in one: so large is a term then on average. It
+    makes the penalties that suit standardized features suit terms (docs/texts.md).
+
+    Attributes
+    ----------
+    rarity_ : (d,) array
+    length_ : float
+        An instance without any term stays zero.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from bagwise.preprocessing import TermScaler
+    >>> TermScaler().fit_transform(sp.csr_matrix([[3.0, 0.0], [1.0, 1.0]])).toarray().round(2).tolist()
+    [[4.9, 0.0], [2.84, 3.99]]
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "rarity_": Numbers("features", positive=True),
+        "length_": Number(positive=True),
+    }
+
+    def fit(self, X: InstancesLike, y: object = None) -> TermScaler:
+        """Count in how many instances each term is; `y` is ignored."""
+        rows = sp.csr_matrix(self._training_rows(X))
+        counts = np.bincount(rows.indices[rows.data != 0], minlength=rows.shape[1])
+        self.rarity_ = (1.0 + np.log((1.0 + rows.shape[0]) / (1.0 + counts))).astype(rows.dtype)
+        self.length_ = TERM_SIZE * float(np.sqrt(counts.sum() / rows.shape[0])) or 1.0
+        return self
+
+    def transform(self, X: InstancesLike) -> Any:
+        """(m, d) weighted terms, sparse where `X` is."""
+        given = self._new_rows(X)
+        rows = sp.csr_matrix(given, copy=True)
+        rows.data *= self.rarity_[rows.indices]
+        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel())
+        rows.data *= np.repeat(self.length_ / np.where(norms > 0, norms, 1.0), np.diff(rows.indptr))
+        return rows if sp.issparse(given) else rows.toarray()
+
+
+class SparseReducer(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
+    """Sparse features as their leading components, for learners that need dense ones; dense features as they are.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Components of a truncated singular value decomposition of the features, not centred; at most as many as there
+        are features.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    components_ : (k, d) array or None
+        None after a fit on dense features.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from bagwise.preprocessing import SparseReducer
+    >>> X = np.eye(5)
+    >>> reducer = SparseReducer(2, random_state=0)
+    >>> reducer.fit_transform(X).shape, reducer.fit_transform(sp.csr_matrix(X)).shape
+    ((5, 5), (5, 2))
+    """
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "components_": Either(None, Numbers("outputs", "features")),
+        "_n_features_out": Size("outputs"),
+    }
+
+    def _check_fitted(self) -> None:
+        if self.components_ is None and self._n_features_out != self.n_features_in_:
+            raise InputError("SparseReducer gives all features, but not as many as it takes; fit it again")
+
+    def __init__(self, n_components: int = 100, random_state: Seed = None):
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: InstancesLike, y: object = None) -> SparseReducer:
+        """Find the components of sparse features; `y` is ignored."""
+        check_count(self, "n_components")
+        rows = self._training_rows(X)
+        self.components_ = None
+        if sp.issparse(rows):
+            n_components = min(self.n_components, rows.shape[1])
+            svd = TruncatedSVD(n_components, random_state=check_random_state(self.random_state)).fit(rows)
+            self.components_ = svd.components_
+        self._n_features_out = rows.shape[1] if self.components_ is None else len(self.components_)
+        return self
+
+    def transform(self, X: InstancesLike) -> np.ndarray:
+        """(m, k) dense array; (m, d) after a fit on dense features."""
+        rows = self._new_rows(X)
+        if self.components_ is not None:
+            return rows @ self.components_.T.astype(rows.dtype, copy=False)
+        return filled(rows, "SparseReducer that was fitted on dense features") if sp.issparse(rows) else rows
+
+
+def filled(X: Any, who: str, cure: str = "use a learner that takes sparse ones") -> np.ndarray:
+    """Sparse features as an array, where there is memory for it; `who` needs it."""
+    check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], f"{who} needs an array, which", cure)
+    return X.toarray()
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
