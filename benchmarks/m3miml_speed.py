@@ -21,7 +21,7 @@ from scipy.spatial.distance import directed_hausdorff
 from sklearn.svm import SVC
 
 from bagwise.classification import MIMLBoost
-from bagwise.classification import _m3miml_dual as dual
+from bagwise.classification import _m3miml_solvers as dual
 from bagwise.classification import _mimlboost as mimlboost
 from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
@@ -86,7 +86,7 @@ def relative_gap(gram: np.ndarray, signs: np.ndarray, variables: np.ndarray) -> 
     """(Problem 3 - Problem 4) / Problem 4 at these variables, C = 1."""
     outputs = gram @ (signs * variables)
     norm = float((signs * variables) @ outputs)
-    slack = np.maximum(0.0, 1.0 - signs * (outputs + dual.best_bias(outputs, signs))).sum()
+    slack = np.maximum(0.0, 1.0 - signs * (outputs + dual.best_bias(outputs, signs, np.ones(len(signs))))).sum()
     value = float(variables.sum()) - 0.5 * norm
     return (0.5 * norm + float(slack) - value) / value
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from bagwise import Bags
 from bagwise.classification import M3MIML
-from bagwise.classification import _m3miml_dual as dual
+from bagwise.classification import _m3miml_solvers as dual
 from bagwise.classification._shared import NEVER, t_criterion
 from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
@@ -108,7 +108,7 @@ def test_kkt_conditions(kernel, seed):
         assert abs(signs @ variables) < 1e-10 * C * len(signs)
         assert kkt_violation(gram, signs, variables, C) < 1e-4
         outputs = gram @ (signs * variables)
-        margins = signs * (outputs + dual.best_bias(outputs, signs))
+        margins = signs * (outputs + dual.best_bias(outputs, signs, np.ones(len(signs))))
         assert np.all(margins[variables == 0] > 1 - 1e-4)
         assert np.all(margins[variables == C] < 1 + 1e-4)
         assert_allclose(margins[(variables > 0) & (variables < C)], 1.0, atol=1e-4)
@@ -180,7 +180,7 @@ def test_bias_minimises_the_hinge_loss():
             return np.maximum(0.0, 1.0 - signs * (outputs + b)).sum()
 
         best = min(loss(b) for b in signs - outputs)  # piecewise linear: a kink is a minimum
-        assert_allclose(loss(dual.best_bias(outputs, signs)), best, rtol=1e-12)
+        assert_allclose(loss(dual.best_bias(outputs, signs, np.ones(len(signs)))), best, rtol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_scores_are_those_of_equation_17(kernel):
     for c in range(Y.shape[1]):
         gram, signs = literal_problem(bags, Y[:, c], kernel, gamma)
         _, variables = clarabel_dual(gram, signs, C)
-        bias = dual.best_bias(gram @ (signs * variables), signs)
+        bias = dual.best_bias(gram @ (signs * variables), signs, np.ones(len(signs)))
         for t, x in enumerate(test.instances):
             position = 0
             for bag, positive in zip(bags, Y[:, c], strict=True):

@@ -93,9 +93,9 @@ def test_vote_and_weights_by_hand():
     errors = np.array([[0.0, 1.0]])
     vote = _best_vote(weights, errors)
     assert_allclose(vote, 0.5 * np.log(4.0), rtol=1e-9)
-    assert_allclose(
-        _reweight(weights, errors, vote), [[0.5, 0.5]], rtol=1e-9
-    )  # AdaBoost's: the learner is now at chance
+    again = _reweight(weights, errors, vote)
+    assert_allclose(again / again.sum(), [[0.5, 0.5]], rtol=1e-9)  # AdaBoost's: the learner is now at chance
+    assert_allclose(again.sum(), 2.0 * np.sqrt(0.8 * 0.2), rtol=1e-9)  # and its bound of the loss
     # e = 1/4 and 3/4: 2 e - 1 = -+1/2, so the vote doubles
     assert_allclose(_best_vote(weights, np.array([[0.25, 0.75]])), np.log(4.0), rtol=1e-9)
     assert _best_vote(weights, np.array([[1.0, 0.0]])) == 0.0  # worse than chance

@@ -18,7 +18,7 @@ from bagwise.annotation.rates import RateParameters, learn_rates
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.calibration._recalibration import HeldOut, fit_log_odds, fit_power, undetermined_shares
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
-from bagwise.classification._m3miml_dual import best_bias
+from bagwise.classification._m3miml_solvers import best_bias
 from bagwise.classification._stacking import BagStack, _pool_weights, _SharedLogistic
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
@@ -352,7 +352,7 @@ def test_weighted_bias_minimises_the_weighted_hinge_loss(seed):
         least = min(loss(kink) for kink in signs - outputs)
         assert_allclose(loss(best_bias(outputs, signs, weights)), least, rtol=1e-9)
     copies = np.repeat(np.arange(9), 2)
-    assert_allclose(best_bias(outputs, signs, np.full(9, 2.0)), best_bias(outputs[copies], signs[copies]))
+    assert_allclose(best_bias(outputs, signs, np.full(9, 2.0)), best_bias(outputs[copies], signs[copies], np.ones(18)))
 
 
 def test_frank_and_wolfe_reach_the_same_maximum():

@@ -7,21 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
-from bagwise.classification._m3miml_dual import KERNELS, SOLVERS, ClassSolution, best_bias, kernel_matrix, solve_all
-from bagwise.classification._shared import TCriterionClassifier, row_blocks, support_rows
+from bagwise.classification._m3miml_solvers import KERNELS, SOLVERS, ClassSolution, solve_all, solve_primal
+from bagwise.classification._shared import TCriterionClassifier
 from bagwise.core.bags import Bags
 from bagwise.core.base import InstanceAnnotatorMixin
-from bagwise.core.checks import check_allocation, check_choice, check_count, check_positive
+from bagwise.core.checks import check_choice, check_count, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import ITERATED, Attribute, Maybe, Number, Numbers, Part, n_outputs
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 from bagwise.preprocessing import RandomFourierFeatures, RBFDictionary, mean_squared_distance
-from bagwise.solvers.aggregation import averaging_matrix
+from bagwise.solvers.support import kernel_scores, row_blocks, support_rows
 
 TOLERANCES = {"smo": 1e-5, "frank-wolfe": 1e-3, "liblinear": 1e-2}
 ITERATIONS = {"smo": -1, "frank-wolfe": 10_000, "liblinear": 2_000}  # -1: libsvm's own limit, ten million
@@ -170,58 +168,62 @@ class M3MIML(InstanceAnnotatorMixin, TCriterionClassifier):
         self.check_parameters()
         bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
         learned = np.flatnonzero(np.isnan(constant))
-        self.intercept_ = np.where(np.isnan(constant), 0.0, constant)
-        self.dual_objective_ = np.zeros(len(constant))
-        self.primal_objective_ = np.zeros(len(constant))
-        self.n_iter_ = 1
-        solutions: list[ClassSolution] = []
         for old in ("coef_", "support_instances_", "dual_coef_", "feature_map_", "component_coef_"):
             self.__dict__.pop(old, None)  # of an earlier fit with another kernel
-        shared = {"C": self.C, "n_jobs": self.n_jobs, **self._limits()}
+        tol, max_iter = self._limits()
+        limits: dict[str, Any] = {"C": self.C, "n_jobs": self.n_jobs, "tol": tol, "max_iter": max_iter}
         if self.approximation is None:
-            if len(learned):
-                solutions = solve_all(
-                    bags,
-                    indicator[:, learned],
-                    weights,
-                    kernel=self.kernel,
-                    gamma=self.gamma,
-                    solver=self.solver,
-                    **shared,
-                )
-            self._keep_instances(bags, _columns(solutions, learned, len(constant), bags.n_instances))
+            solutions = solve_all(
+                bags,
+                indicator[:, learned],
+                weights,
+                kernel=self.kernel,
+                gamma=self.gamma,
+                solver=self.solver,
+                **limits,
+            )
+            length = bags.n_instances
         else:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))  # a number: the model file keeps it
-            feature_map = _make_map(self.approximation, bags.instances, self.gamma, self.n_components, seed)
+            feature_map = self._make_map(bags.instances, seed)
             features = Bags(_map_features(feature_map, bags.instances), bags.offsets)
-            if len(learned):
-                solutions = _solve_primal(features, indicator[:, learned], weights, random_state=seed, **shared)
-            coef = _columns(solutions, learned, len(constant), features.n_features).T
-            if feature_map is None:
-                self.coef_ = coef
-            else:
-                self.feature_map_, self.component_coef_ = feature_map, coef
+            solutions = solve_primal(features, indicator[:, learned], weights, random_state=seed, **limits)
+            length = features.n_features
+        coefficients = np.zeros((length, len(constant)))  # of classes that are not learned too
+        for c, solution in zip(learned, solutions, strict=True):
+            coefficients[:, c] = solution.coefficients
+        if self.approximation in ("nystroem", "fourier"):
+            self.feature_map_, self.component_coef_ = feature_map, coefficients.T
+        elif self.approximation == "primal":
+            self.coef_ = coefficients.T
+        elif self.kernel == "linear":
+            self.coef_ = np.asarray((bags.instances.T @ coefficients).T, dtype=np.float64)
+        else:
+            used = support_rows(coefficients)
+            self.support_instances_, self.dual_coef_ = bags.instances[used], coefficients[used]
+        self.intercept_ = np.where(np.isnan(constant), 0.0, constant)
+        self.dual_objective_, self.primal_objective_ = np.zeros(len(constant)), np.zeros(len(constant))
         self._record(solutions, learned)
         return self
 
     def _route(self) -> str:
         return self.solver if self.approximation is None else "liblinear"
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self) -> tuple[float, int]:
+        """`tol` and `max_iter`, the solver's own where none are given."""
         route = self._route()
-        return {
-            "tol": TOLERANCES[route] if self.tol is None else self.tol,
-            "max_iter": ITERATIONS[route] if self.max_iter is None else self.max_iter,
-        }
+        tol = TOLERANCES[route] if self.tol is None else self.tol
+        return tol, ITERATIONS[route] if self.max_iter is None else self.max_iter
 
-    def _keep_instances(self, bags: Bags, weights: np.ndarray) -> None:
-        """Keep w itself where it is a vector, else the instances that it is a sum of."""
-        if self.kernel == "linear":
-            self.coef_ = np.asarray((bags.instances.T @ weights).T, dtype=np.float64)
-            return
-        used = support_rows(weights)
-        self.support_instances_ = bags.instances[used]
-        self.dual_coef_ = weights[used]
+    def _make_map(self, X: Any, seed: int) -> Any:
+        """A fitted feature map whose inner products approximate exp(-gamma ||x - y||^2); None for no map."""
+        if self.approximation == "fourier":
+            return RandomFourierFeatures(gamma=self.gamma, n_components=self.n_components, random_state=seed).fit(X)
+        if self.approximation == "nystroem":
+            spread = mean_squared_distance(X)  # the dictionary's width is a multiple of it
+            width = 1.0 / (self.gamma * spread) if spread > 0 else 1.0 / self.gamma
+            return RBFDictionary(width=width, size=self.n_components, whiten=True, random_state=seed).fit(X)
+        return None
 
     def _record(self, solutions: list[ClassSolution], learned: np.ndarray) -> None:
         for c, solution in zip(learned, solutions, strict=True):
@@ -239,7 +241,7 @@ class M3MIML(InstanceAnnotatorMixin, TCriterionClassifier):
         if late:
             cure = "smo" if self._route() == "frank-wolfe" else "a smaller C"
             warnings.warn(
-                f"{self._route()} stopped after {self.n_iter_} iterations before it met tol={self._limits()['tol']} "
+                f"{self._route()} stopped after {self.n_iter_} iterations before it met tol={self._limits()[0]} "
                 f"for {len(late)} class(es), the first of them {late[0]!r}; raise max_iter or tol, scale the features, "
                 f"or use {cure}.",
                 ConvergenceWarning,
@@ -251,15 +253,11 @@ class M3MIML(InstanceAnnotatorMixin, TCriterionClassifier):
         X = bags.instances
         if hasattr(self, "coef_"):
             return np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
-        mapped = hasattr(self, "feature_map_")
-        weights = self.component_coef_.T if mapped else self.dual_coef_
+        if hasattr(self, "dual_coef_"):
+            return kernel_scores(X, self.support_instances_, self.dual_coef_, self.gamma_) + self.intercept_
         scores = np.empty((bags.n_instances, len(self.classes_)))
-        for rows in row_blocks(bags.n_instances, 16 * len(weights)):
-            if mapped:
-                values = _map_features(self.feature_map_, X[rows])
-            else:
-                values = kernel_matrix(X[rows], self.support_instances_, "rbf", self.gamma_)
-            scores[rows] = values @ weights
+        for rows in row_blocks(bags.n_instances, 16 * self.component_coef_.shape[1]):
+            scores[rows] = _map_features(self.feature_map_, X[rows]) @ self.component_coef_.T
         return scores + self.intercept_
 
     _bag_label_sets = TCriterionClassifier._bag_label_sets
@@ -291,75 +289,7 @@ class M3MIML(InstanceAnnotatorMixin, TCriterionClassifier):
                 )
 
 
-def _columns(solutions: list[ClassSolution], learned: np.ndarray, n_classes: int, length: int) -> np.ndarray:
-    """(length, c) weights, zero for classes that were not learned."""
-    weights = np.zeros((length, n_classes))
-    for c, solution in zip(learned, solutions, strict=True):
-        weights[:, c] = solution.coefficients
-    return weights
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Problem 3 on explicit features: the route for sets whose exact kernel would not fit
-
-
-def _make_map(approximation: str, X: Any, gamma: float, n_components: int, random_state: Any) -> Any:
-    """A fitted feature map whose inner products approximate exp(-gamma ||x - y||^2); None for no map."""
-    if approximation == "fourier":
-        return RandomFourierFeatures(gamma=gamma, n_components=n_components, random_state=random_state).fit(X)
-    if approximation == "nystroem":
-        spread = mean_squared_distance(X)  # the dictionary's width is a multiple of it
-        width = 1.0 / (gamma * spread) if spread > 0 else 1.0 / gamma
-        return RBFDictionary(width=width, size=n_components, whiten=True, random_state=random_state).fit(X)
-    return None
-
-
 def _map_features(feature_map: Any, X: Any) -> Any:
     """Float64 features of the instances, or the instances themselves."""
     values = X if feature_map is None else feature_map.transform(X)
     return values if sp.issparse(values) else np.asarray(values, dtype=np.float64)
-
-
-def _solve_primal(
-    bags: Bags,
-    indicator: np.ndarray,
-    weights: np.ndarray,
-    *,
-    C: float,
-    max_iter: int,
-    tol: float,
-    n_jobs: int | None,
-    random_state: Any,
-) -> list[ClassSolution]:
-    """Solve Problem 3 for every class of `indicator` on explicit features; `weights` are those of the bags' slacks.
-
-    The `coefficients` of a solution are the (D,) weights themselves.
-    """
-    features = bags.instances
-    if not sp.issparse(features):
-        check_allocation(
-            16 * features.shape[0] * features.shape[1],
-            f"The training examples of M3MIML ({features.shape[0]} instances with {features.shape[1]} features, twice)",
-            "lower n_components or train on fewer bags",
-        )
-    means = averaging_matrix(bags.offsets) @ features
-
-    def solve(carries: np.ndarray) -> ClassSolution:
-        single = np.repeat(~carries, bags.sizes)
-        parts = [means[carries], features[single]]
-        examples = sp.vstack(parts, format="csr") if sp.issparse(features) else np.concatenate(parts)
-        signs = np.repeat([1.0, -1.0], [int(carries.sum()), int(single.sum())])
-        costs = C * np.concatenate([weights[carries], np.repeat(weights, bags.sizes)[single]])
-        model = LinearSVC(C=1.0, loss="hinge", dual=True, tol=tol, max_iter=max_iter, random_state=random_state)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the estimator warns of it, with the cure
-            model.fit(examples, signs, sample_weight=costs)
-        coef = model.coef_[0]
-        outputs = examples @ coef
-        bias = best_bias(outputs, signs, costs)  # liblinear penalises the bias, Problem 3 does not
-        slack = float(costs @ np.maximum(0.0, 1.0 - signs * (outputs + bias)))
-        primal = 0.5 * float(coef @ coef) + slack
-        n_iter = int(model.n_iter_)
-        return ClassSolution(coef, bias, np.nan, primal, n_iter, n_iter < max_iter, np.array([primal]))
-
-    return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve)(column) for column in indicator.astype(bool).T)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import brentq
+from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.classification._m3miml_dual import kernel_matrix
-from bagwise.classification._shared import TCriterionClassifier, row_blocks, support_rows
+from bagwise.classification._shared import TCriterionClassifier
 from bagwise.core.bags import Bags
 from bagwise.core.checks import check_allocation, check_choice, check_count, check_positive
 from bagwise.core.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.kernels.smo import descend_pairs
+from bagwise.solvers.support import row_blocks, support_rows
 
 LABEL_CODINGS = ("separate", "feature")
 TOLERANCE = 1e-3  # of the optimality conditions of a weak learner
@@ -143,75 +143,71 @@ class MIMLBoost(TCriterionClassifier):
             f"MIMLBoost's kernel of {m} instances and its {self.n_rounds} rounds of weights",
             "train on fewer bags or lower n_rounds",
         )
-        weak: list[list[tuple[np.ndarray, float]]] = []
-        votes, losses = np.ones(1), np.zeros(1)
+        learners: list[Any] = []
+        votes, losses = [1.0], [0.0]
         if len(learned):
-            kernel = kernel_matrix(bags.instances, bags.instances, "rbf", self.gamma)
+            kernel = np.asarray(rbf_kernel(bags.instances, gamma=self.gamma), dtype=np.float64)
             numbers = learned / max(len(self.classes_) - 1, 1)
-            weak, votes, losses = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0, given, numbers)
-        self.objective_history_ = losses
-        self._keep(bags, weak, votes, learned)
+            learners, votes, losses = self._boost(kernel, bags, 2.0 * indicator[:, learned] - 1.0, given, numbers)
+        coefficients = np.zeros((len(votes), m, len(self.classes_)))
+        self.intercepts_ = np.zeros((len(votes), len(self.classes_)))
+        for t, learner in enumerate(learners):
+            coefficients[t, :, learned], self.intercepts_[t, learned] = learner.coefficients, learner.biases
+        used = support_rows(coefficients.swapaxes(0, 1))
+        self.support_instances_ = bags.instances[used]
+        self.dual_coef_ = np.ascontiguousarray(coefficients[:, used])
+        self.votes_, self.objective_history_ = np.asarray(votes), np.asarray(losses)
+        self.n_iter_, self.converged_ = len(votes), True
+        self._keep_parameters()
         return self
 
     def _boost(
         self, kernel: np.ndarray, bags: Bags, signs: np.ndarray, given: np.ndarray, numbers: np.ndarray
-    ) -> tuple[list[list[tuple[np.ndarray, float]]], np.ndarray, np.ndarray]:
-        """Weak learners of every round, for each label its (m,) coefficients and bias, the votes and the losses."""
+    ) -> tuple[list[_WeakLearner], list[float], list[float]]:
+        """Weak learners of every round, the votes and the losses."""
         weights = np.tile(given[:, None], signs.shape[1]) / (given.sum() * signs.shape[1])
         n_pairs = signs.shape[1] * float(given @ bags.sizes)  # of instance and label, as often as they count
         targets = np.repeat(signs, bags.sizes, axis=0).T
         machines = _machines_of(self.label_coding, numbers, self.gamma)
         relative = np.zeros(targets.shape)  # the last round's coefficients as shares of their bounds
-        kept: list[list[tuple[np.ndarray, float]]] = []
+        learners: list[_WeakLearner] = []
         votes: list[float] = []
         losses: list[float] = []
-        for _ in range(self.n_rounds):
+        while len(votes) < self.n_rounds:
             bounds = np.repeat(weights / bags.sizes[:, None], bags.sizes, axis=0).T
             bounds *= self.C * n_pairs / bounds.sum()
             trained = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(_train_weak_learner)(kernel, between, targets[rows], bounds[rows], relative[rows])
                 for rows, between in machines
             )
-            relative = np.concatenate([learner.relative for learner in trained])
-            learners = [pair for learner in trained for pair in zip(learner.coefficients, learner.biases, strict=True)]
-            outputs = _weak_signs(np.concatenate([learner.outputs for learner in trained])).T
-            errors = np.add.reduceat(outputs != targets.T, bags.offsets[:-1], axis=0, dtype=np.float64)
+            learner = _WeakLearner(*map(np.concatenate, zip(*trained, strict=True)))
+            relative = learner.relative
+            errors = np.add.reduceat(
+                _weak_signs(learner.outputs.T) != targets.T, bags.offsets[:-1], axis=0, dtype=float
+            )
             errors /= bags.sizes[:, None]
             perfect = bool(np.all(errors < 0.5))
             vote = 1.0 if perfect else _best_vote(weights, errors)
-            if (perfect and kept) or vote <= 0.0:
+            if votes and (perfect or vote <= 0.0):
                 break
-            kept.append(learners)
-            votes.append(vote)
-            losses.append((losses[-1] if losses else 1.0) * _normalizer(weights, errors, vote))
-            if perfect:
-                break
+            # a first learner that is no better than chance has a single vote all the same
+            useless = vote <= 0.0
+            vote = 1.0 if useless else vote
             weights = _reweight(weights, errors, vote)
-        if not kept:  # the first learner was no better than chance: a single vote for it all the same
-            kept, votes, losses = [learners], [1.0], [_normalizer(weights, errors, 1.0)]
-        return kept, np.asarray(votes), np.asarray(losses)
-
-    def _keep(self, bags: Bags, weak: list[Any], votes: np.ndarray, learned: np.ndarray) -> None:
-        n_rounds, n_classes = len(votes), len(self.classes_)
-        coefficients = np.zeros((n_rounds, bags.n_instances, n_classes))
-        self.intercepts_ = np.zeros((n_rounds, n_classes))
-        for t, learners in enumerate(weak):
-            for c, (coef, bias) in zip(learned, learners, strict=True):
-                coefficients[t, :, c] = coef
-                self.intercepts_[t, c] = bias
-        used = support_rows(coefficients.swapaxes(0, 1))
-        self.support_instances_ = bags.instances[used]
-        self.dual_coef_ = np.ascontiguousarray(coefficients[:, used])
-        self.votes_ = votes
-        self.n_iter_, self.converged_ = n_rounds, True
-        self._keep_parameters()
+            learners.append(learner)
+            votes.append(vote)
+            losses.append((losses[-1] if losses else 1.0) * float(np.sum(weights)))
+            if perfect or useless:
+                break
+            weights /= weights.sum()
+        return learners, votes, losses
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         n_rounds, n_support, n_classes = self.dual_coef_.shape
         flat = self.dual_coef_.transpose(1, 0, 2).reshape(n_support, n_rounds * n_classes)
         scores = np.empty((bags.n_instances, n_classes))
         for rows in row_blocks(bags.n_instances, 8 * (2 * n_support + 2 * n_rounds * n_classes)):
-            values = kernel_matrix(bags.instances[rows], self.support_instances_, "rbf", self.gamma_) @ flat
+            values = rbf_kernel(bags.instances[rows], self.support_instances_, gamma=self.gamma_) @ flat
             outputs = _weak_signs(values.reshape(-1, n_rounds, n_classes) + self.intercepts_)
             scores[rows] = np.einsum("t,itc->ic", self.votes_, outputs)
         means = np.add.reduceat(scores, bags.offsets[:-1], axis=0) / bags.sizes[:, None]
@@ -229,8 +225,7 @@ def _machines_of(label_coding: str, numbers: np.ndarray, gamma: float) -> list[t
     return [(slice(label, label + 1), np.ones((1, 1))) for label in range(len(numbers))]
 
 
-@dataclass(frozen=True)
-class _WeakLearner:
+class _WeakLearner(NamedTuple):
     """A support vector machine for c labels.
 
     Its outputs for the m instances it was trained on are kernel @ coefficients[l] + biases[l].
@@ -300,12 +295,6 @@ def _best_vote(weights: np.ndarray, errors: np.ndarray) -> float:
     return float(brentq(slope, 0.0, LARGEST_VOTE, xtol=1e-12))
 
 
-def _normalizer(weights: np.ndarray, errors: np.ndarray, vote: float) -> float:
-    """sum W exp((2 e - 1) v): by how much a round multiplies the mean loss of all pairs."""
-    return float(np.sum(weights * np.exp((2.0 * errors - 1.0) * vote)))
-
-
 def _reweight(weights: np.ndarray, errors: np.ndarray, vote: float) -> np.ndarray:
-    """Weights of the next round."""
-    weights = weights * np.exp((2.0 * errors - 1.0) * vote)
-    return weights / weights.sum()
+    """Weights of the next round, whose sum is by how much this one multiplies the mean loss of all pairs."""
+    return weights * np.exp((2.0 * errors - 1.0) * vote)

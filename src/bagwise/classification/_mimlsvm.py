@@ -6,14 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from bagwise.classification._bag_distance import BagDistanceClassifier
-from bagwise.classification._shared import row_blocks, support_rows
 from bagwise.core.checks import check_positive
 from bagwise.core.fitted import ITERATED, Attribute, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
+from bagwise.solvers.support import kernel_scores, support_rows
 
 
 class MIMLSVM(BagDistanceClassifier):
@@ -125,10 +124,7 @@ class MIMLSVM(BagDistanceClassifier):
         return self
 
     def _code_scores(self, codes: np.ndarray) -> np.ndarray:
-        scores = np.empty((len(codes), len(self.classes_)))
-        for rows in row_blocks(len(codes), 16 * len(self.support_codes_)):
-            scores[rows] = rbf_kernel(codes[rows], self.support_codes_, gamma=self.gamma_) @ self.dual_coef_
-        return scores + self.intercept_
+        return kernel_scores(codes, self.support_codes_, self.dual_coef_, self.gamma_) + self.intercept_
 
 
 def _dual_objective(model: SVC, codes: np.ndarray) -> float:

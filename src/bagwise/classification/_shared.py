@@ -1,14 +1,11 @@
-"""What the learners of the papers share: the T-criterion, classes without a second side, blocks of rows."""
+"""What the learners of the papers share: the T-criterion, and classes without a second side."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator
-from bagwise.core.checks import memory_limit
 from bagwise.core.exceptions import InputError
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 
@@ -50,17 +47,3 @@ def t_criterion(scores: np.ndarray) -> np.ndarray:
     empty = np.flatnonzero(~labels.any(axis=1))
     labels[empty, scores[empty].argmax(axis=1)] = 1
     return labels
-
-
-def support_rows(weights: np.ndarray) -> np.ndarray:
-    """Rows of (m, ...) weights that are not all zero; the first, of weight zero, where there is none."""
-    used = np.flatnonzero(weights.reshape(len(weights), -1).any(axis=1))
-    return used if len(used) else np.array([0])  # a model file keeps no empty arrays, and kernels want a row
-
-
-def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:
-    """Slices over the rows whose workspace stays below a sixteenth of the memory limit (and 256 MiB)."""
-    room = min(memory_limit() // 16, 2**28)
-    size = int(max(1, min(n_rows, room // max(bytes_per_row, 1))))
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))

@@ -1,4 +1,4 @@
-"""Problem 4 of Zhang and Zhou (2008), class by class: its kernel matrix, its solution, its bias.
+"""Problem 3 of Zhang and Zhou (2008) and its dual, class by class: kernel matrix, solution, bias.
 
 The problem of class l is a support vector classifier. Its positive examples are the means, in feature space, of the
 bags that carry l; its negative ones are the single instances of the other bags. The kernel of a mean is the mean of
@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
-from bagwise.classification._shared import row_blocks
 from bagwise.core.bags import Bags
 from bagwise.core.checks import check_allocation, memory_limit
 from bagwise.solvers import maximize_svm_dual
+from bagwise.solvers.aggregation import averaging_matrix
 from bagwise.solvers.result import SolveResult
+from bagwise.solvers.support import bag_blocks, rows_at_once
 
 KERNELS = ("linear", "rbf")
 ROUTES = {
@@ -44,100 +47,52 @@ class Examples:
     as_mean: np.ndarray  # (n,) bool
     as_instances: np.ndarray  # (n,) bool
 
-    @property
-    def n_means(self) -> int:
-        return int(self.as_mean.sum())
+    @cached_property
+    def taken(self) -> np.ndarray:
+        """(n + m,) which means, and which instances behind them, are examples."""
+        return np.concatenate([self.as_mean, np.repeat(self.as_instances, self.bags.sizes)])
 
     def __len__(self) -> int:
-        return self.n_means + int(self.bags.sizes[self.as_instances].sum())
+        return int(self.taken.sum())
 
     @property
     def signs(self) -> np.ndarray:
         """1 for means, -1 for instances."""
-        signs = np.full(len(self), -1.0)
-        signs[: self.n_means] = 1.0
-        return signs
+        n_means = int(self.as_mean.sum())
+        return np.repeat([1.0, -1.0], [n_means, len(self) - n_means])
 
     def bounds(self, C: float, weights: np.ndarray) -> np.ndarray:
         """C times the weight of the bag that each example comes from."""
-        instances = np.repeat(self.as_instances, self.bags.sizes)
-        return C * np.concatenate([weights[self.as_mean], np.repeat(weights, self.bags.sizes)[instances]])
+        return C * np.concatenate([weights, np.repeat(weights, self.bags.sizes)])[self.taken]
 
     def positions_of(self, part: Examples) -> np.ndarray:
         """Where the examples of `part`, a subset of these, stand among them."""
-        mean_at = np.cumsum(self.as_mean) - 1
-        rows = np.repeat(self.as_instances, self.bags.sizes)
-        instance_at = self.n_means + np.cumsum(rows) - 1
-        wanted = np.repeat(part.as_instances, self.bags.sizes)
-        return np.concatenate([mean_at[part.as_mean], instance_at[wanted]])
+        return (np.cumsum(self.taken) - 1)[part.taken]
 
     def coefficients(self, dual: np.ndarray) -> np.ndarray:
         """(m,) weight of every instance in w (equation 9): alpha_i / n_i in a mean, -beta_ij alone."""
-        sizes = self.bags.sizes
-        weights = np.zeros(self.bags.n_instances)
-        weights[np.repeat(self.as_mean, sizes)] = np.repeat(
-            dual[: self.n_means] / sizes[self.as_mean], sizes[self.as_mean]
-        )
-        weights[np.repeat(self.as_instances, sizes)] = -dual[self.n_means :]
-        return weights
+        n, sizes = len(self.bags), self.bags.sizes
+        weights = np.zeros(len(self.taken))
+        weights[self.taken] = dual
+        return np.repeat(weights[:n] / sizes, sizes) - weights[n:]
 
 
 def mean_map_gram(examples: Examples, kernel: str, gamma: float) -> np.ndarray:
-    """(len(examples), len(examples)) kernel matrix, with each block of kernel values computed once.
-
-    Bags that appear both as a mean and as instances get their mean by summing rows of the instances' part. Bags that
-    appear as a mean only are averaged block by block, so their instances are never in memory squared.
-    """
-    bags, p = examples.bags, examples.n_means
-    gram = np.empty((len(examples), len(examples)))
-    singles = bags[examples.as_instances] if examples.as_instances.any() else None
-    both = examples.as_mean & examples.as_instances
-    stored = both[examples.as_mean]  # of the means, those whose instances are rows as well
-    if singles is not None:
-        for rows in row_blocks(singles.n_instances, 8 * singles.n_instances):
-            values = kernel_matrix(singles.instances[rows], singles.instances, kernel, gamma)
-            gram[p + rows.start : p + rows.stop, p:] = values
-        if both.any():
-            kept = both[examples.as_instances]
-            sums = np.add.reduceat(gram[p:, p:], singles.offsets[:-1], axis=0)[kept]
-            gram[np.flatnonzero(stored), p:] = sums / singles.sizes[kept][:, None]
-    if not stored.all():
-        lone = bags[examples.as_mean & ~examples.as_instances]
-        at = np.flatnonzero(~stored)
-        for block in _bag_blocks(lone, max(lone.n_instances, 1 if singles is None else singles.n_instances)):
-            part = lone[block]
-            if singles is not None:
-                gram[at[block], p:] = _row_means(kernel_matrix(part.instances, singles.instances, kernel, gamma), part)
-            columns = _row_means(kernel_matrix(part.instances, lone.instances, kernel, gamma), part)
-            gram[np.ix_(at[block], at)] = _row_means(columns.T, lone).T
-    if stored.any():  # a mean's kernel with these is a mean over columns that are there already
-        assert singles is not None
-        kept = both[examples.as_instances]
-        sums = np.add.reduceat(gram[:p, p:], singles.offsets[:-1], axis=1)[:, kept]
-        means = sums / singles.sizes[kept]
-        gram[:p, np.flatnonzero(stored)] = means
-        gram[np.flatnonzero(stored), :p] = means.T
-    gram[p:, :p] = gram[:p, p:].T
+    """(len(examples), len(examples)) kernel matrix, of blocks of kernel values that are averaged at once."""
+    bags, taken, n = examples.bags, examples.taken, len(examples.bags)
+    gram, at = np.empty((len(examples), len(examples))), np.cumsum(taken) - 1
+    for block in bag_blocks(bags.offsets, rows_at_once(24 * bags.n_instances)):
+        part, rows = bags[block], slice(n + bags.offsets[block.start], n + bags.offsets[block.stop])
+        values = kernel_matrix(part.instances, bags.instances, kernel, gamma)
+        means = np.add.reduceat(values, bags.offsets[:-1], axis=1) / bags.sizes
+        values = np.hstack([means, values])[:, taken]
+        gram[at[rows][taken[rows]]] = values[taken[rows]]
+        means = np.add.reduceat(values, part.offsets[:-1], axis=0) / part.sizes[:, None]
+        gram[at[block][taken[block]]] = means[taken[block]]
     return gram
 
 
-def _bag_blocks(bags: Bags, width: int) -> list[slice]:
-    """Slices of bags whose instances, times `width`, make a block of modest size."""
-    room = max(1, min(memory_limit() // 16, 2**28) // (8 * width))
-    cuts, start = [0], 0
-    for i in range(1, len(bags)):
-        if bags.offsets[i + 1] - bags.offsets[start] > room:
-            cuts.append(i)
-            start = i
-    return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(bags)], strict=True)]
-
-
-def _row_means(values: np.ndarray, bags: Bags) -> np.ndarray:
-    """Mean over the rows of each bag."""
-    return np.add.reduceat(values, bags.offsets[:-1], axis=0) / bags.sizes[:, None]
-
-
-# ------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------------------------
 # Solutions
 
 
@@ -178,42 +133,19 @@ def dual_value(gram: np.ndarray, signs: np.ndarray, dual: np.ndarray) -> float:
     return float(dual.sum() - 0.5 * signed @ (gram[np.ix_(used, used)] @ signed))
 
 
-def best_bias(outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray | None = None) -> float:
+def best_bias(outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:
     """Middle of the biases that minimise the summed hinge loss: where the KKT conditions hold, theirs.
 
     The loss is piecewise linear in b with a kink at signs_i - outputs_i for each example; left of all kinks its slope
     is minus the number of positive examples, and each kink adds one. So the minimum lies between two order statistics.
     With 0 < alpha_il < C in the solution both are equation 16. With weights of the hinges each kink adds its own.
     """
-    weights = np.ones(len(signs)) if weights is None else weights
     kinks = signs - outputs
     order = np.argsort(kinks, kind="stable")
     slope = np.cumsum(weights[order]) - weights[signs > 0].sum()  # to the right of each kink
     level = 1e-9 * weights.sum()  # a slope of this size is rounding
     first, last = int(np.argmax(slope >= -level)), int(np.argmax(slope > level))
     return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
-
-
-def solve_class(
-    examples: Examples,
-    gram: np.ndarray,
-    bounds: np.ndarray,
-    solver: str,
-    *,
-    max_iter: int,
-    tol: float,
-) -> ClassSolution:
-    """Solve the problem of one class; its matrix is `gram`, its dual variables are at most `bounds`."""
-    signs = examples.signs
-    result = SOLVERS[solver](gram, signs, bounds, max_iter=max_iter, tol=tol)
-    used = np.flatnonzero(result.weights)
-    outputs = gram[:, used] @ (signs * result.weights)[used]
-    bias = best_bias(outputs, signs, bounds)
-    slack = float(bounds @ np.maximum(0.0, 1.0 - signs * (outputs + bias)))
-    norm = float(result.weights.sum() - result.objective)  # 1/2 ||w||^2, from the dual objective itself
-    history = result.history if len(result.history) else np.array([result.objective])
-    coefficients = examples.coefficients(result.weights)
-    return ClassSolution(coefficients, bias, result.objective, norm + slack, result.n_iter, result.converged, history)
 
 
 def solve_all(
@@ -229,7 +161,7 @@ def solve_all(
     tol: float,
     n_jobs: int | None,
 ) -> list[ClassSolution]:
-    """Solve every class of `indicator`, each of which some bags carry and some do not.
+    """Solve the dual for every class of `indicator`, each of which some bags carry and some do not.
 
     One kernel matrix serves all classes where it fits in memory with the part that each class takes; else each class
     computes its own. What does not fit either way is refused before anything is allocated.
@@ -237,7 +169,7 @@ def solve_all(
     carries = indicator.astype(bool)
     problems = [Examples(bags, column, ~column) for column in carries.T]
     everything = Examples(bags, np.any(carries, axis=1), np.any(~carries, axis=1))
-    largest = max(len(problem) for problem in problems)
+    largest = max(map(len, problems), default=0)
     n_workers = min(effective_n_jobs(n_jobs), len(problems))
     check_allocation(
         8 * largest**2 * n_workers,
@@ -249,13 +181,73 @@ def solve_all(
     if len(problems) > 1 and 8 * (len(everything) ** 2 + n_workers * largest**2) <= memory_limit():
         shared = mean_map_gram(everything, kernel, gamma)
 
-    def solve(problem: Examples) -> ClassSolution:
+    def solve(examples: Examples) -> ClassSolution:
         if shared is None:
-            gram = mean_map_gram(problem, kernel, gamma)
+            gram = mean_map_gram(examples, kernel, gamma)
         else:
-            at = everything.positions_of(problem)
+            at = everything.positions_of(examples)
             gram = shared[np.ix_(at, at)]
-        return solve_class(problem, gram, problem.bounds(C, weights), solver, max_iter=max_iter, tol=tol)
+        signs, bounds = examples.signs, examples.bounds(C, weights)
+        result = SOLVERS[solver](gram, signs, bounds, max_iter=max_iter, tol=tol)
+        used = np.flatnonzero(result.weights)
+        bias, slack = _bias_and_slack(gram[:, used] @ (signs * result.weights)[used], signs, bounds)
+        norm = float(result.weights.sum() - result.objective)  # 1/2 ||w||^2, from the dual objective itself
+        history = result.history if len(result.history) else np.array([result.objective])
+        return ClassSolution(
+            examples.coefficients(result.weights), bias, result.objective, norm + slack, result.n_iter,
+            result.converged, history,
+        )  # fmt: skip
 
     # threads, not processes: libsvm and BLAS release the interpreter, and the matrix is not copied
     return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve)(problem) for problem in problems)
+
+
+def _bias_and_slack(outputs: np.ndarray, signs: np.ndarray, costs: np.ndarray) -> tuple[float, float]:
+    """The best bias, and what the slacks cost under it."""
+    bias = best_bias(outputs, signs, costs)
+    return bias, float(costs @ np.maximum(0.0, 1.0 - signs * (outputs + bias)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Problem 3 on explicit features: the route for sets whose exact kernel would not fit
+
+
+def solve_primal(
+    bags: Bags,
+    indicator: np.ndarray,
+    weights: np.ndarray,
+    *,
+    C: float,
+    max_iter: int,
+    tol: float,
+    n_jobs: int | None,
+    random_state: int,
+) -> list[ClassSolution]:
+    """Solve Problem 3 for every class of `indicator` on the features of `bags`, by liblinear.
+
+    The `coefficients` of a solution are the (D,) weights themselves.
+    """
+    features = bags.instances
+    if not sp.issparse(features):
+        check_allocation(
+            16 * features.shape[0] * features.shape[1],
+            f"The training examples of M3MIML ({features.shape[0]} instances with {features.shape[1]} features, twice)",
+            "lower n_components or train on fewer bags",
+        )
+    means = averaging_matrix(bags.offsets) @ features
+
+    def solve(carries: np.ndarray) -> ClassSolution:
+        examples = Examples(bags, carries, ~carries)
+        parts = [means[carries], features[examples.taken[len(bags) :]]]
+        rows = sp.vstack(parts, format="csr") if sp.issparse(features) else np.concatenate(parts)
+        signs, costs = examples.signs, examples.bounds(C, weights)
+        model = LinearSVC(C=1.0, loss="hinge", dual=True, tol=tol, max_iter=max_iter, random_state=random_state)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the estimator warns of it, with the cure
+            model.fit(rows, signs, sample_weight=costs)
+        coef, n_iter = model.coef_[0], int(model.n_iter_)
+        bias, slack = _bias_and_slack(rows @ coef, signs, costs)  # liblinear penalises the bias, Problem 3 does not
+        primal = 0.5 * float(coef @ coef) + slack
+        return ClassSolution(coef, bias, np.nan, primal, n_iter, n_iter < max_iter, np.array([primal]))
+
+    return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve)(column) for column in indicator.astype(bool).T)
