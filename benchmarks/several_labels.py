@@ -95,7 +95,7 @@ def which(quick: bool) -> list[Record]:
     A difference beyond its standard error over the bags says which of the two models is right.
     """
     made = {f"windows, {rate} sounds, {n} bags": made_windows(rate, n)[:2] for rate in RATES for n in (40, 300)}
-    real = {name: load_real(name) for name in () if quick else ONE_LABEL_EACH}
+    real = {name: load_real(name) for name in (() if quick else ONE_LABEL_EACH)}
     sets = made | {name: (data.bags, data.Y) for name, data in real.items() if data is not None}
     records: list[Record] = []
     for name, (bags, Y) in sets.items():
