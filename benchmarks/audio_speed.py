@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 
 from bagwise.app.media import AudioSettings
-from bagwise.app.media.audio import read_audio
+from bagwise.app.media.audio import AUDIO
 from bagwise.datasets import Soundscape, make_soundscape
 from benchmarks.common import MEMORY, Record, show, with_ratio
 
@@ -24,8 +24,8 @@ ASKED_GROWTH = 1.10  # memory of two hours over that of ten minutes
 _CHILD = """
 import resource, sys
 from bagwise.app.media import AudioSettings
-from bagwise.app.media.audio import read_audio
-result = read_audio(sys.argv[1], "x.wav", AudioSettings())
+from bagwise.app.media.audio import AUDIO
+result = AUDIO.read_file(sys.argv[1], "x.wav", AudioSettings())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, sum(result.sizes))
 """
 
@@ -54,7 +54,7 @@ def _speed(folder: Path, scene: Soundscape, repeats: int) -> list[Record]:
     rows = []
     for jobs in (1, 2):
         with joblib.Parallel(n_jobs=jobs) as parallel:
-            tasks = [joblib.delayed(read_audio)(path, path.name, AudioSettings()) for path in files]
+            tasks = [joblib.delayed(AUDIO.read_file)(path, path.name, AudioSettings()) for path in files]
             parallel(tasks)  # starts the processes and their imports
             best = min(_timed(lambda: parallel(tasks)) for _ in range(repeats))  # noqa: B023
         rows.append({

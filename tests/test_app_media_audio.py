@@ -11,12 +11,27 @@ from hypothesis import strategies as st
 from scipy.signal import ShortTimeFFT
 
 from bagwise.app.media import AudioSettings, featurize_audio
-from bagwise.app.media._gradients import gradient_histograms
-from bagwise.app.media._segmentation import foreground, segment, threshold_of
-from bagwise.app.media._syllables import FEATURE_NAMES, boundary_length, syllable_features
-from bagwise.app.media.audio import _hear, _hear_piece, _piece_name, _stretches, find_syllables, read_audio
-from bagwise.app.media.audio_file import audio_info, open_sound, read_blocks
-from bagwise.app.media.spectrogram import Spectrogram, _fast_size, _noise_level, _power, _transform, spectrogram
+from bagwise.app.media._features import (
+    SYLLABLE_NAMES,
+    boundary_length,
+    gradient_histograms,
+    region_boxes,
+    syllable_features,
+)
+from bagwise.app.media.audio import AUDIO, _hear, _hear_piece, _piece_name, _stretches
+from bagwise.app.media.audio_file import audio_info, open_sound
+from bagwise.app.media.spectrogram import (
+    Spectrogram,
+    _fast_size,
+    _foreground,
+    _noise_level,
+    _power,
+    _segment,
+    _threshold_of,
+    _transform,
+    find_syllables,
+    spectrogram,
+)
 from bagwise.core.dataset import rows_of
 from bagwise.core.exceptions import FormatError, InputError
 
@@ -82,9 +97,9 @@ def test_every_format_gives_the_same_syllable(tmp_path, name, options, channels)
     options = {"format": "OGG", "subtype": "OPUS"} if kind == "OPUS" else {"format": KINDS.get(kind, kind), **options}
     path = write(tmp_path / name, sound, **options)
     data = featurize_audio([path])
-    best = int(np.argmax(data.bags.instances[:, FEATURE_NAMES.index("area")]))
+    best = int(np.argmax(data.bags.instances[:, SYLLABLE_NAMES.index("area")]))
     assert abs(rows_of(data.locations)[best]["start"] - 1.0) < 0.08  # mp3 and ogg shift and smear a little
-    assert abs(data.bags.instances[best, FEATURE_NAMES.index("freq_mean")] - 3.0) < 0.05
+    assert abs(data.bags.instances[best, SYLLABLE_NAMES.index("freq_mean")] - 3.0) < 0.05
     assert audio_info(path).channels == channels
 
 
@@ -153,10 +168,11 @@ def test_names_of_pieces_differ_in_files_of_days():
 def test_blocks_cover_the_file_once(tmp_path):
     sound = np.random.default_rng(0).uniform(-0.5, 0.5, 10_007).astype(np.float32)
     path = write(tmp_path / "x.wav", sound, 1000, subtype="FLOAT")
-    blocks = list(read_blocks(path, 1.5))
+    with open_sound(path) as opened:
+        blocks, later = list(opened.blocks(1.5)), next(opened.blocks(1.0, start=3.0))
     assert [start for start, _ in blocks] == [1.5 * i for i in range(7)]
     assert np.array_equal(np.concatenate([block for _, block in blocks]), sound)
-    assert np.array_equal(next(read_blocks(path, 1.0, start=3.0))[1], sound[3000:4000])
+    assert np.array_equal(later[1], sound[3000:4000])
 
 
 # -- spectrogram and regions ------------------------------------------------------------------------------------------
@@ -201,9 +217,9 @@ def test_noise_level_leaves_digital_silence_out():
 @pytest.mark.parametrize("seed", range(5))
 def test_threshold_is_that_of_a_gaussian(seed):
     noise = np.random.default_rng(seed).normal(2.0, 3.0, (300, 400))
-    assert abs(threshold_of(noise, 4.0, 0.0) - 14.0) < 0.4
-    assert threshold_of(noise, 4.0, 20.0) == 20.0
-    assert threshold_of(np.empty((3, 0)), 4.0, 7.0) == 7.0
+    assert abs(_threshold_of(noise, AudioSettings(threshold=4.0, least_decibels=0.0)) - 14.0) < 0.4
+    assert _threshold_of(noise, AudioSettings(threshold=4.0, least_decibels=20.0)) == 20.0
+    assert _threshold_of(np.empty((3, 0)), AudioSettings(threshold=4.0, least_decibels=7.0)) == 7.0
 
 
 @settings(max_examples=40, deadline=None)
@@ -211,7 +227,8 @@ def test_threshold_is_that_of_a_gaussian(seed):
 def test_foreground_is_what_a_flood_finds(seed, grow):
     """Every kept point is reached from a loud one over points above the lower threshold, and nothing else is."""
     values = np.random.default_rng(seed).normal(0, 5, (9, 11))
-    mask, level = foreground(values, threshold=2.0, least=0.0, grow=grow)
+    level = _threshold_of(values, AudioSettings(threshold=2.0, least_decibels=0.0))
+    mask = _foreground(values, level, grow)
     stack = [tuple(p) for p in np.argwhere((values > level) & (values > grow * level))]
     flood = set(stack)
     while stack:
@@ -230,15 +247,15 @@ def test_segment_bridges_cuts_and_drops():
     mask[10:15, 40:50] = True  # on its own
     mask[12, 26:40] = True  # a thin bridge
     mask[17:19, 5:7] = True  # a speck
-    labels = segment(mask, close=3, thin=2, min_area=20)
+    labels = _segment(mask, AudioSettings(close=3, thin=2, min_area=20))
     assert labels.max() == 2
     assert set(labels[3:8, 2:24].ravel()) == {1}
     assert set(labels[10:15, 40:50].ravel()) == {2}
     assert not labels[12, 26:38].any()
     assert not labels[17:19].any()
-    assert segment(mask, close=0, thin=2, min_area=20).max() == 3
-    assert not segment(np.zeros((5, 5), dtype=bool)).any()
-    assert segment(mask, close=3, thin=2, min_area=4, min_frames=3).max() == 2
+    assert _segment(mask, AudioSettings(close=0, thin=2, min_area=20)).max() == 3
+    assert not _segment(np.zeros((5, 5), dtype=bool), AudioSettings()).any()
+    assert _segment(mask, AudioSettings(close=3, thin=2, min_area=4, min_frames=3)).max() == 2
 
 
 # -- features ---------------------------------------------------------------------------------------------------------
@@ -280,7 +297,7 @@ def loop_features(picture, labels, number):
     out["non_compactness"] = out["perimeter"] ** 2 / out["area"]
     out["rectangularity"] = out["area"] / ((r1 - r0 + 1) * (c1 - c0 + 1))
     out.update(zip((f"hog{i}" for i in range(16)), loop_gradients(picture.intensity, points), strict=True))
-    return [out[name] for name in FEATURE_NAMES]
+    return [out[name] for name in SYLLABLE_NAMES]
 
 
 def loop_gradients(image, points):
@@ -306,18 +323,18 @@ def test_features_are_those_of_plain_loops(seed):
         level=intensity, above_noise=40 * intensity, intensity=intensity, frequencies=1000 + 31.25 * np.arange(24),
         times=0.016 + 0.008 * np.arange(40), frequency_step=31.25, time_step=0.008,
     )  # fmt: skip
-    features, places = syllable_features(picture, labels)
+    features, boxes = syllable_features(picture, labels), region_boxes(picture, labels)
     for i in range(2):
         np.testing.assert_allclose(features[i], loop_features(picture, labels, i + 1), rtol=2e-5, atol=1e-7)
-    assert places[0]["end"] - places[0]["start"] == pytest.approx(features[0][FEATURE_NAMES.index("duration")])
-    assert len(FEATURE_NAMES) == 38
+    assert boxes[0, 1] - boxes[0, 0] == pytest.approx(features[0][SYLLABLE_NAMES.index("duration")])
+    assert len(SYLLABLE_NAMES) == 38
 
 
 def test_flat_regions_have_features_too():
     labels = np.ones((4, 5), dtype=np.int32)
     assert gradient_histograms(np.zeros((4, 5)), labels, 1).tolist() == [[0.0] * 16]
     picture = Spectrogram(*[np.zeros((4, 5), np.float32)] * 3, np.arange(4.0), np.arange(5.0), 1.0, 1.0)
-    assert np.isfinite(syllable_features(picture, labels)[0]).all()
+    assert np.isfinite(syllable_features(picture, labels)).all()
     assert boundary_length(np.ones((3, 4), bool)) == 14
 
 
@@ -383,11 +400,11 @@ def test_a_recorder_that_does_not_know_the_length_is_read(tmp_path):
 
 
 def test_silence_is_a_result_with_a_remark(tmp_path):
-    zero = read_audio(write(tmp_path / "zero.wav", np.zeros(160_000)), "zero.wav", AudioSettings())
+    zero = AUDIO.read_file(write(tmp_path / "zero.wav", np.zeros(160_000)), "zero.wav", AudioSettings())
     assert (zero.sizes, zero.features.shape) == ([0], (0, 38))
     assert "every sample is zero" in zero.problems[0]
     noise = 0.01 * np.random.default_rng(0).standard_normal(160_000)
-    quiet = read_audio(write(tmp_path / "quiet.wav", noise), "quiet.wav", AudioSettings(min_area=200))
+    quiet = AUDIO.read_file(write(tmp_path / "quiet.wav", noise), "quiet.wav", AudioSettings(min_area=200))
     assert quiet.sizes == [0]
     assert "no syllable" in quiet.problems[0]
     with pytest.raises(InputError, match="Nothing was found in any of the 1 files"):
@@ -404,7 +421,7 @@ def test_sound_after_digital_silence_is_found_once(tmp_path):
 @pytest.mark.parametrize("n", [1, 5, 100, 600])
 def test_very_short_sounds(tmp_path, n):
     path = write(tmp_path / "short.wav", np.random.default_rng(0).uniform(-1, 1, n))
-    assert read_audio(path, "short.wav", AudioSettings()).sizes == [0]
+    assert AUDIO.read_file(path, "short.wav", AudioSettings()).sizes == [0]
 
 
 def test_settings_are_checked():

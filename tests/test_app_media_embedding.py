@@ -4,7 +4,6 @@ import contextlib
 import re
 import sys
 import threading
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,7 +15,8 @@ from scipy import signal
 
 import onnx_examples as nets
 from bagwise.app.media._sound_input import resample
-from bagwise.app.media.audio import AudioSettings, read_audio
+from bagwise.app.media.audio import AUDIO, AudioSettings
+from bagwise.app.media.audio_file import AudioInfo, Sound
 from bagwise.app.media.embedding import _HERE, Windows, close_network, read_embedding, reopen_embedding
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.image import ImageSettings, _read_picture
@@ -45,6 +45,11 @@ def sound_file(path, seconds=3.0, rate=nets.RATE, seed=0):
     return path
 
 
+def describe(embedding, file, name, found):
+    with AUDIO.opened(file) as sound:
+        return embedding.describe(sound, name, found)
+
+
 # -- sound ------------------------------------------------------------------------------------------------------------
 
 
@@ -55,8 +60,8 @@ def test_syllables_get_the_vectors_that_onnxruntime_gives_by_hand(tmp_path, axes
     path = nets.sound_network(tmp_path / "net.onnx", axes)
     file = sound_file(tmp_path / "a.wav")
     embedding = read_embedding(path, MEDIA["audio"], {"rate": nets.RATE, "batch": batch}, join=False)
-    found = read_audio(file, "a.wav", AudioSettings())
-    described = embedding.describe(file, "a.wav", found)
+    found = AUDIO.read_file(file, "a.wav", AudioSettings())
+    described = describe(embedding, file, "a.wav", found)
     samples, _ = soundfile.read(file, dtype="float32")
     assert sum(found.sizes) == 3
     for start, end, vector in zip(found.locations["start"], found.locations["end"], described.vectors, strict=True):
@@ -82,7 +87,7 @@ def test_other_rates_short_recordings_and_loudness(tmp_path):
     window = np.zeros((1, 8000), dtype=np.float32)
     heard -= heard.mean()
     window[0, : len(heard)] = 0.25 * heard / np.abs(heard).max()
-    vectors = embedding.describe(file, "short.wav", found).vectors
+    vectors = describe(embedding, file, "short.wav", found).vectors
     np.testing.assert_allclose(vectors, by_hand(path, {"sound": window}), rtol=1e-4, atol=1e-5)
 
 
@@ -98,23 +103,15 @@ def test_resampling_keeps_a_tone(rate, wanted):
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.3, 400.0), st.floats(0.2, 10.0), st.floats(0.1, 1.0))
 def test_windows_cover_a_recording_and_do_not_depend_on_parts(seconds, length, share):
-    from bagwise.app.media import audio
-    from bagwise.app.media.audio_file import Sound
-
-    info = audio.AudioInfo(1000, 1, max(1, round(1000 * seconds)))
+    sound = Sound("a.wav", AudioInfo(1000, 1, max(1, round(1000 * seconds))), None)
     settings = AudioSettings(segment="windows", length=length, step=share * length)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(audio, "open_sound", lambda path: nullcontext(Sound(path, info, None)))
-        patch.setattr(audio, "audio_info", lambda path: info)
-        patch.setattr(audio, "is_for_ffmpeg", lambda path: False)
-        parts = audio._cut_audio("a.wav", settings)
-        found = [audio._read_part("a.wav", part, settings) for part in parts]
-        whole = audio._join_parts("a.wav", "a.wav", found, settings)
-        at_once = audio._read_part("a.wav", (0.0, info.seconds), settings)
+    found = [AUDIO.parts.read(sound, part, settings) for part in AUDIO.parts.cut(sound, settings)]
+    whole = AUDIO.parts.join(sound, "a.wav", found, settings)
+    at_once = AUDIO.parts.read(sound, (0.0, sound.info.seconds), settings)
     start, end = whole.locations["start"], whole.locations["end"]
     order = np.argsort(start)
     assert start.min() == 0
-    assert abs(end.max() - info.seconds) < 1e-3
+    assert abs(end.max() - sound.info.seconds) < 1e-3
     assert np.all(start[order][1:] <= end[order][:-1] + 1e-3)
     assert np.all(np.diff(start[order]) <= share * length + 1e-3)
     np.testing.assert_allclose(start[order], at_once.locations["start"], atol=1e-4)
@@ -166,7 +163,7 @@ def test_a_model_gets_the_very_network_that_it_was_trained_with(tmp_path):
         reopen_embedding(path, MEDIA["audio"], about)
     file = sound_file(tmp_path / "a.wav")
     with pytest.raises(InputError, match="changed while files were read"):
-        again.describe(file, "a.wav", read_audio(file, "a.wav", AudioSettings()))
+        describe(again, file, "a.wav", AUDIO.read_file(file, "a.wav", AudioSettings()))
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -350,8 +347,8 @@ def test_a_network_that_gives_no_numbers_names_the_file(tmp_path):
     file = sound_file(tmp_path / "a.wav")
     loud = {"rate": nets.RATE, "gain": 1e9, "peak": 1e9, "normalise": "peak"}
     embedding = read_embedding(path, MEDIA["audio"], loud, join=False)
-    found = read_audio(file, "a.wav", AudioSettings())
-    embedding.describe(file, "a.wav", found)  # still finite
+    found = AUDIO.read_file(file, "a.wav", AudioSettings())
+    describe(embedding, file, "a.wav", found)  # still finite
     broken = nets.sound_network(tmp_path / "nan.onnx")
     import onnx
 
@@ -360,7 +357,7 @@ def test_a_network_that_gives_no_numbers_names_the_file(tmp_path):
     broken.write_bytes(model.SerializeToString())
     embedding = read_embedding(broken, MEDIA["audio"], {"rate": nets.RATE}, join=False)
     with pytest.raises(InputError, match="a.wav: the network gives no finite vector for instance 0"):
-        embedding.describe(file, "a.wav", found)
+        describe(embedding, file, "a.wav", found)
 
 
 def test_media_without_networks():
@@ -383,7 +380,7 @@ def test_a_network_of_vectors_of_several_sizes_is_a_problem_of_the_file(tmp_path
     assert embedding.size == 8
     file = sound_file(tmp_path / "a.wav")
     with pytest.raises(InputError, match=r"a\.wav: the network gives vectors of 16 numbers here, and of 8 elsewhere"):
-        embedding.describe(file, "a.wav", read_audio(file, "a.wav", AudioSettings()))
+        describe(embedding, file, "a.wav", AUDIO.read_file(file, "a.wav", AudioSettings()))
     close_network()
 
 
@@ -391,16 +388,16 @@ def test_a_network_whose_process_ended_is_opened_again_and_each_thread_has_its_o
     path = nets.sound_network(tmp_path / "net.onnx")
     file = sound_file(tmp_path / "a.wav")
     embedding = read_embedding(path, MEDIA["audio"], {"rate": nets.RATE}, join=False)
-    found = read_audio(file, "a.wav", AudioSettings())
-    first = embedding.describe(file, "a.wav", found).vectors
+    found = AUDIO.read_file(file, "a.wav", AudioSettings())
+    first = describe(embedding, file, "a.wav", found).vectors
     _HERE.network.close()
-    np.testing.assert_array_equal(embedding.describe(file, "a.wav", found).vectors, first)
+    np.testing.assert_array_equal(describe(embedding, file, "a.wav", found).vectors, first)
     own, others = _HERE.network, []
 
-    def describe():
-        others.append((embedding.describe(file, "a.wav", found).vectors, _HERE.network))
+    def in_thread():
+        others.append((describe(embedding, file, "a.wav", found).vectors, _HERE.network))
 
-    threads = [threading.Thread(target=describe) for _ in range(2)]
+    threads = [threading.Thread(target=in_thread) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -417,10 +414,10 @@ def test_vectors_follow_their_instances_in_whatever_order_they_come(tmp_path):
     embedding = read_embedding(path, MEDIA["audio"], {"rate": nets.RATE, "batch": 2}, join=False)
     start = np.array([2.2, 0.3, 1.2, 0.0, 2.4])
     found = FileBags(["a"], [5], np.empty((5, 0)), {"start": start, "end": start + 0.3}, {})
-    vectors = embedding.describe(file, "a.wav", found).vectors
+    vectors = describe(embedding, file, "a.wav", found).vectors
     for i in range(5):
         one = FileBags(["a"], [1], np.empty((1, 0)), {"start": start[i : i + 1], "end": start[i : i + 1] + 0.3}, {})
-        np.testing.assert_allclose(vectors[i], embedding.describe(file, "a.wav", one).vectors[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(vectors[i], describe(embedding, file, "a.wav", one).vectors[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from bagwise.app.cli import main
 from bagwise.app.media import _ffmpeg as ffmpeg
-from bagwise.app.media.audio import AudioSettings, read_audio
-from bagwise.app.media.audio_file import audio_info, open_sound, read_blocks
+from bagwise.app.media.audio import AUDIO, AudioSettings
+from bagwise.app.media.audio_file import FOR_FFMPEG, audio_info, open_sound
 from bagwise.core.exceptions import FormatError
 
 RATE = 16_000
@@ -32,7 +32,8 @@ def song(seconds=8, channels=1, seed=0):
 
 
 def whole(path):
-    return np.concatenate([block for _, block in read_blocks(path, 1.0)])
+    with open_sound(path) as sound:
+        return np.concatenate([block for _, block in sound.blocks(1.0)])
 
 
 # -- wav files of a recorder that lost its power ----------------------------------------------------------------------
@@ -61,7 +62,7 @@ def test_the_readable_part_of_a_wav_file_is_used_and_named(tmp_path, subtype, ch
     assert np.array_equal(whole(path), expected)
     assert "it is cut off" in info.problem if damage == "cut" else "the recorder did not finish it" in info.problem
     assert f"the {len(expected) / RATE:.1f} s that can be read are used" in info.problem
-    found = read_audio(path, "a.wav", AudioSettings())
+    found = AUDIO.read_file(path, "a.wav", AudioSettings())
     assert found.problems == [info.problem]
     assert found.sizes[0] >= len(expected) // (2 * RATE)
 
@@ -188,7 +189,7 @@ def test_what_ffmpeg_cannot_decode_is_named(fake, monkeypatch):
 
 def test_without_ffmpeg_the_files_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    for ending in ffmpeg.EXTENSIONS:
+    for ending in FOR_FFMPEG:
         (tmp_path / f"a{ending}").write_bytes(b"x")
         with pytest.raises(FormatError, match=f"end in '{ending}' are read by ffmpeg, which is not there; install it"):
             audio_info(tmp_path / f"a{ending}")
@@ -215,7 +216,7 @@ def test_files_of_telephones_give_the_same_syllables(tmp_path, name, options):
     info = audio_info(path)
     assert (info.rate, info.channels) == (RATE, 2)
     assert abs(info.seconds - 8) < 0.2
-    plain, found = (read_audio(p, "a", AudioSettings(min_area=200)) for p in (tmp_path / "a.wav", path))
+    plain, found = (AUDIO.read_file(p, "a", AudioSettings(min_area=200)) for p in (tmp_path / "a.wav", path))
     assert found.sizes == plain.sizes
     assert np.allclose(found.locations["start"], plain.locations["start"], atol=0.15)
     if "alac" in options or name in ("a.mka", "a.wv"):  # without loss

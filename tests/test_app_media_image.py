@@ -13,7 +13,7 @@ from skimage.color import rgb2lab
 from skimage.draw import polygon2mask
 
 from bagwise.app.media import ImageSettings, featurize_images
-from bagwise.app.media._image_features import (
+from bagwise.app.media._features import (
     APPEARANCE_NAMES,
     HISTOGRAM_NAMES,
     N_COLOURS,

@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from bagwise.app.media import AudioSettings, featurize_audio
-from bagwise.app.media._syllables import BEND, PATCH_NAMES, SECONDS, patch_features, syllable_features
+from bagwise.app.media._features import BEND, SECONDS, SPECTROGRAM_PATCH_NAMES, region_boxes, spectrogram_patches
 from bagwise.app.media.spectrogram import Spectrogram
 from bagwise.core.exceptions import InputError
 from bagwise.nn.patch_shape import COLUMNS, LAYERS, N_FEATURES, ROWS
@@ -30,15 +30,14 @@ def made(seed, n_frequencies=90, n_frames=120):
 @pytest.mark.parametrize(("low", "high"), [(200.0, None), (1000.0, 5000.0)])
 def test_patches_are_those_of_loops(seed, low, high):
     picture, labels = made(seed)
-    found, boxes = patch_features(picture, labels, low, high)
-    assert found.shape == (4, N_FEATURES) == (4, len(PATCH_NAMES))
+    found, boxes = spectrogram_patches(picture, labels, low, high), region_boxes(picture, labels)
+    assert found.shape == (4, N_FEATURES) == (4, len(SPECTROGRAM_PATCH_NAMES))
     assert found.dtype == np.float32
-    assert boxes == syllable_features(picture, labels)[1]
     top = 12_000.0 if high is None else high
     edges = BEND * np.expm1(np.linspace(np.log1p(low / BEND), np.log1p(top / BEND), ROWS + 1))
-    for i, box in enumerate(boxes):
+    for i, (first, last, _, _) in enumerate(boxes):
         patch = found[i].reshape(len(LAYERS), ROWS, COLUMNS)
-        start = (box["start"] + box["end"]) / 2 - SECONDS / 2
+        start = (first + last) / 2 - SECONDS / 2
         expected = np.zeros_like(patch)
         for f, hertz in enumerate(picture.frequencies):
             for t, second in enumerate(picture.times):
@@ -66,7 +65,7 @@ def tones(tmp_path_factory):
 
 def test_a_tone_is_at_the_same_place_whatever_the_rate(tones):
     data = featurize_audio(tones, AudioSettings(features="patch"))
-    assert data.feature_names == PATCH_NAMES
+    assert data.feature_names == SPECTROGRAM_PATCH_NAMES
     patches = data.bags.instances.reshape(3, len(LAYERS), ROWS, COLUMNS)
     loudest = patches[:, 0].sum(axis=2).argmax(axis=1)
     assert loudest.max() - loudest.min() <= 1  # the frequency lies at the edge of a row

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bagwise.app.media import TextSettings, featurize_texts
 from bagwise.app.media.text import (
-    LANGUAGES,
+    OTHER_LANGUAGES,
     _notes,
     _read_passages,
     _stemmer,
@@ -192,7 +192,7 @@ def test_languages_are_stemmed_by_snowball(language, monkeypatch):
 
 def test_all_languages_are_those_of_snowball():
     algorithms = pytest.importorskip("snowballstemmer").algorithms()
-    assert set(LANGUAGES) <= set(algorithms)
+    assert set(OTHER_LANGUAGES) <= set(algorithms)
 
 
 def test_what_documents_were_read_as_is_noted(tmp_path):

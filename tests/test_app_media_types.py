@@ -2,20 +2,22 @@
 
 import struct
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import ClassVar
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from bagwise.app.cli import main
 from bagwise.app.formats import FORMATS, Annotations, compare_marks, formats_of, read_marks, write_formats
 from bagwise.app.media import AudioSettings, TextSettings
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType, Parts
 from bagwise.app.media.media_types import MEDIA, check_media_type, find_files, guess_media_type
 from bagwise.app.media.pictures import Picture, outline_region
-from bagwise.app.media.settings import Settings
+from bagwise.app.media.settings import Settings, number
 from bagwise.app.report.page import write_page
 from bagwise.app.report.summary import AnnotateResult
 from bagwise.app.runs._store import read_entries, write_entries
@@ -118,9 +120,7 @@ def test_entries_keep_columns_of_numbers_and_of_lists(tmp_path, n):
 
 @dataclass(frozen=True)
 class BeatSettings(Settings):
-    loud: int = 5
-
-    ranges: ClassVar = {"loud": (1, 9)}
+    loud: int = number(5, 1, 9)
 
 
 def read_beats(path, name, settings):
@@ -195,6 +195,7 @@ WHERE += [("audio", place) for place in (CUT, PART, JOIN)] + [("text", VECTORS)]
 
 def failing(media_type, place, error):
     """The medium with readers that make up one instance of every file, and raise the error at one place of bad ones."""
+    media_type = replace(media_type, open=nullcontext)
 
     def at(here, path, given):
         if here == place and path.name.startswith("bad"):
@@ -257,23 +258,26 @@ def test_what_concerns_all_files_is_raised(tmp_path, error):
         featurize_folder(tmp_path, ["bad.txt"], media_type, TextSettings(), tmp_path, 1, lambda *_: None)
 
 
-def test_what_reads_a_file_names_it(tmp_path):
-    seen = 0
-    for media_type in MEDIA.values():
-        for name in ("read", "stages"):
-            if getattr(media_type, name) is None:
-                continue
+@pytest.mark.parametrize("name", [name for name, media_type in MEDIA.items() if media_type.read is not None])
+def test_what_reads_a_file_names_it(tmp_path, monkeypatch, name):
+    """Also where it only fails after a while, and where it is drawn."""
 
-            def at_once(path, *arguments):
-                raise zlib.error("Error -3")
+    def at_once(path, *arguments):
+        raise zlib.error("Error -3")
 
-            def later(path, *arguments):
-                yield from ()
-                raise zlib.error("Error -3")
+    def later(path, *arguments):
+        yield from ()
+        raise zlib.error("Error -3")
 
-            for fails in (at_once, later):
-                made = replace(media_type, **{name: fails})
-                with pytest.raises(FormatError, match=r"odd.bin: it cannot be read \(error: Error -3\)"):
-                    list(getattr(made, name)(tmp_path / "odd.bin", "odd.bin", [], None, 0.0))
-                seen += 1
-    assert seen == 12
+    file = tmp_path / f"odd{MEDIA[name].extensions[0]}"
+    file.write_bytes(b"odd")
+    made = replace(MEDIA[name], open=nullcontext, read=at_once)
+    with pytest.raises(FormatError, match=rf"{file.name}: it cannot be read \(error: Error -3\)"):
+        made.featurize([file])
+    with pytest.raises(FormatError, match=rf"{file.name}: it cannot be read"), made.opened(file):
+        list(later(file))
+    for fails in (at_once, later) if made.stages else ():
+        monkeypatch.setitem(MEDIA, name, replace(made, stages=fails))
+        result = CliRunner().invoke(main, ["inspect", str(file), "--out", str(tmp_path / "out")])
+        assert result.exit_code == 1
+        assert f"{file.name}: it cannot be read (error: Error -3)" in result.output

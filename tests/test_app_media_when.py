@@ -9,8 +9,8 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.app.media._wav import MOST_BYTES, noted_time, read_notes
-from bagwise.app.media.when import _time_in_name, name_before_time, recorded_sound
+from bagwise.app.media.audio_file import MOST_BYTES, _content, _riff_chunks
+from bagwise.app.media.when import NOTES, _time_in_name, name_before_time, noted_time, recorded
 
 times = st.datetimes(datetime(1990, 1, 1), datetime(2099, 12, 31, 23, 59, 59)).map(lambda t: t.replace(microsecond=0))
 sites = st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True)
@@ -22,13 +22,13 @@ LAYOUTS = (
 
 
 def time_of(path):
-    with path.open("rb") as file:
-        return noted_time(file, path.stat().st_size)
+    return noted_time(notes_of(path))
 
 
 def notes_of(path):
     with path.open("rb") as file:
-        return read_notes(file, path.stat().st_size)
+        chunks = _riff_chunks(file, path.stat().st_size)
+        return {name: _content(file, chunks[name]) for name in NOTES if name in chunks}
 
 
 @given(times, sites, st.sampled_from(LAYOUTS))
@@ -144,7 +144,7 @@ def test_notes_of_recorders_tell_the_time(tmp_path, note, time, source):
     path = with_chunks(tmp_path / "a.wav", note)
     assert time_of(path) == (time, source)
     assert time_of(path)[0].utcoffset() == time.utcoffset()
-    assert recorded_sound("a.wav", time_of(path)) == {"recorded": time.isoformat(), "recorded_from": source}
+    assert recorded("a.wav", time_of(path)) == {"recorded": time.isoformat(), "recorded_from": source}
     assert time_of(with_chunks(tmp_path / "b.wav", before=[note])) == (time, source)
 
 
@@ -166,7 +166,7 @@ def test_guano_comes_before_the_others(tmp_path):
 )
 def test_the_name_counts_unless_the_note_tells_the_same_moment(tmp_path, note, expected, source):
     path = with_chunks(tmp_path / "20240501_053000.wav", guano(note))
-    found = recorded_sound(path.name, time_of(path))
+    found = recorded(path.name, time_of(path))
     assert found == {"recorded": expected.isoformat(), "recorded_from": source}
 
 
@@ -201,7 +201,7 @@ def test_any_bytes_after_the_heading_are_read(tmp_path_factory, content):
 def test_what_is_read_is_bounded(tmp_path, monkeypatch):
     huge = with_chunks(tmp_path / "a.wav", chunk(b"guan", b"x" * (3 * MOST_BYTES)))
     assert len(notes_of(huge)[b"guan"]) == MOST_BYTES
-    monkeypatch.setattr("bagwise.app.media._wav.MOST_CHUNKS", 3)
+    monkeypatch.setattr("bagwise.app.media.audio_file.MOST_CHUNKS", 3)
     many = with_chunks(tmp_path / "b.wav", *[chunk(b"junk", b"")] * 5, guano("2024-05-01T05:30:00"))
     assert time_of(many) is None
     (tmp_path / "c.wav").write_bytes(b"RIFF\0\0\0\0WAVEguan\xff\xff\xff\xffTimestamp: 2024-05-01T05:30:00\n")

@@ -21,7 +21,7 @@ from skimage.color import deltaE_ciede2000, rgb2lab
 from bagwise.app.labels.sites import in_field
 from bagwise.app.media import AudioSettings
 from bagwise.app.media._image_regions import outlines
-from bagwise.app.media.audio import read_audio
+from bagwise.app.media.audio import AUDIO
 from bagwise.app.media.pictures import filled_region, span_in_words, tick_words, time_in_words
 from bagwise.app.media.rle import ring_counts, sample_counts
 from bagwise.app.report.field import BY_FILE
@@ -288,7 +288,7 @@ def test_regions_lie_over_what_they_name_in_short_sounds(tmp_path):
     sound = 0.001 * np.random.default_rng(0).standard_normal(len(time))
     sound[(time >= 0.3)] += 0.2 * np.sin(2 * np.pi * 4000 * time[time >= 0.3])
     soundfile.write(tmp_path / "a.wav", sound, rate)
-    found = read_audio(tmp_path / "a.wav", "a.wav", AudioSettings())
+    found = AUDIO.read_file(tmp_path / "a.wav", "a.wav", AudioSettings())
     place = max(rows_of(found.locations), key=lambda p: p["end"] - p["start"])
     annotations = replace(sounds(), folder=tmp_path)
     annotations.rows[:] = [{**annotations.rows[0], **place}]

@@ -15,7 +15,6 @@ import pytest
 import soundfile
 
 import bagwise
-from bagwise.app.media.audio import read_audio
 from bagwise.app.media.matching import match_events
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.runs import Run
@@ -180,10 +179,12 @@ def test_what_may_not_be_read_is_named(scene, tmp_path, monkeypatch):
     sounds = folder / "recordings"
     bad = sounds / "recording-001.wav"
 
-    def read(path, name, settings):
-        if Path(path) == bad:
-            raise PermissionError(13, "Permission denied", str(path))
-        return read_audio(path, name, settings)
+    def read(sound, name, settings):
+        if Path(sound.path) == bad:
+            raise PermissionError(13, "Permission denied", str(sound.path))
+        return AUDIO.read(sound, name, settings)
+
+    AUDIO = MEDIA["audio"]
 
     monkeypatch.setitem(MEDIA, "audio", replace(MEDIA["audio"], read=read))
     result = annotate_media(sounds, tmp_path / "out", labels=folder / "labels.csv", jobs=1, page=False, formats=["csv"])

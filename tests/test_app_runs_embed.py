@@ -110,9 +110,11 @@ def test_sounds_from_folder_to_report(sounds, run_of_sounds):
     embedding = read_embedding(folder / "net.onnx", MEDIA["audio"], {}, join=False)
     for name in ("0.wav", "5.wav"):
         path = folder / "media" / name
-        found = MEDIA["audio"].read(path, name, MEDIA["audio"].make_settings())
+        found = MEDIA["audio"].read_file(path, name, MEDIA["audio"].make_settings())
         own = np.array(dataset.locations["file"]) == name
-        np.testing.assert_array_equal(dataset.bags.instances[own], embedding.describe(path, name, found).vectors)
+        with MEDIA["audio"].opened(path) as sound:
+            vectors = embedding.describe(sound, name, found).vectors
+        np.testing.assert_array_equal(dataset.bags.instances[own], vectors)
 
 
 def test_a_run_with_vectors_is_corrected_refitted_and_gone_on_with(sounds, run_of_sounds, tmp_path):
@@ -232,9 +234,10 @@ def test_long_recordings_give_the_same_vectors_in_parts(sounds, tmp_path):
         dataset = run.material.dataset
     embedding = read_embedding(folder / "net.onnx", MEDIA["audio"], {}, join=False)
     settings = MEDIA["audio"].make_settings({"segment": "windows", "length": 0.5, "step": 0.5})
-    found = MEDIA["audio"].read(media / "long.wav", "long.wav", settings)
-    vectors = embedding.describe(media / "long.wav", "long.wav", found).vectors
-    assert len(MEDIA["audio"].parts.cut(media / "long.wav", settings)) > 1
+    found = MEDIA["audio"].read_file(media / "long.wav", "long.wav", settings)
+    with MEDIA["audio"].opened(media / "long.wav") as sound:
+        vectors = embedding.describe(sound, "long.wav", found).vectors
+        assert len(MEDIA["audio"].parts.cut(sound, settings)) > 1
     np.testing.assert_array_equal(dataset.bags.instances, vectors)
 
 

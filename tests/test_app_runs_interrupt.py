@@ -13,7 +13,8 @@ import pytest
 import soundfile
 
 from bagwise.app.media import audio
-from bagwise.app.media.audio import AudioSettings, _cut_audio, _join_parts, _read_part, read_audio
+from bagwise.app.media.audio import AUDIO, AudioSettings
+from bagwise.app.media.audio_file import open_sound
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.runs._store import read_entries
 from bagwise.app.runs.featurize import SOUND, _on_cores, featurize_folder
@@ -60,13 +61,14 @@ def same(one, other):
 
 def test_parts_are_whole_stretches_and_joined_they_are_the_file(recordings, monkeypatch):
     path, settings = recordings / "long.wav", AudioSettings()
-    parts = _cut_audio(path, settings)
-    assert parts == [(0.0, 180.0), (180.0, 300.0)]
-    found = [_read_part(path, part, settings) for part in parts]
-    joined = _join_parts(path, "long.wav", found, settings)
-    monkeypatch.setattr(audio, "PART", 1e9)
-    assert _cut_audio(path, settings) == [(0.0, 300.0)]
-    assert same(joined, read_audio(path, "long.wav", settings))
+    with open_sound(path) as sound:
+        parts = AUDIO.parts.cut(sound, settings)
+        assert parts == [(0.0, 180.0), (180.0, 300.0)]
+        found = [AUDIO.parts.read(sound, part, settings) for part in parts]
+        joined = AUDIO.parts.join(sound, "long.wav", found, settings)
+        monkeypatch.setattr(audio, "PART", 1e9)
+        assert AUDIO.parts.cut(sound, settings) == [(0.0, 300.0)]
+    assert same(joined, AUDIO.read_file(path, "long.wav", settings))
     assert min(part.sizes[0] for part in found) > 20
 
 
@@ -76,14 +78,14 @@ def test_what_is_kept_of_a_long_file_is_not_read_again(recordings, tmp_path, mon
     (tmp_path / ".features").mkdir()
     read, calls = media_type.parts.read, []
 
-    def interrupted(path, part, settings):
+    def interrupted(sound, part, settings):
         if part[0] > 0:
             raise KeyboardInterrupt
-        return read(path, part, settings)
+        return read(sound, part, settings)
 
-    def counted(path, part, settings):
+    def counted(sound, part, settings):
         calls.append(part)
-        return read(path, part, settings)
+        return read(sound, part, settings)
 
     def featurize(read_one):
         supervision = []
@@ -105,7 +107,7 @@ def test_what_is_kept_of_a_long_file_is_not_read_again(recordings, tmp_path, mon
     assert supervision[0] == (SOUND, 0, 310)
     assert supervision[1] == (SOUND, 180, 310)
     assert supervision[-1] == (SOUND, 310, 310)
-    assert same(done.bags["long.wav"], read_audio(recordings / "long.wav", "long.wav", settings))
+    assert same(done.bags["long.wav"], AUDIO.read_file(recordings / "long.wav", "long.wav", settings))
     assert len(list((tmp_path / ".features").iterdir())) == 2  # the parts went when the whole was there
     again, supervision = featurize(counted)
     assert (again.n_reused, len(calls)) == (2, 1)

@@ -147,7 +147,7 @@ def test_texts_of_a_batch_are_those_read_one_by_one_and_a_bad_one_stops_no_other
     assert list(done.errors) == [BAD]
     assert len(done.bags) == N_TEXTS - 1
     for name, bags in done.bags.items():
-        assert_same(bags, MEDIA["text"].read(texts / name, name, TextSettings()))
+        assert_same(bags, MEDIA["text"].read_file(texts / name, name, TextSettings()))
     assert len(list((run / ".features").iterdir())) <= SHARES * jobs
     assert read(texts, run).n_reused == N_TEXTS - 1
 

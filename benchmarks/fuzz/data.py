@@ -12,7 +12,8 @@ import numpy as np
 
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.sites import read_sites
-from bagwise.app.media._wav import noted_time
+from bagwise.app.media.audio_file import _content, _riff_chunks
+from bagwise.app.media.when import NOTES, noted_time
 from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BagwiseError
@@ -26,7 +27,8 @@ from benchmarks.fuzz.mutate import TOKENS, remat, reparquet, rezip
 
 def _noted(path: Path) -> None:
     with path.open("rb") as file:
-        noted_time(file, path.stat().st_size)
+        chunks = _riff_chunks(file, path.stat().st_size)
+        noted_time({name: _content(file, chunks[name]) for name in NOTES if name in chunks})
 
 
 def make_datasets() -> list[BagDataset]:

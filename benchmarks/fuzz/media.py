@@ -42,7 +42,7 @@ def of_medium(media_type: str, seeds: list[bytes], settings: dict[str, Any]) -> 
 
     def read(path: Path) -> None:
         assert kind.read is not None
-        found = kind.read(path, path.name, values)
+        found = kind.read_file(path, path.name, values)
         kind.features([found], kind.feature_names([found], values) if sum(found.sizes) and media_type != "text" else [])
 
     return Ready(seeds, read)

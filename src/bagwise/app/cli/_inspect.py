@@ -41,8 +41,9 @@ def inspect(file: Path, out: Path | None, start: float, pieces: int, settings: d
             f"The folder {folder} for the pictures cannot be made ({error}); choose another (--out)."
         ) from error
     try:
-        for line in media_type.stages(file, folder, made, start, pieces):
-            click.echo(line)
+        with media_type.opened(file) as opened:
+            for line in media_type.stages(opened, folder, made, start, pieces):
+                click.echo(line)
     finally:
         n = sum(1 for _ in folder.iterdir())
         if not n:  # nothing was drawn

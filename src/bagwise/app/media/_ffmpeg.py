@@ -14,10 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.app.media.files import unreadable
 from bagwise.core.exceptions import FormatError
 
-EXTENSIONS = (".m4a", ".m4b", ".aac", ".wma", ".amr", ".3gp", ".mka", ".wv", ".ape")
 # What a file may be; a playlist, which may name other files and addresses, is none of these.
 KINDS = "aac,amr,ape,asf,flac,matroska,mov,mp3,ogg,wav,wv"
 TIMEOUT = 60.0  # seconds without any output
@@ -49,25 +47,10 @@ class Stream:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
         self._process = subprocess.Popen(
             [
-                program,
-                "-nostdin",
-                "-hide_banner",
-                "-loglevel",
-                "error",
-                "-protocol_whitelist",
-                "file",
-                "-format_whitelist",
-                KINDS,
-                "-i",
-                f"file:{os.path.abspath(self.path)}",
-                "-map",
-                "0:a:0",
-                "-vn",
-                "-c:a",
-                "pcm_f32be",
-                "-f",
-                "au",
-                "pipe:1",
+                *(program, "-nostdin", "-hide_banner", "-loglevel", "error"),
+                *("-protocol_whitelist", "file", "-format_whitelist", KINDS),
+                *("-i", f"file:{os.path.abspath(self.path)}", "-map", "0:a:0", "-vn"),
+                *("-c:a", "pcm_f32be", "-f", "au", "pipe:1"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -77,15 +60,15 @@ class Stream:
         try:
             head = self._read(24)
             if len(head) < 24 or head[:4] != AU:
-                raise unreadable(self.path, "ffmpeg cannot read it", self.complaint() or "it gave no sound")
+                raise self._failed(self._complaint() or "it gave no sound")
             offset, _, encoding, self.rate, self.channels = struct.unpack(">5I", head[4:])
             self._read(offset - 24)
             if encoding != FLOATS or not self.rate or not self.channels:
-                raise unreadable(self.path, "ffmpeg decoded it to something unexpected", f"encoding {encoding}")
+                raise self._failed(f"it gives sound of the encoding {encoding}")
         except BaseException:
             self.close()
             raise
-        self.done = 0  # samples that were decoded
+        self._done = 0  # samples that were decoded
         self._last = np.empty((0, self.channels), dtype=np.float32)
 
     def _read(self, n: int) -> bytes:
@@ -115,7 +98,19 @@ class Stream:
         late.set()
         self._process.kill()
 
-    def complaint(self) -> str:
+    def _failed(self, why: str) -> FormatError:
+        return FormatError(f"{self.path}: ffmpeg cannot read it ({why}). Leave it out, or save it again.")
+
+    def count(self) -> tuple[int, str]:
+        """How many samples there are from here to the end, and what was wrong before it."""
+        while len(self._decode(CHUNK)):
+            pass
+        said = self._complaint()
+        if said and not self._done:
+            raise self._failed(said)
+        return self._done, f"ffmpeg could not decode all of it ({said})" if said else ""
+
+    def _complaint(self) -> str:
         """What ffmpeg said when it failed, in short; "" where it did not."""
         if self._process.wait() == 0:
             return ""
@@ -123,27 +118,27 @@ class Stream:
         lines = self._said.read().decode("utf-8", "replace").strip().splitlines()
         return lines[-1][-200:] if lines else f"it ended with {self._process.returncode}"
 
-    def decode(self, n: int) -> np.ndarray:
+    def _decode(self, n: int) -> np.ndarray:
         """(k, channels) the next samples, k = n unless the sound ends before."""
         width = 4 * self.channels
         raw = self._read(n * width)
         found = np.frombuffer(raw[: len(raw) // width * width], dtype=">f4").astype(np.float32)
         found = found.reshape(-1, self.channels)
-        self.done += len(found)
+        self._done += len(found)
         self._last = np.concatenate([self._last, found])[-round(KEPT * self.rate) :]
         return found
 
     def read(self, begin: int, n: int) -> np.ndarray:
         """(k, channels) samples from `begin` on, k = n unless the sound ends before."""
-        if begin < self.done - len(self._last):
+        if begin < self._done - len(self._last):
             self.close()
             self._begin()
-        while self.done < begin:
-            if not len(self.decode(min(begin - self.done, CHUNK))):
+        while self._done < begin:
+            if not len(self._decode(min(begin - self._done, CHUNK))):
                 return self._last[:0]
-        first = begin - (self.done - len(self._last))
+        first = begin - (self._done - len(self._last))
         again = self._last[first : first + n]
-        return np.concatenate([again, self.decode(n - len(again))])
+        return np.concatenate([again, self._decode(n - len(again))])
 
     def close(self) -> None:
         self._process.kill()
@@ -151,11 +146,6 @@ class Stream:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._said.close()
-
-
-def is_for_ffmpeg(path: str | Path) -> bool:
-    """Whether a file is of a kind that libsndfile does not read."""
-    return Path(path).suffix.lower() in EXTENSIONS
 
 
 def count_samples(path: str | Path) -> tuple[int, str]:
@@ -170,9 +160,4 @@ def count_samples(path: str | Path) -> tuple[int, str]:
 @lru_cache(maxsize=1000)
 def _count(path: str, size: int, changed: int) -> tuple[int, str]:
     with closing(Stream(path)) as stream:
-        while len(stream.decode(CHUNK)):
-            pass
-        said = stream.complaint()
-        if said and not stream.done:
-            raise unreadable(path, "ffmpeg cannot read it", said)
-        return stream.done, f"ffmpeg could not decode all of it ({said})" if said else ""
+        return stream.count()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from bagwise.app.media.files import FileBags
-from bagwise.app.media.settings import Settings
+from bagwise.app.media.settings import Settings, choice, number
 from bagwise.app.networks import Network, named
 from bagwise.core.exceptions import InputError
 
@@ -38,12 +37,9 @@ class NetworkInput(Settings):
     """
 
     output: str = ""
-    pool: str = "mean"
+    pool: str = choice("mean", "first")
     unit: bool = False
-    batch: int = 16
-
-    choices: ClassVar = {"pool": ("mean", "first")}
-    ranges: ClassVar = {"batch": (1, 4096)}
+    batch: int = number(16, 1, 4096)
 
     def completed(self, network: Network) -> Self:
         """These settings with what the network says about itself; an error where the two contradict each other."""
@@ -58,9 +54,9 @@ class NetworkInput(Settings):
         shape = network.inputs[0].shape
         return (shape[0] or self.batch) if len(shape) > 1 else self.batch
 
-    def open(self, path: Path) -> AbstractContextManager[Any]:
-        """What `cut` is given of a file."""
-        raise NotImplementedError
+    def source(self, file: Any) -> Any:
+        """What `cut` is given of an open file."""
+        return file
 
     def cut(self, source: Any, place: Mapping[str, Any]) -> Any:
         """One instance of a file, of the size that the network takes."""
@@ -74,13 +70,13 @@ class NetworkInput(Settings):
         """Some instances as the network takes them."""
         raise NotImplementedError
 
-    def feeds(self, path: Path, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
+    def feeds(self, file: Any, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
         """The instances of a file, some at a time and in that order; what is wrong with some goes to the problems."""
         order, n = self.order(found).tolist(), self.rows_at_a_time(network)
-        with self.open(path) as source:
-            for i in range(0, len(order), n):
-                rows = [{key: column[row] for key, column in found.locations.items()} for row in order[i : i + n]]
-                yield self.feed([self.cut(source, row) for row in rows], network)
+        source = self.source(file) if order else None
+        for i in range(0, len(order), n):
+            rows = [{key: column[row] for key, column in found.locations.items()} for row in order[i : i + n]]
+            yield self.feed([self.cut(source, row) for row in rows], network)
 
     def contents(self, folder: Path) -> list[bytes]:
         """What else than the network itself vectors depend on: contents of files below its folder."""
@@ -124,16 +120,18 @@ def agree(name: str, given: Any, said: Any, path: Path) -> Any:
     )
 
 
-def run_feeds(inputs: NetworkInput, path: Path, found: FileBags, network: Network) -> tuple[np.ndarray, list[str]]:
-    """(m, e) float32 vectors of the instances of a file, and what is wrong with it."""
+def run_feeds(
+    inputs: NetworkInput, file: Any, name: str, found: FileBags, network: Network
+) -> tuple[np.ndarray, list[str]]:
+    """(m, e) float32 vectors of the instances of an open file, and what is wrong with it."""
     problems: list[str] = []
-    parts = [run_feed(inputs, feed, network) for feed in inputs.feeds(path, found, network, problems)]
+    parts = [run_feed(inputs, feed, network) for feed in inputs.feeds(file, found, network, problems)]
     vectors = np.concatenate(parts) if parts else np.empty((0, 0), dtype=np.float32)
     vectors = vectors[np.argsort(inputs.order(found))]
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise InputError(
-            f"{path}: the network gives no finite vector for instance {bad[0]} ({len(bad)} such); check how it "
+            f"{name}: the network gives no finite vector for instance {bad[0]} ({len(bad)} such); check how it "
             "is to be given (rate, scale, mean, std), or leave the file out."
         )
     return vectors, problems

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from bagwise.app.media._network_input import Feed, NetworkInput, agree, chosen_output, how_to_say
 from bagwise.app.media.image_file import read_image
 from bagwise.app.media.rle import ring_counts, rings_of, sample_counts
+from bagwise.app.media.settings import choice, number
 from bagwise.app.networks import Network, one_of
 from bagwise.core.exceptions import InputError
 
@@ -44,30 +44,16 @@ class PictureInput(NetworkInput):
         Whether what lies outside of the region is blanked: it gets the colour that becomes zero.
     """
 
-    width: int = 0
-    height: int = 0
-    layout: str = ""
-    colours: str = ""
-    scale: float = 1 / 255
+    width: int = number(0, 0, 16_384)
+    height: int = number(0, 0, 16_384)
+    layout: str = choice("", *LAYOUTS)
+    colours: str = choice("", *COLOURS)
+    scale: float = number(1 / 255, 1e-9, 1e9)
     mean: str = "0"
     std: str = "1"
-    fit: str = "square"
-    margin: float = 0.0
+    fit: str = choice("square", "stretch")
+    margin: float = number(0.0, 0, 10)
     masked: bool = False
-
-    choices: ClassVar = {
-        **NetworkInput.choices,
-        "layout": ("", *LAYOUTS),
-        "colours": ("", *COLOURS),
-        "fit": ("square", "stretch"),
-    }
-    ranges: ClassVar = {
-        **NetworkInput.ranges,
-        "width": (0, 16_384),
-        "height": (0, 16_384),
-        "scale": (1e-9, 1e9),
-        "margin": (0, 10),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,8 +93,8 @@ class PictureInput(NetworkInput):
                 )
         return replace(self, layout=layout, colours=colours, output=chosen_output(self.output, network), **size)
 
-    def open(self, path: Path) -> AbstractContextManager[np.ndarray]:
-        return nullcontext(read_image(path))
+    def source(self, file: Path) -> np.ndarray:
+        return read_image(file)
 
     def nothing(self) -> np.ndarray:
         return np.zeros((self.height, self.width, 3), dtype=np.uint8)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import signal
 
 from bagwise.app.media._network_input import Feed, NetworkInput, agree, chosen_output, how_to_say
-from bagwise.app.media.audio_file import Sound, open_sound
+from bagwise.app.media.audio_file import Sound
 from bagwise.app.media.files import FileBags
+from bagwise.app.media.settings import choice, number
 from bagwise.app.networks import Network, Port, one_of
 from bagwise.core.exceptions import InputError
 
@@ -44,27 +44,13 @@ class SoundInput(NetworkInput):
         Of "peak"; and what samples are multiplied with at last.
     """
 
-    rate: int = 0
-    window: float = 0.0
-    layout: str = ""
-    channels: int = 0
-    normalise: str = "none"
-    peak: float = 1.0
-    gain: float = 1.0
-
-    choices: ClassVar = {
-        **NetworkInput.choices,
-        "normalise": ("none", "peak", "standard"),
-        "layout": ("", *LAYOUTS),
-    }
-    ranges: ClassVar = {
-        **NetworkInput.ranges,
-        "rate": (0, 10_000_000),
-        "window": (0, 3600),
-        "channels": (0, MOST_CHANNELS),
-        "peak": (1e-9, 1e9),
-        "gain": (-1e9, 1e9),
-    }
+    rate: int = number(0, 0, 10_000_000)
+    window: float = number(0.0, 0, 3600)
+    layout: str = choice("", *LAYOUTS)
+    channels: int = number(0, 0, MOST_CHANNELS)
+    normalise: str = choice("none", "peak", "standard")
+    peak: float = number(1.0, 1e-9, 1e9)
+    gain: float = number(1.0, -1e9, 1e9)
 
     @property
     def n_samples(self) -> int:
@@ -123,9 +109,6 @@ class SoundInput(NetworkInput):
         """As time goes: some files can only be read from their beginning on."""
         middle = (np.asarray(found.locations["start"]) + np.asarray(found.locations["end"])) / 2
         return np.argsort(middle, kind="stable")
-
-    def open(self, path: Path) -> AbstractContextManager[Sound]:
-        return open_sound(path)
 
     def nothing(self) -> np.ndarray:
         return np.zeros(self.n_samples, dtype=np.float32)

@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import ndimage
 
-from bagwise.app.media._segmentation import Stages
+from bagwise.app.media._image_regions import skimage_module
 from bagwise.app.media.pictures import COLOURS
+from bagwise.app.media.spectrogram import Stages
 from bagwise.io.files import atomic_write
 
 _NUMBER = re.compile(r"\d+-")
 
 
 def draw_sound_stages(
-    stages: Stages, start: float, title: str, path: str | os.PathLike[str], settings: dict[str, Any] | None = None
+    stages: Stages, start: float, title: str, path: str | os.PathLike[str], settings: dict[str, Any]
 ) -> None:
     """Spectrogram, loudness over the noise, mask and regions of one piece of a recording, below each other.
 
     Parameters
     ----------
-    stages : what `bagwise.app.media.audio.find_syllables` gave
+    stages : what `bagwise.app.media.spectrogram.find_syllables` gave
     start : seconds of the file at which the piece begins
     title : what stands above
     path : where the PNG goes
@@ -48,67 +49,33 @@ def draw_sound_stages(
         panel.imshow(values, vmin=white, vmax=black, **view)
         panel.set_title(words, loc="left", fontsize=9)
         panel.set_ylabel("kHz")
-    _outline_regions(panels[3], picture, stages.labels, n, start)
-    below = textwrap.fill("  ".join(f"{name}={value}" for name, value in (settings or {}).items()), 130)
+    # regions never touch, so that the edges of all of them are drawn at once
+    times, kilohertz = start + picture.times, picture.frequencies / 1000
+    if min(stages.labels.shape) > 1 and n:
+        panels[3].contour(times, kilohertz, stages.labels > 0, [0.5], colors=COLOURS[0], linewidths=1.1)
+    for i, (rows, columns) in enumerate(ndimage.find_objects(stages.labels)):
+        at = (times[columns.start], kilohertz[rows.stop - 1])
+        panels[3].annotate(str(i + 1), at, xytext=(0, 2), textcoords="offset points", fontsize=7, color=COLOURS[0])
+    below = textwrap.fill("  ".join(f"{name}={value}" for name, value in settings.items()), 130)
     panels[3].set_xlabel(f"seconds\n{below}", fontsize=8)
     figure.suptitle(title)
     _save_png(figure, path)
 
 
-def _outline_regions(panel: Any, picture: Any, labels: np.ndarray, n: int, start: float) -> None:
-    from scipy import ndimage
-
-    for i, box in enumerate(ndimage.find_objects(labels)):
-        colour = COLOURS[i % len(COLOURS)]
-        rows, columns = (slice(max(s.start - 1, 0), s.stop + 1) for s in box)
-        inside = labels[rows, columns] == i + 1
-        if min(inside.shape) > 1:
-            panel.contour(
-                start + picture.times[columns],
-                picture.frequencies[rows] / 1000,
-                inside,
-                [0.5],
-                colors=colour,
-                linewidths=1.1,
-            )
-        panel.annotate(
-            str(i + 1),
-            (start + picture.times[box[1].start], picture.frequencies[box[0].stop - 1] / 1000),
-            xytext=(0, 2),
-            textcoords="offset points",
-            fontsize=7,
-            color=colour,
-        )
-
-
-def draw_image_stages(
-    image: np.ndarray, labels: np.ndarray, names: Sequence[str], title: str, path: str | os.PathLike[str]
-) -> None:
-    """A picture, and the same with its regions outlined and numbered or named."""
+def draw_image_stages(image: np.ndarray, labels: np.ndarray, title: str, path: str | os.PathLike[str]) -> None:
+    """A picture, and the same with its regions outlined and numbered."""
     figure = _figure(12, 5.4)
     panels = figure.subplots(1, 2)
-    for panel in panels:
-        panel.imshow(image)
+    n = int(labels.max(initial=0))
+    shown = (image, "picture"), (skimage_module("segmentation").mark_boundaries(image, labels), f"{n} regions")
+    for panel, (points, words) in zip(panels, shown, strict=True):
+        panel.imshow(points)
         panel.set_axis_off()
-    for i, name in enumerate(names):
-        inside = labels == i + 1
-        if not inside.any():
-            continue
-        colour = COLOURS[i % len(COLOURS)]
-        panels[1].contour(inside, [0.5], colors=colour, linewidths=1.5)
-        row, column = np.median(np.argwhere(inside), axis=0)
-        panels[1].text(
-            column,
-            row,
-            name,
-            color="white",
-            fontsize=8,
-            ha="center",
-            va="center",
-            bbox={"facecolor": colour, "edgecolor": "none", "pad": 1.5},
-        )
-    panels[0].set_title("picture", loc="left", fontsize=9)
-    panels[1].set_title(f"{len(names)} regions", loc="left", fontsize=9)
+        panel.set_title(words, loc="left", fontsize=9)
+    for i in range(n):
+        row, column = np.median(np.argwhere(labels == i + 1), axis=0)
+        box = {"facecolor": COLOURS[i % len(COLOURS)], "edgecolor": "none", "pad": 1.5}
+        panels[1].text(column, row, str(i + 1), color="white", fontsize=8, ha="center", va="center", bbox=box)
     figure.suptitle(title)
     _save_png(figure, path)
 

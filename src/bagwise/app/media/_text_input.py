@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from bagwise.app.media._network_input import MASK, Feed, NetworkInput, agree, chosen_output
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.files import FileBags
+from bagwise.app.media.settings import number
 from bagwise.app.networks import Network, named
 from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import FormatError, InputError
@@ -39,9 +39,7 @@ class TextInput(NetworkInput):
     """
 
     tokenizer: str = ""
-    tokens: int = 0
-
-    ranges: ClassVar = {**NetworkInput.ranges, "tokens": (0, MOST_TOKENS)}
+    tokens: int = number(0, 0, MOST_TOKENS)
 
     def completed(self, network: Network) -> Self:
         path = network.path
@@ -69,8 +67,8 @@ class TextInput(NetworkInput):
         # without a mask the tokens that passages are filled up with could not be distinguished from words
         return 1 if MASK not in ports and ports[IDS].shape[0] is None else super().rows_at_a_time(network)
 
-    def open(self, path: Path) -> AbstractContextManager[str]:
-        return nullcontext(document_text(path))
+    def source(self, file: Path) -> str:
+        return document_text(file)
 
     def cut(self, source: str, place: Mapping[str, Any]) -> str:
         return source[place["start"] : place["end"]]
@@ -78,9 +76,9 @@ class TextInput(NetworkInput):
     def nothing(self) -> str:
         return "nothing"
 
-    def feeds(self, path: Path, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
+    def feeds(self, file: Path, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
         n_cut = 0
-        for feed in super().feeds(path, found, network, problems):
+        for feed in super().feeds(file, found, network, problems):
             n_cut += int(feed.pop(IS_CUT).sum())
             yield feed
         if n_cut:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from bagwise.app.media._ffmpeg import is_for_ffmpeg
-from bagwise.app.media._segmentation import Stages, foreground, segment
+from bagwise.app.media._features import (
+    SPECTROGRAM_PATCH_NAMES,
+    SYLLABLE_NAMES,
+    region_boxes,
+    spectrogram_patches,
+    syllable_features,
+)
 from bagwise.app.media._sound_input import SoundInput
 from bagwise.app.media._stages import draw_sound_stages, numbered_picture
-from bagwise.app.media._syllables import FEATURE_NAMES, PATCH_NAMES, patch_features, syllable_features
-from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, audio_info, open_sound
-from bagwise.app.media.clips import PAGE_RATE, SLOW, as_flac, make_clip
+from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, is_for_ffmpeg, make_clip, open_sound
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row
 from bagwise.app.media.pictures import (
@@ -32,16 +35,15 @@ from bagwise.app.media.pictures import (
     time_in_words,
     time_ticks,
 )
-from bagwise.app.media.settings import Settings
-from bagwise.app.media.spectrogram import Spectrogram, spectrogram
-from bagwise.app.media.when import recorded_sound
+from bagwise.app.media.spectrogram import AudioSettings, Stages, find_syllables, spectrogram
+from bagwise.app.media.when import recorded
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 
 NO_FEATURES = (
     "Windows are described by vectors of a network alone; add --embed or --embeddings, or leave segment=windows out."
 )
-FEATURES = {"shape": FEATURE_NAMES, "patch": PATCH_NAMES}
+FEATURES = {"shape": SYLLABLE_NAMES, "patch": SPECTROGRAM_PATCH_NAMES}
 PLACES = ("start", "end", "low", "high")
 PART = 120.0  # seconds of a long recording that are kept together
 DECODED = 10  # times as much where all of the file before it must be decoded
@@ -50,124 +52,8 @@ MARGIN = 3.0  # seconds that are read beyond the edges of a stretch
 HEIGHT = 300  # of pictures, in units of the page
 LONGEST_PICTURE = 30.0  # seconds: in more of them syllables could not be distinguished
 LONGEST_CLOSE_UP, AROUND, CONTEXT = 3.0, 0.25, 4.0  # seconds; the noise is that of the context
-ULTRASOUND = 15_000.0  # where only what lies above this is looked at, it is played slower
-
-
-@dataclass(frozen=True)
-class AudioSettings(Settings):
-    """How recordings become syllables.
-
-    Attributes
-    ----------
-    window : float
-        Seconds of a piece; a longer recording is cut into pieces of this length. What is found does not depend on it.
-    bags : {"window", "file"}
-        A bag is a piece, or a whole file.
-    frame, overlap : float
-        Seconds of a frame of the spectrogram, and the share that the next one covers again.
-    low, high : float
-        Hertz to look at; high=None is half the rate.
-    smooth : float
-        Deviation in points of the Gaussian that smooths the spectrogram.
-    noise_quantile : float
-        Share of the time in which a frequency is taken to hold noise alone.
-    threshold : float
-        Loudness at which sound begins, in deviations of the noise.
-    least_decibels : float
-        The threshold is never below this.
-    grow : float
-        Share of the threshold down to which a syllable is followed.
-    close : int
-        Frames of a gap that is bridged.
-    thin : int
-        Bridges and specks thinner than this many points are cut.
-    min_area, min_frames : int
-        Least points and frames of a syllable.
-    segment : {"syllables", "windows"}
-        What the instances are: syllables that are found, or windows of a fixed length, for networks trained elsewhere.
-    length, step : float or None
-        Seconds of such a window, and from the start of one to the start of the next; None as the network has it.
-    features : {"shape", "patch"}
-        A syllable is described by the 38 features of its profiles, shape and gradients, or by the patch of the
-        spectrogram around it, for a network that finds its own (the model `ored-patch`).
-    """
-
-    window: float = 10.0
-    bags: str = "window"
-    frame: float = 0.032
-    overlap: float = 0.75
-    low: float = 200.0
-    high: float | None = None
-    smooth: float = 1.0
-    noise_quantile: float = 0.3
-    threshold: float = 4.0
-    least_decibels: float = 6.0
-    grow: float = 0.5
-    close: int = 3
-    thin: int = 2
-    min_area: int = 60
-    min_frames: int = 3
-    segment: str = "syllables"
-    length: float | None = None
-    step: float | None = None
-    features: str = "shape"
-
-    choices: ClassVar = {
-        "bags": ("window", "file"),
-        "segment": ("syllables", "windows"),
-        "features": tuple(FEATURES),
-    }
-    ranges: ClassVar = {
-        "window": (0.1, 3600),
-        "frame": (0.001, 1),
-        "overlap": (0, 0.95),
-        "low": (0, np.inf),
-        "smooth": (0, 10),
-        "noise_quantile": (0, 0.95),
-        "threshold": (0, np.inf),
-        "least_decibels": (0, np.inf),
-        "grow": (0.05, 1),
-        "close": (0, 1000),
-        "thin": (0, 100),
-        "min_area": (1, np.inf),
-        "min_frames": (1, np.inf),
-        "length": (0.05, 3600),
-        "step": (0.01, 3600),
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_range("high", self.low + 1, np.inf)
-
-
-def _spectrogram(samples: np.ndarray, rate: int, settings: AudioSettings, low: float) -> Spectrogram:
-    return spectrogram(
-        samples,
-        rate,
-        frame=settings.frame,
-        overlap=settings.overlap,
-        low=low,
-        high=settings.high,
-        smooth=settings.smooth,
-        noise_quantile=settings.noise_quantile,
-    )
-
-
-def find_syllables(samples: np.ndarray, rate: int, settings: AudioSettings) -> Stages:
-    """Spectrogram, mask and regions of one piece of sound."""
-    if settings.low >= rate / 2:
-        raise InputError(
-            f"The recording has a rate of {rate} Hz and so nothing above {rate / 2:g} Hz, but only sounds from "
-            f"{settings.low:g} Hz on are looked at; lower that (--media-set low=100)."
-        )
-    picture = _spectrogram(samples, rate, settings, settings.low)
-    mask, decibels = foreground(
-        picture.above_noise, threshold=settings.threshold, least=settings.least_decibels, grow=settings.grow
-    )
-    labels = segment(
-        mask, close=settings.close, thin=settings.thin, min_area=settings.min_area, min_frames=settings.min_frames
-    )
-    return Stages(picture, mask, labels, decibels)
+PAGE_RATE = 24_000  # of the sounds of a report
+ULTRASOUND, SLOW = 15_000.0, 10  # where only what lies above this is looked at, it is played so many times slower
 
 
 # What is sound and what is background noise does not depend on how a recording is cut into bags. The noise of a
@@ -224,48 +110,44 @@ def _piece_name(name: str, start: float) -> str:
     return f"{name}@{f'{start:.3f}'.rstrip('0').rstrip('.')}"
 
 
-def _cut_audio(path: str | Path, settings: AudioSettings) -> list[tuple[float, float]]:
+def _cut(sound: Sound, settings: AudioSettings) -> list[tuple[float, float]]:
     """First and last second of the parts of a recording: two minutes or more of a long one, else all of it."""
-    return _cut(path, audio_info(path).seconds)
+    seconds = sound.info.seconds
+    n = max(1, int(seconds // (DECODED * PART if is_for_ffmpeg(sound.path) else PART)))
+    return [(group[0][0], group[-1][1]) for group in np.array_split(np.array(_stretches(seconds)), n)]
 
 
-def _cut(path: str | Path, seconds: float) -> list[tuple[float, float]]:
-    spans = _stretches(seconds)
-    n = max(1, int(spans[-1][1] // (DECODED * PART if is_for_ffmpeg(path) else PART)))
-    return [(group[0][0], group[-1][1]) for group in np.array_split(np.array(spans), n)]
-
-
-def _read_part(path: str | Path, part: tuple[float, float], settings: AudioSettings) -> FileBags:
+def _read_part(sound: Sound, part: tuple[float, float], settings: AudioSettings) -> FileBags:
     """The syllables of a part of a recording as one bag; only a stretch of it is in memory at a time."""
-    with open_sound(path) as sound:
-        return _part_of(sound, part, settings)
-
-
-def _part_of(sound: Sound, part: tuple[float, float], settings: AudioSettings) -> FileBags:
     if settings.segment == "windows":
         return _windows_of(sound.info, part, settings)
     features: list[np.ndarray] = []
     boxes: list[np.ndarray] = []
     any_sound = False
     seconds = sound.info.seconds
-    for span in _stretches(seconds):
-        if not part[0] <= span[0] < part[1]:
+    for first, last in _stretches(seconds):
+        if not part[0] <= first < part[1]:
             continue
-        begin, has_sound, stages = _hear(sound, span, settings)
+        begin, has_sound, stages = _hear(sound, (first, last), settings)
         any_sound = any_sound or has_sound
-        described, places = _described(stages, settings)
-        box = np.array([[place[key] for key in PLACES] for place in places]).reshape(-1, 4)
+        box = region_boxes(stages.picture, stages.labels)
         box[:, :2] += begin
         middle = box[:, :2].mean(axis=1)
         # neighbouring stretches overlap by their margins: the middle decides, so that each syllable is found once
-        first, last = span
         own = (middle < last) & ((middle >= first) | (first == 0.0))
         own |= (last == seconds) & (middle >= last)
-        features.append(described[own])
+        features.append(_described(stages, settings)[own])
         boxes.append(box[own])
     box = np.concatenate(boxes)
     locations = {key: box[:, i] for i, key in enumerate(PLACES)}
     return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"has_sound": any_sound})
+
+
+def _described(stages: Stages, settings: AudioSettings) -> np.ndarray:
+    """Features of the regions."""
+    if settings.features == "patch":
+        return spectrogram_patches(stages.picture, stages.labels, settings.low, settings.high)
+    return syllable_features(stages.picture, stages.labels)
 
 
 def _windows_of(info: AudioInfo, part: tuple[float, float], settings: AudioSettings) -> FileBags:
@@ -276,28 +158,23 @@ def _windows_of(info: AudioInfo, part: tuple[float, float], settings: AudioSetti
     step = settings.length / 2 if settings.step is None else settings.step
     start = np.minimum(np.arange(int(np.ceil(room / step - 1e-9)) + 1) * step, room)
     start = start[(start >= part[0]) & ((start < part[1]) | (part[1] >= info.seconds))]
-    places = {"start": start, "end": start + settings.length, "low": np.zeros(len(start))}
-    places["high"] = np.full(len(start), info.rate / 2)
-    return FileBags(["part"], [len(start)], np.empty((len(start), 0)), places, {"has_sound": True})
+    return whole_band(start, start + settings.length, info.rate / 2)
 
 
-def _described(stages: Stages, settings: AudioSettings) -> tuple[np.ndarray, list[dict[str, float]]]:
-    """Features and boxes of the regions."""
-    if settings.features == "patch":
-        return patch_features(stages.picture, stages.labels, settings.low, settings.high)
-    return syllable_features(stages.picture, stages.labels)
+def whole_band(start: np.ndarray, end: np.ndarray, high: float) -> FileBags:
+    """Windows of a recording as one bag, with no features: of networks they get vectors."""
+    n = len(start)
+    places = {"start": start, "end": end, "low": np.zeros(n), "high": np.full(n, high)}
+    return FileBags(["part"], [n], np.empty((n, 0)), places, {"has_sound": True})
 
 
-def _join_parts(path: str | Path, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
+def _join(sound: Sound, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
     """The bags of a recording from the syllables of its parts.
 
     A recording of one piece is a bag called `name`; the pieces of a longer one are called ``name@start``, the start
     in seconds, unless the whole file is one bag. A syllable belongs to the piece that holds its middle.
     """
-    return _joined(audio_info(path), name, parts, settings)
-
-
-def _joined(info: AudioInfo, name: str, parts: Sequence[FileBags], settings: AudioSettings) -> FileBags:
+    info = sound.info
     box = np.stack([np.concatenate([part.locations[key] for part in parts]) for key in PLACES], axis=1)
     box = np.clip(box, 0.0, [np.inf, info.seconds, np.inf, info.rate / 2])
     names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
@@ -308,27 +185,21 @@ def _joined(info: AudioInfo, name: str, parts: Sequence[FileBags], settings: Aud
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
         problems.append("no syllable was found in it; lower the threshold if there are any.")
+    facts = {"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels}
     return FileBags(
         bag_names=names,
         sizes=sizes,
         features=np.concatenate([part.features for part in parts])[order],
         locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
-        info={
-            "seconds": round(info.seconds, 4),
-            "rate": info.rate,
-            "channels": info.channels,
-            **recorded_sound(name, info.noted),
-        },
+        info=facts | recorded(name, info.noted),
         problems=problems,
         vectors=np.concatenate(vectors)[order] if vectors else None,
     )
 
 
-def read_audio(path: str | Path, name: str, settings: AudioSettings) -> FileBags:
-    """The syllables of one recording, all parts of it after each other; see `_join_parts`."""
-    with open_sound(path) as sound:
-        found = [_part_of(sound, part, settings) for part in _cut(path, sound.info.seconds)]
-        return _joined(sound.info, name, found, settings)
+def _read_sound(sound: Sound, name: str, settings: AudioSettings) -> FileBags:
+    """The syllables of one recording, all parts of it after each other."""
+    return _join(sound, name, [_read_part(sound, part, settings) for part in _cut(sound, settings)], settings)
 
 
 def _pieces(
@@ -380,7 +251,7 @@ def _close_ups(sound: Sound, rows: Sequence[Row], settings: AudioSettings) -> It
     for row in rows:
         start, end = _close_up_span(row, info.seconds)
         begin, samples = _read_stretch(sound, start, end, CONTEXT)
-        picture = _spectrogram(samples, info.rate, settings, min(settings.low, info.rate / 4))
+        picture = spectrogram(samples, info.rate, settings, min(settings.low, info.rate / 4))
         shown = _columns_between(begin + picture.times, start, end)
         _, _, low, high = picture.edges
         left, right = (100 * (float(row[key]) - start) / (end - start) for key in ("start", "end"))
@@ -411,7 +282,7 @@ def _cut_sound(sound: Sound, start: float, end: float, settings: AudioSettings) 
     """A stretch of a recording for the page, small: one channel, at most 24 kHz, ten bits; FLAC."""
     _, samples = _read_stretch(sound, start, end)
     slow = SLOW if settings.low >= ULTRASOUND else 1
-    return as_flac(*make_clip(samples, sound.info.rate, slow=slow, most_rate=PAGE_RATE))
+    return make_clip(samples, sound.info.rate, form="FLAC", slow=slow, most_rate=PAGE_RATE)
 
 
 def _kilohertz(low: float, high: float) -> list[float]:
@@ -419,22 +290,20 @@ def _kilohertz(low: float, high: float) -> list[float]:
     return [k for k in np.arange(step, high / 1000, step) if 1000 * k > low]
 
 
-def _draw_stages(path: Path, folder: Path, settings: AudioSettings, start: float, pieces: int) -> Iterator[str]:
+def _draw_stages(sound: Sound, folder: Path, settings: AudioSettings, start: float, pieces: int) -> Iterator[str]:
     """Draw every stage of some pieces of a recording, from `start` on; gives what was found, line by line."""
-    with open_sound(path) as sound:
-        info = sound.info
-        yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
-        if info.problem:
-            yield f"{path.name}: {info.problem}"
-        if start >= info.seconds:
-            raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
-        for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
-            stages = _hear_piece(sound, begin, settings.window, settings)
-            target = numbered_picture(folder, _piece_name(path.stem, begin))
-            draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
-            n = int(stages.labels.max(initial=0))
-            yield f"from {begin:g} s: {n} regions, threshold {stages.decibels:.1f} dB"
-            yield f"wrote {target}"
+    info, path = sound.info, Path(sound.path)
+    yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
+    if info.problem:
+        yield f"{path.name}: {info.problem}"
+    if start >= info.seconds:
+        raise InputError(f"{path} is {info.seconds:.2f} s long; it cannot be drawn from {start:g} s on.")
+    for begin in np.arange(start, info.seconds, settings.window)[:pieces].tolist():
+        stages = _hear_piece(sound, begin, settings.window, settings)
+        target = numbered_picture(folder, _piece_name(path.stem, begin))
+        draw_sound_stages(stages, begin, f"{path.name}, from {begin:g} s", target, settings.to_dict())
+        yield f"from {begin:g} s: {stages.labels.max(initial=0)} regions, threshold {stages.decibels:.1f} dB"
+        yield f"wrote {target}"
 
 
 def _place_in_words(row: Row) -> str:
@@ -468,14 +337,14 @@ AUDIO = MediaType(
     finer="label shorter pieces: with --window 1, a row 'song.wav@3' names the second that begins at 3 s",
     extensions=EXTENSIONS,
     unreadable=UNREADABLE,
-    read=read_audio,
-    parts=Parts(_cut_audio, _read_part, _join_parts),
+    open=open_sound,
+    read=_read_sound,
+    parts=Parts(_cut, _read_part, _join),
     feature_names=_feature_names,
     places=PLACES,
     place_in_words=_place_in_words,
     formats=("csv", "parquet", "raven", "audacity", "birdnet", "label-studio"),
     label_studio=LabelStudio("audio", "labels", "Audio", "Labels", value=_mark_value, details=_mark_details),
-    open=open_sound,
     draw=_draw_sound,
     picture_length=_picture_length,
     close_ups=_close_ups,

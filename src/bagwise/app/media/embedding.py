@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bagwise.app.media._network_input import NetworkInput, given_settings, run_feed, run_feeds
-from bagwise.app.media.audio_file import audio_info
+from bagwise.app.media.audio import whole_band
+from bagwise.app.media.audio_file import Sound
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.networks import Network, fingerprint_of, open_network, read_network_file
@@ -56,6 +57,8 @@ class Embedding:
     size: int
     join: bool
 
+    problems: ClassVar[tuple[tuple[str, str], ...]] = ()
+
     @property
     def about(self) -> dict[str, Any]:
         """What a run and its model must know of it, as plain data."""
@@ -68,20 +71,16 @@ class Embedding:
             "join": self.join,
         }
 
-    @property
-    def problems(self) -> tuple[tuple[str, str], ...]:
-        return ()
-
     def of_file(self, name: str) -> Embedding:
         """What a process that reads the file needs."""
         return self
 
-    def describe(self, path: Path, name: str, found: FileBags) -> FileBags:
-        """What was found in a file, or in a part of it, with the vector of each instance."""
-        vectors, problems = run_feeds(self.inputs, path, found, _opened(self.path, self.fingerprint, self.inputs))
+    def describe(self, file: Any, name: str, found: FileBags) -> FileBags:
+        """What was found in an open file, or in a part of it, with the vector of each instance."""
+        vectors, problems = run_feeds(self.inputs, file, name, found, _opened(self))
         if len(vectors) and vectors.shape[1] != self.size:
             raise InputError(
-                f"{path}: the network gives vectors of {vectors.shape[1]} numbers here, and of {self.size} elsewhere; "
+                f"{name}: the network gives vectors of {vectors.shape[1]} numbers here, and of {self.size} elsewhere; "
                 "use another network."
             )
         return replace(found, vectors=vectors.reshape(-1, self.size), problems=[*found.problems, *problems])
@@ -91,17 +90,17 @@ _HERE = threading.local()
 """The network of a thread, and what it was opened for: processes of networks are asked by one thread each."""
 
 
-def _opened(path: Path, fingerprint: str, inputs: NetworkInput) -> Network:
+def _opened(embedding: Embedding) -> Network:
     """The network, kept for the next file; its content was checked when the run was begun."""
-    key = (path, fingerprint, inputs)
-    if getattr(_HERE, "key", None) == key and _HERE.network.alive:
+    if getattr(_HERE, "key", None) == embedding and _HERE.network.alive:
         return _HERE.network
     close_network()
+    path, inputs = embedding.path, embedding.inputs
     content = read_network_file(path)
-    if fingerprint_of(content, *inputs.contents(path.parent)) != fingerprint:
+    if fingerprint_of(content, *inputs.contents(path.parent)) != embedding.fingerprint:
         raise InputError(f"{path} changed while files were read; run the same command once more.")
     _HERE.network = open_network(content, path, inputs.batch, trusted=True)
-    _HERE.key = key
+    _HERE.key = embedding
     return _HERE.network
 
 
@@ -203,11 +202,6 @@ def _read_toml(path: Path, known: set[str]) -> dict[str, Any]:
     return given_settings(given)
 
 
-def _vector_names(size: int) -> list[str]:
-    """What the numbers of a vector are called."""
-    return [f"embed{i}" for i in range(size)]
-
-
 def split_names(names: list[str] | None, about: Mapping[str, Any] | None) -> list[str] | None:
     """Of the feature names of a model those that are the media type's own, where it is known what all are."""
     if names is None or about is None:
@@ -219,9 +213,8 @@ def join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: in
     """Features of all instances with their vectors, and what all columns are called; `own` may be None."""
     parts = [file.vectors for file in files if file.vectors is not None and len(file.vectors)]
     vectors = np.concatenate(parts).astype(np.float64) if parts else np.empty((0, size))
-    if own is None:
-        return vectors, _vector_names(size)
-    return np.hstack([own, vectors]), [*own_names, *_vector_names(size)]
+    names = [*own_names, *(f"embed{i}" for i in range(size))]
+    return (vectors if own is None else np.hstack([own, vectors])), names
 
 
 SLACK = 0.05  # seconds between two windows that are no gap
@@ -249,10 +242,8 @@ class Windows:
         """For each moment the window whose middle is nearest to it, and whether that window holds it."""
         centre = (self.start + self.end) / 2
         order = np.argsort(centre, kind="stable")
-        right = np.clip(np.searchsorted(centre[order], middle), 1, max(len(centre) - 1, 1))
-        left = order[right - 1]
-        right = order[np.minimum(right, len(centre) - 1)]
-        best = np.where(np.abs(centre[right] - middle) < np.abs(centre[left] - middle), right, left)
+        between = (centre[order][1:] + centre[order][:-1]) / 2
+        best = order[np.searchsorted(between, middle)]
         return best, (self.start[best] <= middle) & (middle <= self.end[best])
 
 
@@ -299,13 +290,10 @@ class VectorTable:
         """What a process that reads the file needs: the windows of that file."""
         return replace(self, windows={name: self.windows[name]} if name in self.windows else {})
 
-    def instances(self, path: Path, name: str) -> FileBags:
-        """The windows of a file as instances, all in one part, with what is wrong with them."""
-        own, seconds = self._of(name), audio_info(path).seconds
+    def instances(self, sound: Sound, name: str) -> FileBags:
+        """The windows of a recording as instances, all in one part, with what is wrong with them."""
+        own, seconds, problems = self._of(name), sound.info.seconds, []
         inside = own.start < seconds
-        n, problems = int(inside.sum()), []
-        places = {"start": own.start[inside], "end": own.end[inside]}
-        places |= {"low": np.zeros(n), "high": np.full(n, np.inf)}  # up to where the recording ends
         gaps = own.gaps(seconds)
         if gaps:
             more = f" ({len(gaps)} gaps in all)" if len(gaps) > 1 else ""
@@ -313,16 +301,15 @@ class VectorTable:
                 f"no window of {self.name} covers {gaps[0][0]:.2f} to {gaps[0][1]:.2f} s of it{more}; nothing is found "
                 "there."
             )
-        if n < len(own.start):
+        if not inside.all():
             problems.append(
-                f"{len(own.start) - n} window(s) of {self.name} begin after its end at {seconds:.2f} s and are not "
+                f"{np.sum(~inside)} window(s) of {self.name} begin after its end at {seconds:.2f} s and are not "
                 "used; check the table."
             )
-        return FileBags(
-            ["part"], [n], np.empty((n, 0)), places, {"has_sound": True}, problems, vectors=own.vectors[inside]
-        )
+        found = whole_band(own.start[inside], own.end[inside], np.inf)  # up to where the recording ends
+        return replace(found, problems=problems, vectors=own.vectors[inside])
 
-    def describe(self, path: Path, name: str, found: FileBags) -> FileBags:
+    def describe(self, file: Any, name: str, found: FileBags) -> FileBags:
         """What was found in a file, or in a part of it, each instance with the vector of the window nearest to it."""
         own = self._of(name)
         middle = (np.asarray(found.locations["start"]) + np.asarray(found.locations["end"])) / 2

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,24 +52,6 @@ class FileBags:
     def as_one_bag(self, name: str) -> FileBags:
         """The same with all instances in one bag."""
         return replace(self, bag_names=[name], sizes=[sum(self.sizes)])
-
-
-def _relative_names(paths: Sequence[str | Path]) -> list[str]:
-    """Names of files below their common folder, with forward slashes."""
-    full = [Path(path).resolve() for path in paths]
-    if not full:
-        raise InputError("There are no files; pass at least one.")
-    folder = os.path.commonpath([path.parent for path in full])
-    return [path.relative_to(folder).as_posix() for path in full]
-
-
-def read_each(paths: Sequence[str | Path], read: Callable[[Path, str], FileBags]) -> dict[str, FileBags]:
-    """Read files one after the other, by name; the first that cannot be read raises its error."""
-    names = _relative_names(paths)
-    if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise InputError(f"The file {twice} is given twice; give each file once.")
-    return {name: read(Path(path), name) for path, name in zip(paths, names, strict=True)}
 
 
 def assemble(files: Mapping[str, FileBags], features: Any, feature_names: list[str] | None, name: str) -> BagDataset:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import ndimage
 
-from bagwise.app.media._image_features import (
+from bagwise.app.media._features import (
     APPEARANCE_NAMES,
     HISTOGRAM_NAMES,
     PATCH_NAMES,
@@ -37,8 +37,8 @@ from bagwise.app.media.image_file import EXTENSIONS, Pixels, read_image, read_ma
 from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.app.media.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, filled_region
 from bagwise.app.media.rle import Rings, ring_area, rings_of
-from bagwise.app.media.settings import Settings
-from bagwise.app.media.when import recorded_by_name
+from bagwise.app.media.settings import Settings, choice, number
+from bagwise.app.media.when import recorded
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 
@@ -73,26 +73,16 @@ class ImageSettings(Settings):
         Most points of the longer side; regions are found and described in a copy of that size where there are more.
     """
 
-    regions: str = "merge"
-    features: str = "appearance"
+    regions: str = choice("merge", "slic", "mask", "coco", "patches")
+    features: str = choice("appearance", "histograms")
     mask_suffix: str = "_mask"
     coco: str = ""
-    scale: float = 100.0
-    min_share: float = 0.02
-    n_segments: int = 12
-    compactness: float = 10.0
-    min_area: int = 50
-    max_side: int = 1024
-
-    choices: ClassVar = {"regions": ("merge", "slic", "mask", "coco", "patches"), "features": tuple(FEATURES)}
-    ranges: ClassVar = {
-        "scale": (1e-6, 1e9),
-        "min_share": (0.0, 0.5),
-        "n_segments": (1, 100_000),
-        "compactness": (1e-6, 1e6),
-        "min_area": (1, np.inf),
-        "max_side": (16, 100_000),
-    }
+    scale: float = number(100.0, 1e-6, 1e9)
+    min_share: float = number(0.02, 0.0, 0.5)
+    n_segments: int = number(12, 1, 100_000)
+    compactness: float = number(10.0, 1e-6, 1e6)
+    min_area: int = number(50, 1)
+    max_side: int = number(1024, 16, 100_000)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,7 +171,7 @@ def _read_picture(path: str | Path, name: str, settings: ImageSettings) -> FileB
         sizes=[len(features)],
         features=features,
         locations=_locations(labels, len(features), pixels),
-        info={"width": pixels.width, "height": pixels.height, **recorded_by_name(name)},
+        info={"width": pixels.width, "height": pixels.height, **recorded(name)},
         problems=problems,
     )
 
@@ -251,10 +241,9 @@ def _draw_stages(path: Path, folder: Path, settings: ImageSettings, start: float
     """Draw a picture and its regions; gives what was found, line by line."""
     pixels = read_pixels(path, settings.max_side)
     labels = find_regions(path, path.name, pixels, settings)
-    n = int(labels.max(initial=0))
     target = numbered_picture(folder, path.stem)
-    draw_image_stages(pixels.colours, labels, [str(i + 1) for i in range(n)], path.name, target)
-    yield f"{path.name}: {pixels.width} x {pixels.height} points, {n} regions"
+    draw_image_stages(pixels.colours, labels, path.name, target)
+    yield f"{path.name}: {pixels.width} x {pixels.height} points, {labels.max(initial=0)} regions"
     yield f"wrote {target}"
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from inspect import isgenerator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bagwise.app.media._network_input import NetworkInput
-from bagwise.app.media.files import FileBags, assemble, common_feature_names, read_each, stack_features
+from bagwise.app.media.files import FileBags, assemble, common_feature_names, stack_features
 from bagwise.app.media.pictures import CloseUp, Picture
 from bagwise.app.media.settings import Settings
 from bagwise.core.dataset import BagDataset
@@ -80,54 +80,24 @@ class LabelStudio:
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """A function whose first argument is a file, within the net: whatever a library raises is an error of that file."""
-
-    function: Callable[..., Any]
-
-    def __call__(self, path: Path, *arguments: Any) -> Any:
-        with one_file(path):
-            found = self.function(path, *arguments)
-        return self._each(path, found) if isgenerator(found) else found
-
-    def _each(self, path: Path, found: Iterator[Any]) -> Iterator[Any]:
-        with one_file(path):
-            yield from found
-
-
-def _within_net(facts: MediaType | Parts, names: Sequence[str]) -> None:
-    """Wrap the functions that open files, so that errors name the file."""
-    for name in names:
-        function = getattr(facts, name)
-        if function is not None and not isinstance(function, _Reader):
-            object.__setattr__(facts, name, _Reader(function))
-
-
-@dataclass(frozen=True)
 class Parts:
     """How a long file is read in parts, each of which can be kept as soon as it is done.
 
     Attributes
     ----------
-    cut : function of path and settings that gives first and last second of each part, one where the file is short
-    read : function of path, part and settings that gives what is found in a part
-    join : function of path, name, what was found in all parts, and settings that gives the `FileBags` of the file
+    cut : function of the open file and settings that gives first and last second of each part, one where it is short
+    read : function of the open file, a part and settings that gives what is found in the part
+    join : function of the open file, its name, what was found in all parts, and settings that gives its `FileBags`
     """
 
-    cut: Callable[[Path, Any], list[tuple[float, float]]]
-    read: Callable[[Path, tuple[float, float], Any], FileBags]
-    join: Callable[[Path, str, Sequence[FileBags], Any], FileBags]
-
-    def __post_init__(self) -> None:
-        _within_net(self, ("cut", "read", "join"))
+    cut: Callable[[Any, Any], list[tuple[float, float]]]
+    read: Callable[[Any, tuple[float, float], Any], FileBags]
+    join: Callable[[Any, str, Sequence[FileBags], Any], FileBags]
 
 
 @dataclass(frozen=True, repr=False)
 class MediaType:
     """Everything that is particular to a media type: settings, readers, formats, pictures, words.
-
-    Whatever is raised where a file is opened (`read`, `parts`, `stages`) is an error of that
-    file (`bagwise.core.exceptions.one_file`).
 
     Only the first four and `read` are needed for a new media type; the defaults of the others are those of one that
     has nothing of the kind.
@@ -148,7 +118,10 @@ class MediaType:
         Endings of its files, in lower case with the dot.
     unreadable : mapping
         Endings of files that are of this media type but cannot be read, and why and what to do.
-    read : function of path, name and settings that gives the `FileBags` of a file; None where there are no files
+    open : function of path that gives a context with the open file, or the path itself
+        What `read`, `parts`, `draw`, `close_ups` and `cut_sound` are given, so that a file is opened once for all that
+        is done with it. Callers use `opened`.
+    read : function of the open file, its name and settings that gives its `FileBags`; None where there are no files
     parts : Parts or None
         How long files are read in parts, where they may take long.
     belongs : function of path and settings
@@ -171,8 +144,6 @@ class MediaType:
     label_studio : LabelStudio or None
     drawings : str
         What the page calls what `draw` gives.
-    open : function of path that gives a context with the open file, or the path itself
-        What `draw`, `close_ups` and `cut_sound` are given, so that a file is opened once for all of them.
     draw : function of file, name, rows, settings and start that gives a `Picture`; None where there is nothing to see
     picture_length : function of the settings
         How much of a file one picture shows, in units of ``start``; infinity for all of it.
@@ -185,7 +156,7 @@ class MediaType:
     cut_sound : function of file, start, end and settings that gives a short sound to play (FLAC), or None
     close_up_span : function of a row and the seconds of its file
         What is played of one instance, where there is sound.
-    stages : function of path, folder, settings, start and number of pieces, or None
+    stages : function of the open file, folder, settings, start and number of pieces, or None
         Draws the stages of a file into the folder; gives lines of text that say what was found and written.
     shown_as : {"sound", "image", "text", "series", ""}
         What the review page shows and plays it as; "" where there is nothing to see or hear.
@@ -205,7 +176,8 @@ class MediaType:
     finer: str = "label smaller bags"
     extensions: tuple[str, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    read: Callable[[Path, str, Any], FileBags] | None = None
+    open: Callable[[Path], AbstractContextManager[Any]] = nullcontext
+    read: Callable[[Any, str, Any], FileBags] | None = None
     parts: Parts | None = None
     belongs: Callable[[Path, Any], bool] = _always
     companions: Callable[[Path, str, Any], Sequence[Path]] = _no_items
@@ -218,7 +190,6 @@ class MediaType:
     formats: tuple[str, ...] = ("csv", "parquet")
     label_studio: LabelStudio | None = None
     drawings: str = "Pictures"
-    open: Callable[[Path], AbstractContextManager[Any]] = nullcontext
     draw: Callable[[Any, str, Sequence[Row], Any, float], Picture] | None = None
     picture_length: Callable[[Any], float] = _without_pieces
     joined: bool = False
@@ -226,14 +197,11 @@ class MediaType:
     close_ups: Callable[[Any, Sequence[Row], Any], Iterator[CloseUp]] | None = None
     cut_sound: Callable[[Any, float, float, Any], bytes] | None = None
     close_up_span: Callable[[Row, float], tuple[float, float]] | None = None
-    stages: Callable[[Path, Path, Any, float, int], Iterator[str]] | None = None
+    stages: Callable[[Any, Path, Any, float, int], Iterator[str]] | None = None
     shown_as: str = ""
     dated: bool = False
     notes: Callable[[Sequence[Row]], list[str]] = _no_items
     embed: type[NetworkInput] | None = None
-
-    def __post_init__(self) -> None:
-        _within_net(self, ("read", "stages"))
 
     def __repr__(self) -> str:
         return f"MediaType({self.name!r})"
@@ -254,12 +222,32 @@ class MediaType:
             )
         return self.settings.from_text(values or {})
 
-    def featurize(self, paths: Sequence[str | Path], values: Mapping[str, Any] | Settings | None = None) -> BagDataset:
-        """The bags of some files as one data set without labels."""
-        settings, read = self.make_settings(values), self.read
-        if read is None:
+    @contextmanager
+    def opened(self, path: Path) -> Iterator[Any]:
+        """An open file; whatever a library raises while it is used is an error that names it."""
+        with one_file(path), self.open(path) as file:
+            yield file
+
+    def read_file(self, path: str | Path, name: str, settings: Any) -> FileBags:
+        """The bags of one file."""
+        if self.read is None:
             raise InputError(f"The media type {self.name!r} has no files to read.")
-        by_name = read_each(paths, lambda path, name: read(path, name, settings))
+        with self.opened(Path(path)) as file:
+            return self.read(file, name, settings)
+
+    def featurize(self, paths: Sequence[str | Path], values: Mapping[str, Any] | Settings | None = None) -> BagDataset:
+        """The bags of some files as one data set without labels, named by their places below their common folder."""
+        settings = self.make_settings(values)
+        full = [Path(path).resolve() for path in paths]
+        if not full:
+            raise InputError("There are no files; pass at least one.")
+        folder = os.path.commonpath([path.parent for path in full])
+        by_name: dict[str, FileBags] = {}
+        for path, real in zip(paths, full, strict=True):
+            name = real.relative_to(folder).as_posix()
+            if name in by_name:
+                raise InputError(f"The file {name} is given twice; give each file once.")
+            by_name[name] = self.read_file(path, name, settings)
         files = list(by_name.values())
         names = self.feature_names(files, settings)
         return assemble(by_name, self.features(files, names), list(names), self.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bagwise.app.media.audio import AUDIO
@@ -30,7 +30,7 @@ def check_media_type(name: str) -> MediaType:
 
 def guess_media_type(folder: Path, exclude: Iterable[Path] = ()) -> str:
     """The media type of most files of a folder."""
-    endings = Counter(path.suffix.lower() for path in _walk(folder, exclude))
+    endings = Counter(_ending(name) for name in list_files(folder, exclude))
     counts = {name: sum(endings[ending] for ending in media_type.extensions) for name, media_type in MEDIA.items()}
     best = max(counts, key=lambda name: counts[name])
     if not counts[best]:
@@ -41,32 +41,27 @@ def guess_media_type(folder: Path, exclude: Iterable[Path] = ()) -> str:
 
 def find_files(folder: Path, media_type: MediaType, settings: Any, exclude: Iterable[Path] = ()) -> list[str]:
     """Names, relative to the folder and sorted, of the media in it and in the folders below."""
-    names = sorted(
-        path.relative_to(folder).as_posix()
-        for path in _walk(folder, exclude)
-        if path.suffix.lower() in media_type.extensions and media_type.belongs(path, settings)
-    )
+    names = [
+        name
+        for name in list_files(folder, exclude)
+        if _ending(name) in media_type.extensions and media_type.belongs(folder / name, settings)
+    ]
     if not names:
         raise InputError(f"There is no file in {folder} that ends in {', '.join(media_type.extensions)}.")
     return names
 
 
+def _ending(name: str) -> str:
+    return PurePosixPath(name).suffix.lower()
+
+
 def list_files(folder: Path, exclude: Iterable[Path] = ()) -> list[str]:
-    """Names of all files of a folder, those that are no media too, relative to it and sorted."""
-    return sorted(path.relative_to(folder).as_posix() for path in _walk(folder, exclude))
-
-
-def _walk(folder: Path, exclude: Iterable[Path]) -> list[Path]:
-    """All files but hidden ones and those in (or at) the paths to leave out."""
+    """Names of all files of a folder, relative to it and sorted, but hidden ones and those in (or at) `exclude`."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the media.")
     if not os.access(folder, os.R_OK | os.X_OK):
         raise InputError(f"The folder {folder} may not be read; change its permissions.")
     left_out = [path.resolve() for path in exclude]
-
-    def is_left_out(path: Path) -> bool:
-        return any(path.is_relative_to(other) for other in left_out)
-
     found = []
     for place, below, names in os.walk(folder):
         below[:] = [name for name in below if not name.startswith(".")]
@@ -76,6 +71,7 @@ def _walk(folder: Path, exclude: Iterable[Path]) -> list[Path]:
             if name.startswith(".") or not path.is_file():
                 continue
             # each path is looked up only where it is a link, which takes long for thousands
-            if not left_out or not is_left_out(path.resolve() if path.is_symlink() else real / name):
-                found.append(path)
-    return found
+            true = path.resolve() if left_out and path.is_symlink() else real / name
+            if not any(true.is_relative_to(other) for other in left_out):
+                found.append(path.relative_to(folder).as_posix())
+    return sorted(found)

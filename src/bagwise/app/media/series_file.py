@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from bagwise.app.media.settings import Settings
+from bagwise.app.media.settings import Settings, choice, number
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import check_readable, damaged
@@ -64,23 +64,15 @@ class SeriesSettings(Settings):
         Heading of a column that names the recordings of one table, each a bag of its own; "" where a file is one.
     """
 
-    window: int = 128
-    step: int = 64
-    rate: float = 1.0
+    window: int = number(128, 4, 10_000_000)
+    step: int = number(64, 1, 10_000_000)
+    rate: float = number(1.0, 1e-9, 1e12)
     time: str = ""
-    time_unit: str = AUTO
+    time_unit: str = choice(AUTO, *UNITS)
     time_zone: str = ""
-    max_gap: float | None = None
-    fill: str = REFUSE
+    max_gap: float | None = number(None, 1e-9, 1e12)
+    fill: str = choice(REFUSE, "linear", "previous")
     recording: str = ""
-
-    choices: ClassVar = {"time_unit": (AUTO, *UNITS), "fill": (REFUSE, "linear", "previous")}
-    ranges: ClassVar = {
-        "window": (4, 10_000_000),
-        "step": (1, 10_000_000),
-        "rate": (1e-9, 1e12),
-        "max_gap": (1e-9, 1e12),
-    }
 
 
 @dataclass(frozen=True)

@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from bagwise.core.exceptions import InputError
 
 
+def choice(*names: str) -> Any:
+    """A setting that is one of some texts, the first where nothing is said."""
+    return field(default=names[0], metadata={"choices": names})
+
+
+def number(default: float | None, low: float, high: float = np.inf) -> Any:
+    """A setting that is a number from `low` to `high`, or None where that is the default."""
+    return field(default=default, metadata={"range": (low, high)})
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the settings of all media types share; a media type without any uses this class itself.
 
-    A subclass is a frozen dataclass whose fields have defaults, and says in `choices` and `ranges` what they may be.
-
-    Attributes
-    ----------
-    choices : dict of name to tuple of str
-        What a setting that is text may be.
-    ranges : dict of name to (low, high)
-        Where a number must lie; None is allowed where it is the default.
+    A subclass is a frozen dataclass whose fields have defaults; what a field may be is said by `choice` and `number`.
     """
 
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
-
     def __post_init__(self) -> None:
-        for name, choices in self.choices.items():
-            if getattr(self, name) not in choices:
+        for setting in fields(self):
+            value, choices = getattr(self, setting.name), setting.metadata.get("choices", ())
+            if choices and value not in choices:
                 listed = ", ".join(map(repr, choices))
-                raise InputError(f"The setting {name!r} is {getattr(self, name)!r}; use one of {listed}.")
-        for name, (low, high) in self.ranges.items():
-            self.check_range(name, low, high)
+                raise InputError(f"The setting {setting.name!r} is {value!r}; use one of {listed}.")
+            if "range" in setting.metadata:
+                self.check_range(setting.name, *setting.metadata["range"])
 
     def check_range(self, name: str, low: float, high: float) -> None:
         """Refuse a setting that is no number within the bounds, nor None where that is its default."""
@@ -55,8 +56,8 @@ class Settings:
         known = {f.name: f.default for f in fields(cls)}
         for name in values:
             if name not in known:
-                choice = f"the settings are {', '.join(known)}" if known else "there are none"
-                raise InputError(f"There is no setting {name!r}; {choice}.")
+                there = f"the settings are {', '.join(known)}" if known else "there are none"
+                raise InputError(f"There is no setting {name!r}; {there}.")
         return cls(**{name: coerce_value(name, value, known[name]) for name, value in values.items()})
 
 
@@ -79,13 +80,13 @@ def coerce_value(name: str, value: Any, default: Any) -> Any:
     if default is None and (value is None or text == "none"):
         return None
     try:
-        number = float(value) if text is not None or _is_number(value) else None
+        found = float(value) if text is not None or _is_number(value) else None
     except ValueError:
-        number = None
-    if number is None:
+        found = None
+    if found is None:
         raise InputError(f"The setting {name!r} takes a number, not {value!r}.")
     if isinstance(default, int):
-        if not number.is_integer():
+        if not found.is_integer():
             raise InputError(f"The setting {name!r} takes a whole number, not {value!r}.")
-        return int(number)
-    return number
+        return int(found)
+    return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,18 +21,18 @@ from bagwise.app.media.documents import EXTENSIONS, document_text, read_words
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.app.media.pictures import WIDTH, CloseUp, Picture
-from bagwise.app.media.settings import Settings
+from bagwise.app.media.settings import Settings, choice, number
 from bagwise.core.checks import memory_limit
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
 from bagwise.io.text import UTF8
 
 ENGLISH, NONE = "english", "none"
-LANGUAGES = (
-    "arabic", "armenian", "basque", "catalan", "danish", "dutch", ENGLISH, "finnish", "french", "german", "greek",
-    "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
-    "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
-)  # fmt: skip
+OTHER_LANGUAGES = (
+    *("arabic", "armenian", "basque", "catalan", "danish", "dutch", "finnish", "french", "german", "greek", "hindi"),
+    *("hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese", "romanian"),
+    *("russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish"),
+)
 """Those of snowballstemmer since 2.2."""
 ALGORITHMS = {ENGLISH: "porter"}  # Porter's of 1980, as in the papers; Snowball's "english" is its successor
 SHORTEST = 3  # letters: Porter's own program leaves "is" and "as" alone
@@ -59,28 +59,20 @@ class TextSettings(Settings):
     keep : float
         Share of these terms that is counted, those that occur in most documents.
     language : str
-        Whose endings are taken off: one of `bagwise.app.media.text.LANGUAGES`, or "none".
+        Whose endings are taken off: one of those of snowballstemmer, or "none".
     stop_words : {"auto", "english", "none"}
         Whether words such as "the" are left out: where the language is English, always, or never.
     stems : bool
         Whether endings are taken off.
     """
 
-    window: int = 50
-    step: int = 25
-    min_documents: int = 2
-    keep: float = 1.0
-    language: str = ENGLISH
-    stop_words: str = AUTO
+    window: int = number(50, 1, 1_000_000)
+    step: int = number(25, 1, 1_000_000)
+    min_documents: int = number(2, 1, 1_000_000)
+    keep: float = number(1.0, 1e-6, 1)
+    language: str = choice(ENGLISH, *OTHER_LANGUAGES, NONE)
+    stop_words: str = choice(AUTO, ENGLISH, NONE)
     stems: bool = True
-
-    choices: ClassVar = {"stop_words": (AUTO, ENGLISH, NONE), "language": (*LANGUAGES, NONE)}
-    ranges: ClassVar = {
-        "window": (1, 1_000_000),
-        "step": (1, 1_000_000),
-        "min_documents": (1, 1_000_000),
-        "keep": (1e-6, 1),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import signal
 
-from bagwise.app.media.audio_file import AudioInfo, audio_info, read_blocks
-from bagwise.app.media.clips import as_wav, make_clip
+from bagwise.app.media.audio_file import AudioInfo, audio_info, make_clip, open_sound
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.image import crop_region
 from bagwise.app.media.image_file import read_image
@@ -164,17 +163,9 @@ class MediaStore:
     def _look(self, path: Path, rate: int, number: int) -> tuple[np.ndarray, float, float, float, float]:
         settings = self._settings
         begin = number * GRID
-        _, samples = next(read_blocks(path, GRID, begin))
-        made = spectrogram(
-            samples,
-            rate,
-            frame=settings.frame,
-            overlap=settings.overlap,
-            low=min(settings.low, rate / 4),
-            high=settings.high,
-            smooth=settings.smooth,
-            noise_quantile=settings.noise_quantile,
-        )
+        with open_sound(path) as sound:
+            _, samples = next(sound.blocks(GRID, begin))
+        made = spectrogram(samples, rate, settings, min(settings.low, rate / 4))
         first, last, lowest, highest = made.edges
         greys = (255 * (1 - made.intensity[::-1])).astype(np.uint8)
         # frames that would reach over the edge are not there: the first and the last stand for them
@@ -190,11 +181,12 @@ class MediaStore:
             raise RequestError(f"slow is {slow}; use one of {', '.join(map(str, SLOWER))}.")
 
         def cut(path: Path) -> bytes:
-            _, samples = next(read_blocks(path, end - start, start))
+            with open_sound(path) as sound:
+                _, samples = next(sound.blocks(end - start, start))
             if low is not None or high is not None:
                 top = info.rate / 2 if high is None else high
                 samples = _band_pass(samples.astype(np.float64), info.rate, low or 0.0, top)
-            return as_wav(*make_clip(samples, info.rate, slow=slow, most_rate=MOST_RATE))
+            return make_clip(samples, info.rate, form="WAV", slow=slow, most_rate=MOST_RATE)
 
         return self._kept(name, cut, "clip", round(start, 4), round(end, 4), low, high, slow)
 

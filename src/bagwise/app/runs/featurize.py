@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import joblib
 
@@ -18,7 +18,7 @@ from bagwise.app.media.embedding import Embedding, VectorTable, close_network
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.runs._store import Store, entry_facts, entry_key, part_key, write_entries
-from bagwise.core.exceptions import BagwiseError, in_words, one_file
+from bagwise.core.exceptions import BagwiseError, in_words
 from bagwise.io.files import printable
 
 Progress = Callable[[str, int, int], None]
@@ -149,7 +149,7 @@ class _Meter:
         self.progress(self.what, round(self.done), round(self.total))
 
 
-def _brings_windows(vectors: Vectors | None) -> bool:
+def _brings_windows(vectors: Vectors | None) -> TypeGuard[VectorTable]:
     """Whether instances are not looked for, but come with their vectors."""
     return isinstance(vectors, VectorTable) and vectors.are_instances
 
@@ -159,7 +159,8 @@ def _cut(folder: Path, name: str, media_type: MediaType, settings: Any, key: str
     n_bytes = (folder / name).stat().st_size
     if media_type.parts is None:
         return [_Piece(name, key, None, 1.0, n_bytes)]
-    parts = media_type.parts.cut(folder / name, settings)
+    with media_type.opened(folder / name) as file:
+        parts = media_type.parts.cut(file, settings)
     if at_once or len(parts) == 1:
         return [_Piece(name, key, None, parts[-1][1] - parts[0][0], n_bytes)]
     return [
@@ -206,7 +207,8 @@ def _on_cores(read: Callable[[_Batch], _Done], todo: list[_Piece], jobs: int) ->
             for done in results:  # noqa: UP028 - "yield from" would end them before what follows
                 yield done
         finally:
-            close_network()  # where one process is enough, that is this one
+            if any(piece.vectors is not None for piece in todo):
+                close_network()  # where one process is enough, that is this one
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # whoever interrupts it knows that batches are left
                 results.close()
@@ -232,7 +234,8 @@ def _joined(
 ) -> FileBags:
     """The bags of a long file all of whose parts are kept."""
     assert media_type.parts is not None
-    return media_type.parts.join(folder / name, name, [kept[part.key] for part in parts], settings)
+    with media_type.opened(folder / name) as file:
+        return media_type.parts.join(file, name, [kept[part.key] for part in parts], settings)
 
 
 @contextmanager
@@ -284,25 +287,25 @@ def _read(
 
 def _found(path: Path, piece: _Piece, media_type: MediaType, settings: Any) -> FileBags:
     """What is found in a file or a part of one, with vectors where there are any."""
-    vectors = piece.vectors
-    if isinstance(vectors, VectorTable) and vectors.are_instances:
-        assert media_type.parts is not None
-        return media_type.parts.join(path, piece.name, [vectors.instances(path, piece.name)], settings)
-    if piece.part is None:
-        assert media_type.read is not None, f"{media_type.name} has no files"
-        found = media_type.read(path, piece.name, settings)
-    else:
-        assert media_type.parts is not None
-        found = media_type.parts.read(path, piece.part, settings)
-    return found if vectors is None else vectors.describe(path, piece.name, found)
+    vectors, parts = piece.vectors, media_type.parts
+    assert media_type.read is not None, f"{media_type.name} has no files"
+    with media_type.opened(path) as file:
+        if _brings_windows(vectors):
+            assert parts is not None
+            return parts.join(file, piece.name, [vectors.instances(file, piece.name)], settings)
+        if piece.part is None:
+            found = media_type.read(file, piece.name, settings)
+        else:
+            assert parts is not None
+            found = parts.read(file, piece.part, settings)
+        return found if vectors is None else vectors.describe(file, piece.name, found)
 
 
 @contextmanager
 def _noting(errors: dict[str, str], folder: Path, name: str) -> Iterator[None]:
     """Keep what is wrong with a file, with its name, in place of raising it."""
     try:
-        with one_file(folder / name):  # a network too may fail at what one file holds
-            yield
+        yield
     except (BagwiseError, OSError) as error:
         text = in_words(error).replace(str(folder / name), name)
         errors.setdefault(name, text if name in text else f"{name}: {text}")

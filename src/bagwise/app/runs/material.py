@@ -304,7 +304,8 @@ def _seconds(source: Source, name: str) -> float | None:
     if source.media_type.parts is None:
         return None
     try:
-        return round(source.media_type.parts.cut(source.folder / name, source.settings)[-1][1], 4)
+        with source.media_type.opened(source.folder / name) as file:
+            return round(source.media_type.parts.cut(file, source.settings)[-1][1], 4)
     except (BagwiseError, OSError):
         return None
 
