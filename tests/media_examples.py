@@ -65,9 +65,14 @@ def texts(folder):
     return Annotations(MEDIA["text"], rows, files, ['"news" <&>', "tale"], {**ABOUT, "medium": "text"}, folder, 0.5)
 
 
+CLOCK = {
+    "clock_heading": "time", "clock_kind": "seconds", "clock_unit": "s", "clock_first": 0.0, "clock_pattern": "",
+}  # fmt: skip
+
+
 def series(folder="."):
     rows = [{"file": "a.csv", "start": 0.0, "end": 2.56, **finding("walk", 0.8, bag="a.csv")}]
-    files = [{"file": "a.csv", "rows": 500, "seconds": 10.0, "channels": ["x", 'a "b"'], "clock": "time"}]
+    files = [{"file": "a.csv", "rows": 500, "seconds": 10.0, "channels": ["x", 'a "b"'], **CLOCK}]
     return Annotations(MEDIA["series"], rows, files, ["run", "walk"], {**ABOUT, "medium": "series"}, folder, 0.5)
 
 

@@ -10,6 +10,7 @@ from bagwise.app.formats import Annotations, compare_marks, read_marks, write_fo
 from bagwise.app.formats._tables import intervals_by_file
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.media.windows import own_parts
+from media_examples import CLOCK
 
 
 def made(rng, window=20.0, step=10.0, n=40, clock=None):
@@ -26,7 +27,7 @@ def made(rng, window=20.0, step=10.0, n=40, clock=None):
             })  # fmt: skip
             start += step + (100.0 if rng.random() < 0.1 else 0.0)
     files = [
-        {"file": file, "rows": 1, "seconds": 5000.0, "channels": ["x"], "clock": "time", **(clock or {})}
+        {"file": file, "rows": 1, "seconds": 5000.0, "channels": ["x"], **CLOCK, **(clock or {})}
         for file in ("a.csv", "b.csv")
     ]
     return Annotations(MEDIA["series"], rows, files, ["rest", "run", "walk"], {}, Path(), 0.5)
@@ -57,7 +58,7 @@ def test_parts_share_out_the_time(step):
 
 
 CLOCKS = {
-    "none": {"clock_kind": "none", "clock": "", "rate": 50.0},
+    "none": {"clock_kind": "none", "clock_heading": "", "rate": 50.0},
     "seconds": {"clock_kind": "seconds", "clock_unit": "s", "clock_first": 5.0},
     "milliseconds": {"clock_kind": "seconds", "clock_unit": "ms", "clock_first": 5000.0},
     "epoch": {"clock_kind": "epoch", "clock_unit": "ms", "clock_first": 1714541400000.0},
@@ -91,7 +92,7 @@ def test_what_was_written_is_read_back_and_changes_are_corrections(tmp_path, nam
 
 
 def test_the_interface_tells_how_times_are_written(tmp_path):
-    clock = {**CLOCKS["text"], "clock": "when"}
+    clock = {**CLOCKS["text"], "clock_heading": "when"}
     write_formats(made(np.random.default_rng(0), clock=clock), tmp_path, ["label-studio"])
     assert 'timeColumn="when" timeFormat="%Y-%m-%dT%H:%M:%S.%f"' in (tmp_path / "label-studio.xml").read_text()
     several = made(np.random.default_rng(0), clock={**CLOCKS["none"], "recordings": ["a", "b"]})

@@ -22,7 +22,7 @@ from bagwise.app.media.files import FileBags
 from bagwise.app.media.image import ImageSettings, _read_picture
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.media.text import TextSettings, _read_passages
-from bagwise.app.networks._onnx_model import onnx_engine
+from bagwise.app.networks._onnx_model import OnnxModel
 from bagwise.core.exceptions import BagwiseError, InputError
 
 pytest.importorskip("onnxruntime")
@@ -338,7 +338,7 @@ def test_damaged_files_give_errors_of_ours_alone(tmp_path_factory, data):
     path = folder / "net.onnx"
     path.write_bytes(content[: data.draw(st.integers(1, len(content)))])
     with contextlib.suppress(BagwiseError, MemoryError):
-        network = onnx_engine()(path.read_bytes(), path, {"n_rows": 16, "trusted": False})
+        network = OnnxModel(path.read_bytes(), path, 16)
         network.run({"sound": np.zeros((1, 8000), dtype=np.float32)}, "embedding")
 
 

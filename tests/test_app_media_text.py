@@ -168,7 +168,7 @@ def test_bad_documents_are_named(tmp_path):
         TextSettings(window=10, step=20)
     with pytest.raises(InputError, match="'stop_words' is 'french'"):
         TextSettings(stop_words="french")
-    with pytest.raises(InputError, match="'language' is 'klingon'; use one of 'arabic'"):
+    with pytest.raises(InputError, match="'language' is 'klingon'; use one of 'english', 'arabic'"):
         TextSettings(language="klingon")
 
 

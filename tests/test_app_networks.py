@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 import onnx_examples as nets
+from bagwise.app.networks import Network
 from bagwise.app.networks import _network as of_networks
-from bagwise.app.networks import _process as process
-from bagwise.app.networks import open_network
-from bagwise.app.networks._messages import LARGEST_HEAD, MessageError, read_message, write_message
-from bagwise.app.networks._onnx_model import onnx_engine
+from bagwise.app.networks._messages import LARGEST_HEAD, OUT_OF_MEMORY, MessageError, read_message, write_message
+from bagwise.app.networks._onnx_model import OnnxModel
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError, MemoryLimitError
 
 pytest.importorskip("onnxruntime")
@@ -26,7 +25,7 @@ SOME = {"sound": np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 8)}
 
 
 def opened(path, n_rows=16):
-    return open_network(path.read_bytes(), path, n_rows)
+    return Network(path.read_bytes(), path, n_rows)
 
 
 def is_there(pid):
@@ -87,13 +86,13 @@ def test_sizes_known_only_at_run_time_are_bounded(tmp_path, monkeypatch, how):
 
 def test_limits_go_by_the_sizes_of_the_file_and_of_the_input_and_by_the_setting(tmp_path, monkeypatch):
     monkeypatch.delenv("BAGWISE_MEMORY_LIMIT", raising=False)
-    monkeypatch.setattr(process, "memory_limit", lambda: 8 * 2**30)
+    monkeypatch.setattr(of_networks, "memory_limit", lambda: 8 * 2**30)
     path = nets.at_run_time(tmp_path / "net.onnx", "ConstantOfShape", 1.5e9)
     with pytest.raises(MemoryLimitError, match=r"within 1\.00 GiB"):
         opened(path).run(SOME, "embedding")
     with pytest.raises(MemoryLimitError, match=r"within 1\.50 GiB"):
         opened(path).run({"sound": np.zeros((2**18, 8), dtype=np.float32)}, "embedding")
-    monkeypatch.setattr(process, "memory_limit", lambda: 2**29)
+    monkeypatch.setattr(of_networks, "memory_limit", lambda: 2**29)
     with pytest.raises(MemoryLimitError, match=r"within 0\.50 GiB"):
         opened(path).run(SOME, "embedding")
 
@@ -152,7 +151,7 @@ def test_memory_is_watched_where_the_system_does_not():
     """As on macOS: what is taken little by little ends the process, what stays below does not."""
     watched = "import time\nlimits._memory = 2**28\nlimits.watch()\nkept = []\n"
     take = "for _ in range({}): kept.append(bytearray(2**25)); time.sleep(0.05)"
-    assert run_limited(watched + take.format(100)) == process.OUT_OF_MEMORY
+    assert run_limited(watched + take.format(100)) == OUT_OF_MEMORY
     assert run_limited(watched + take.format(2)) == 0
 
 
@@ -186,9 +185,9 @@ def test_a_process_ends_with_whoever_asked_it_even_while_it_computes(tmp_path):
     code = f"""
 import numpy as np
 from pathlib import Path
-from bagwise.app.networks import open_network
+from bagwise.app.networks import Network
 path = Path({str(path)!r})
-network = open_network(path.read_bytes(), path, 16)
+network = Network(path.read_bytes(), path, 16)
 print(network._process.pid, flush=True)
 network.run({{"sound": np.zeros((1, 8), dtype=np.float32)}}, "embedding")
 """
@@ -206,7 +205,7 @@ def test_an_interrupt_ends_the_process_whose_answer_is_not_awaited(tmp_path, mon
     def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process, "read_message", interrupted)
+    monkeypatch.setattr(of_networks, "read_message", interrupted)
     with pytest.raises(KeyboardInterrupt):
         network.run({"sound": np.zeros((1, 8000), dtype=np.float32)}, "embedding")
     assert not network.alive
@@ -304,26 +303,25 @@ def test_whatever_a_process_says_is_an_error_that_names_the_network(tmp_path, mo
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "2000")
     (tmp_path / "answer").write_bytes(answer)
     code = "import sys, time; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
-    monkeypatch.setattr(process, "_command", lambda: [sys.executable, "-c", code, str(tmp_path / "answer")])
+    monkeypatch.setattr(of_networks, "_command", lambda: [sys.executable, "-c", code, str(tmp_path / "answer")])
     with pytest.raises(BagwiseError, match=r"net\.onnx"):
-        open_network(b"", tmp_path / "net.onnx", 16)
+        Network(b"", tmp_path / "net.onnx", 16)
 
 
 def test_a_process_that_goes_on_after_nonsense_is_ended(tmp_path, monkeypatch):
-    code = "import sys, time; print('no message at all', flush=True); time.sleep(1000)"
-    monkeypatch.setattr(process, "_command", lambda: [sys.executable, "-c", code])
-    made = process.NetworkProcess(tmp_path / "net.onnx", 0)
+    code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()))"
+    code += "; print('no message at all', flush=True); time.sleep(1000)"
+    monkeypatch.setattr(of_networks, "_command", lambda: [sys.executable, "-c", code, str(tmp_path / "pid")])
     with pytest.raises(InputError, match=r"net\.onnx: the process of the network answers what cannot be understood"):
-        made.ask({"do": "load"}, [], 100.0, "loaded")
-    assert not is_there(made.pid)
+        Network(b"", tmp_path / "net.onnx", 16)
+    assert not is_there(int((tmp_path / "pid").read_text()))
 
 
 def test_the_engine_alone_gives_errors_of_ours(tmp_path):
-    load = onnx_engine()
     for name, (make, match) in nets.HOSTILE.items():
         path = tmp_path / f"{name}.onnx"
         make(path)
         if name != "empty":
             with pytest.raises(BagwiseError, match=match):
-                load(path.read_bytes(), path, {"n_rows": 16, "trusted": False})
+                OnnxModel(path.read_bytes(), path, 16)
     assert resource.getrlimit(resource.RLIMIT_CPU)[0] == resource.RLIM_INFINITY  # limits are for processes of networks

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from bagwise.app.media import featurize_audio
+from bagwise.app.media import AudioSettings, featurize_audio
 from bagwise.app.media.matching import covered_share
 from bagwise.app.media.spectrogram import spectrogram
 from bagwise.core.dataset import rows_of
@@ -34,7 +34,7 @@ def test_calls_are_louder_than_their_surroundings(seed):
     """In the box of a call the power is above that of the same band at other times, by the independent eye of scipy."""
     scene = make_soundscape(6, species_per_recording=(1, 1), calls_per_species=(1, 1), thumps=0, random_state=seed)
     for event in scene.events:
-        picture = spectrogram(scene.recordings[scene.names.index(event["file"])], scene.rate, smooth=0)
+        picture = spectrogram(scene.recordings[scene.names.index(event["file"])], scene.rate, AudioSettings(smooth=0))
         rows = (picture.frequencies >= event["low"]) & (picture.frequencies <= event["high"])
         inside = (picture.times >= event["start"] + 0.02) & (picture.times <= event["end"] - 0.02)
         power = 10 ** (picture.level / 10)

@@ -22,7 +22,7 @@ from bagwise.app.media.audio import whole_band
 from bagwise.app.media.audio_file import Sound
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
-from bagwise.app.networks import Network, fingerprint_of, open_network, read_network_file
+from bagwise.app.networks import Network, fingerprint_of, read_network_file
 from bagwise.core.exceptions import FormatError, InputError
 
 NETWORK, TABLE = "network", "table"
@@ -99,7 +99,7 @@ def _opened(embedding: Embedding) -> Network:
     content = read_network_file(path)
     if fingerprint_of(content, *inputs.contents(path.parent)) != embedding.fingerprint:
         raise InputError(f"{path} changed while files were read; run the same command once more.")
-    _HERE.network = open_network(content, path, inputs.batch, trusted=True)
+    _HERE.network = Network(content, path, inputs.batch, trusted=True)
     _HERE.key = embedding
     return _HERE.network
 
@@ -127,7 +127,7 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
             f"{media_type.name}; leave --embed out."
         )
     content = read_network_file(path)
-    with closing(open_network(content, path, n_rows=media_type.embed().batch)) as network:
+    with closing(Network(content, path, n_rows=media_type.embed().batch)) as network:
         known = {field.name for field in fields(media_type.embed)}
         metadata = _notes(network, known)
         given = {**_read_toml(path, known), **given_settings(values)}
@@ -156,7 +156,7 @@ def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]
             f"{path} is not the network that the model was trained with ({about['name']}, {about['fingerprint']}), or "
             "its tokenizer is another; give that one (--embed)."
         )
-    with closing(open_network(content, path, inputs.batch)) as network:
+    with closing(Network(content, path, inputs.batch)) as network:
         return _tried(path, content, network, inputs, about["join"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,7 @@ def _stretch_features(values: np.ndarray, rate: float) -> np.ndarray:
     centred = values - values.mean(axis=0)
     steps = np.diff(values, axis=0)
     crossings = np.diff(np.signbit(centred), axis=0).mean(axis=0)
-    in_time = [
-        values.mean(axis=0),
-        values.std(axis=0),
-        values.min(axis=0),
-        values.max(axis=0),
-        np.median(values, axis=0),
-        np.abs(steps).mean(axis=0),
-        crossings,
-    ]
+    in_time = [statistic(values, axis=0) for statistic in (np.mean, np.std, np.min, np.max, np.median)]
     power = np.abs(np.fft.rfft(centred, axis=0))[1:] ** 2
     frequency = np.fft.rfftfreq(len(values), 1.0 / rate)[1:]
     total = power.sum(axis=0)
@@ -69,7 +62,7 @@ def _stretch_features(values: np.ndarray, rate: float) -> np.ndarray:
     entropy = -(share * np.log(np.maximum(share, 1e-300))).sum(axis=0) / np.log(max(len(share), 2))
     bands = [part.sum(axis=0) for part in np.array_split(share, 4)]
     in_frequency = [frequency[share.argmax(axis=0)], frequency @ share, entropy, *bands]
-    return np.array([*in_time, *in_frequency]).T.ravel()
+    return np.array([*in_time, np.abs(steps).mean(axis=0), crossings, *in_frequency]).T.ravel()
 
 
 def _read_stretches(path: str | Path, name: str, settings: SeriesSettings) -> FileBags:
@@ -125,11 +118,7 @@ def _facts(recordings: Mapping[str, Series], settings: SeriesSettings, n_stretch
         "seconds_of_gaps": round(sum(_gap_seconds(series) for series in all_of), 6),
         "rate": all_of[0].rate,
         "channels": all_of[0].channels,
-        "clock": clock.heading,
-        "clock_kind": clock.kind,
-        "clock_unit": clock.unit,
-        "clock_first": clock.first,
-        "clock_pattern": clock.pattern,
+        **{f"clock_{name}": value for name, value in asdict(clock).items()},
         "gaps": sum(len(series.pieces) - 1 for series in all_of),
         "rows_lost": lost if n_stretches else 0,
         "filled": sum(series.n_filled for series in all_of),
@@ -197,133 +186,91 @@ def _draw_series(path: Path, name: str, rows: Sequence[Row], settings: SeriesSet
     """
     recordings = read_recordings(path, settings)
     of_bag = {str(row["bag"]): str(row.get(RECORDING) or "") for row in rows}
-    bags = list(of_bag)[:MOST_RECORDINGS]
-    regions: list[dict[str, Any]] = []
-    lines: list[str] = []
-    levels: list[tuple[float, str]] = []
-    ticks: list[tuple[float, str]] = []
-    top, n_gaps, named = 0.0, 0, list[str]()
-    for bag in bags or [name]:
+    bags = list(of_bag)[:MOST_RECORDINGS] or [name]
+    found: dict[str, Any] = {"regions": [], "lines": [], "levels": [], "ticks": []}
+    top, n_gaps, named = 0.0, 0, dict[str, None]()
+    for bag in bags:
         recording = of_bag.get(bag, "")
-        series = recordings[recording] if recording in recordings else next(iter(recordings.values()))
-        strips = _Strips(series, settings.window, top, len(bags) > 1)
+        series = recordings.get(recording) or next(iter(recordings.values()))
         own = join_windows([row for row in rows if str(row["bag"]) == bag], lambda row: bool(row["label"]))
-        regions += [region for interval in own for region in strips.regions(interval)]
-        lines += strips.lines()
-        levels += strips.levels(recording if len(bags) > 1 else "")
-        ticks = strips.ticks() if strips.n == 1 and len(bags) < 2 else []
-        top, n_gaps = strips.bottom + BETWEEN, n_gaps + len(series.pieces) - 1
-        named += [channel for channel in series.channels if channel not in named]
+        top = BETWEEN + _draw_strips(found, series, own, settings.window, top, recording if len(bags) > 1 else None)
+        n_gaps += len(series.pieces) - 1
+        named |= dict.fromkeys(series.channels)
     gaps = f" ({n_gaps} gap{'s' if n_gaps > 1 else ''}, drawn short where long)" if n_gaps else ""
     return Picture(
-        title=f"{name}: {', '.join(named[:MOST_CHANNELS])}{gaps}",
+        title=f"{name}: {', '.join(list(named)[:MOST_CHANNELS])}{gaps}",
         kind="series",
         width=WIDTH,
         height=round(top - BETWEEN),
-        regions=regions,
-        ticks=ticks,
-        levels=levels,
-        lines=lines,
+        **found,
     )
 
 
-class _Strips:
-    """Where the moments and channels of a recording are in a picture."""
+def _draw_strips(
+    found: dict[str, Any],
+    series: Series,
+    intervals: Sequence[Mapping[str, Any]],
+    window: int,
+    top: float,
+    name: str | None,
+) -> float:
+    """Add what is drawn of a recording from `top` on; gives where it ends. A name stands above it where there are
+    several."""
+    n_lanes = min(len(series.channels), MOST_CHANNELS)
+    lane = max(LEAST_LANE, min(LANE, (TALLEST // 2 - 2 * HEAD) // n_lanes))
+    wanted = -(-len(series.times) // (WINDOWS_OF_A_STRIP * window))
+    n_strips = max(1, min(wanted, TALLEST // (2 * HEAD + n_lanes * lane + BETWEEN)))
+    head = HEAD if n_strips == 1 and name is None else 2 * HEAD  # of the words above a strip: its time, names of labels
+    knots, drawn = _shrink_gaps(series)
+    length = drawn[-1] / n_strips  # of a strip, in seconds without most of the long gaps
 
-    def __init__(self, series: Series, window: int, top: float, several: bool):
-        self.series, self.top = series, top
-        self.n_lanes = min(len(series.channels), MOST_CHANNELS)
-        self.lane = max(LEAST_LANE, min(LANE, (TALLEST // 2 - 2 * HEAD) // self.n_lanes))
-        wanted = -(-len(series.times) // (WINDOWS_OF_A_STRIP * window))
-        self.n = max(1, min(wanted, TALLEST // (2 * HEAD + self.n_lanes * self.lane + BETWEEN)))
-        self.head = 2 * HEAD if self.n > 1 or several else HEAD  # of the words above a strip: its time, names of labels
-        self.height = self.head + self.n_lanes * self.lane
-        self.knots, self.drawn = _shrink_gaps(series)
-        self.length = self.drawn[-1] / self.n  # of a strip, in seconds as they are drawn
+    def along(times: Any) -> Any:
+        """How many strips are before a moment."""
+        return np.interp(times, knots, drawn) / length
 
-    @property
-    def bottom(self) -> float:
-        return self.top + self.n * (self.height + BETWEEN) - BETWEEN
-
-    def _along(self, times: Any) -> Any:
-        """Seconds as drawn: without most of the long gaps."""
-        return np.interp(times, self.knots, self.drawn)
-
-    def _head(self, strip: int) -> float:
-        return self.top + strip * (self.height + BETWEEN)
-
-    def regions(self, interval: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """An interval, in each strip that it reaches into."""
-        first, last = (float(self._along(interval[key])) for key in ("start", "end"))
-        for strip in range(int(first / self.length - 1e-9), self.n):
-            begin = strip * self.length
-            if last <= begin + 1e-9 * self.length:
-                return
-            left, right = (float(np.clip((edge - begin) / self.length, 0, 1)) * WIDTH for edge in (first, last))
-            top, bottom = self._head(strip) + self.head, self._head(strip) + self.height
-            row = {**interval, "instance": interval["rows"][0]["instance"]}
-            region = outline_region(row, [(left, top), (right, top), (right, bottom), (left, bottom)], WIDTH)
-            yield region | {"named": right - left >= LETTER * len(str(interval["label"]))}
-
-    def lines(self) -> list[str]:
-        """The points of every channel in every strip, with no line across a gap."""
-        found = []
-        values, along = self.series.values, self._along(self.series.times)
-        low, spread = values.min(axis=0), np.maximum(np.ptp(values, axis=0), 1e-12)
-        for first, last in self.series.pieces:
-            strip_of = np.minimum((along[first:last] / self.length).astype(int), self.n - 1)
-            for strip in np.unique(strip_of):
-                rows = first + np.flatnonzero(strip_of == strip)
-                x = (along[rows] - strip * self.length) / self.length * WIDTH
-                for k in range(self.n_lanes):
-                    floor = self._head(int(strip)) + self.head + (k + 1) * self.lane - 3
-                    y = floor - (values[rows, k] - low[k]) / spread[k] * (self.lane - 6)
-                    found.append(" ".join(f"{a:.1f},{b:.1f}" for a, b in _envelope(x, y)))
-        return found
-
-    def levels(self, recording: str) -> list[tuple[float, str]]:
-        """Time (of several strips) and channels at the left."""
-        found = []
-        along = self._along(self.series.times)
-        for strip in range(self.n):
-            first = min(int(np.searchsorted(along, strip * self.length - 1e-9)), len(along) - 1)
-            begin = float(self.series.times[first])
-            words = [recording] if recording and strip == 0 else []
-            if self.n > 1:
-                words.append(f"from {tick_words(round(begin, 2), self.series.end)}")
-            if words:
-                found.append((self._head(strip) + 9, ", ".join(words)))
-            if strip == 0:
-                found += [
-                    (self._head(strip) + self.head + k * self.lane + 8, self.series.channels[k])
-                    for k in range(self.n_lanes)
-                ]
-        return found
-
-    def ticks(self) -> list[tuple[float, str]]:
-        series = self.series
-        moments = [series.start + t for t in time_ticks(series.end - series.start)]
-        inside = [t for t in moments if any(_holds(series, piece, t) for piece in series.pieces)]
-        return [(float(self._along(t)) / self.length * WIDTH, tick_words(t, series.end)) for t in inside]
-
-
-def _holds(series: Series, piece: tuple[int, int], moment: float) -> bool:
-    return bool(series.times[piece[0]] <= moment <= series.times[piece[1] - 1])
+    places = along(series.times)
+    strip_of = np.minimum(places.astype(int), n_strips - 1)
+    low, spread = series.values.min(axis=0), np.maximum(np.ptp(series.values, axis=0), 1e-12)
+    for strip in range(n_strips):
+        floor = top + head
+        words = [name] if name and strip == 0 else []
+        if n_strips > 1:
+            begin = float(series.times[min(int(np.searchsorted(places, strip - 1e-9)), len(places) - 1)])
+            words.append(f"from {tick_words(round(begin, 2), series.end)}")
+        if words:
+            found["levels"].append((top + 9, ", ".join(words)))
+        if strip == 0:
+            channels = series.channels[:n_lanes]
+            found["levels"] += [(floor + k * lane + 8, channel) for k, channel in enumerate(channels)]
+        for first, last in series.pieces:  # with no line across a gap
+            rows = first + np.flatnonzero(strip_of[first:last] == strip)
+            x = (places[rows] - strip) * WIDTH
+            for k in range(n_lanes if len(rows) else 0):
+                y = floor + (k + 1) * lane - 3 - (series.values[rows, k] - low[k]) / spread[k] * (lane - 6)
+                found["lines"].append(" ".join(f"{a:.1f},{b:.1f}" for a, b in _envelope(x, y)))
+        bottom = floor + n_lanes * lane
+        for interval in intervals:
+            left, right = (float(np.clip(along(interval[key]) - strip, 0, 1)) * WIDTH for key in PLACES)
+            if right - left > 1e-6:
+                row = {**interval, "instance": interval["rows"][0]["instance"]}
+                region = outline_region(row, [(left, floor), (right, floor), (right, bottom), (left, bottom)], WIDTH)
+                found["regions"].append(region | {"named": right - left >= LETTER * len(str(interval["label"]))})
+        top = bottom + BETWEEN
+    if n_strips == 1 and name is None:
+        ticks = [series.start + t for t in time_ticks(series.end - series.start)]
+        inside = [t for t in ticks if any(series.times[a] <= t <= series.times[b - 1] for a, b in series.pieces)]
+        found["ticks"] += [(float(along(t)) * WIDTH, tick_words(t, series.end)) for t in inside]
+    return top - BETWEEN
 
 
 def _shrink_gaps(series: Series) -> tuple[np.ndarray, np.ndarray]:
     """Moments at which pieces begin and end, and where they are drawn; long gaps are drawn short."""
-    step = 1.0 / series.rate
-    edges = [(float(series.times[a]), float(series.times[b - 1]) + step) for a, b in series.pieces]
-    shortest = SHRUNK * sum(end - begin for begin, end in edges)
-    knots, drawn = [edges[0][0]], [0.0]
-    for i, (begin, end) in enumerate(edges):
-        if i:
-            knots.append(begin)
-            drawn.append(drawn[-1] + min(max(begin - edges[i - 1][1], 0.0), shortest))
-        knots.append(end)
-        drawn.append(drawn[-1] + end - begin)
-    return np.array(knots), np.array(drawn)
+    first, last = np.array(series.pieces).T
+    begin, end = series.times[first], series.times[last - 1] + 1.0 / series.rate
+    length = end - begin
+    gaps = np.clip(begin[1:] - end[:-1], 0.0, SHRUNK * length.sum())
+    drawn = np.cumsum(np.stack([np.append(0.0, gaps), length], axis=1).ravel())
+    return np.stack([begin, end], axis=1).ravel(), drawn
 
 
 def _envelope(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[float, float]]:
@@ -381,37 +328,38 @@ def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
     return {"start": start, "end": end, "instant": False}
 
 
-def _as_written(seconds: float, file: Row) -> Any:
-    kind = file.get("clock_kind", "seconds")
-    if kind == "none":  # it counts rows then
-        return round(seconds * file["rate"])
-    if kind == "clock":
-        moment = datetime.fromisoformat(file["recorded"]) + timedelta(seconds=seconds)
-        return moment.strftime(file["clock_pattern"]) if file["clock_pattern"] else moment.isoformat()
-    scale = UNITS[file.get("clock_unit", "s")]
-    return round(seconds / scale + (file["clock_first"] if kind == "epoch" else 0.0), 6)
-
-
 def _mark_place(value: Row, file: Row) -> dict[str, Any]:
     return {key: _in_seconds(value[key], file) for key in PLACES}
 
 
+def _scale(file: Row) -> tuple[float, float]:
+    """What a second and the first moment are in the numbers of a column of times; rows count where there is none."""
+    if file["clock_kind"] == "none":
+        return file["rate"], 0.0
+    return 1.0 / UNITS[file["clock_unit"]], file["clock_first"] if file["clock_kind"] == "epoch" else 0.0
+
+
+def _as_written(seconds: float, file: Row) -> Any:
+    if file["clock_kind"] == "clock":
+        moment = datetime.fromisoformat(file["recorded"]) + timedelta(seconds=seconds)
+        return moment.strftime(file["clock_pattern"]) if file["clock_pattern"] else moment.isoformat()
+    scale, first = _scale(file)
+    return round(seconds * scale) if file["clock_kind"] == "none" else round(seconds * scale + first, 6)
+
+
 def _in_seconds(written: Any, file: Row) -> Any:
-    kind = file.get("clock_kind", "seconds")
-    if kind == "none":
-        return float(written) / file["rate"]
-    if kind == "clock":
+    if file["clock_kind"] == "clock":
         pattern, begin = file["clock_pattern"], datetime.fromisoformat(file["recorded"])
         moment = datetime.strptime(written, pattern) if pattern else datetime.fromisoformat(written)
         return (moment.replace(tzinfo=moment.tzinfo or begin.tzinfo) - begin).total_seconds()
-    scale = UNITS[file.get("clock_unit", "s")]
-    return (float(written) - (file["clock_first"] if kind == "epoch" else 0.0)) * scale
+    scale, first = _scale(file)
+    return (float(written) - first) / scale
 
 
 def _show_channels(key: str, file: Row) -> list[str]:
     """The tag of Label Studio that shows the channels of a file."""
-    clock = f" timeColumn={quoteattr(file['clock'])}" if file["clock"] else ""
-    if file.get("clock_pattern"):
+    clock = f" timeColumn={quoteattr(file['clock_heading'])}" if file["clock_heading"] else ""
+    if file["clock_pattern"]:
         clock += f" timeFormat={quoteattr(file['clock_pattern'])}"
     channels = [f"    <Channel column={quoteattr(name)}/>" for name in file["channels"]]
     return [f'  <TimeSeries name="{key}" valueType="url" value="${key}"{clock}>', *channels, "  </TimeSeries>"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 from pathlib import Path
@@ -23,9 +23,11 @@ UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 LATEST = 2.2e11  # seconds since 1970 up to which there is a calendar, whatever the time zone
 EPOCH = 1e8  # seconds from which on a time is one since 1970: none of before 1973 is meant
 _UNIT_WORDS = {
-    "s": "s", "sec": "s", "second": "s", "seconds": "s", "ms": "ms", "msec": "ms", "millis": "ms", "millisecond": "ms",
-    "milliseconds": "ms", "us": "us", "µs": "us", "microseconds": "us", "ns": "ns", "nanoseconds": "ns",
-}  # fmt: skip
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+    **dict.fromkeys(("ms", "msec", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("us", "µs", "microseconds"), "us"),
+    **dict.fromkeys(("ns", "nanoseconds"), "ns"),
+}
 _CLOCK = re.compile(
     r"(?:(?P<name>time|t|timestamp|datetime|date_?time|epoch|unix_?time|unix_?timestamp)"
     rf"(?:[\s_.]*[\[(]?(?P<unit>{'|'.join(_UNIT_WORDS)})[\])]?)?|(?P<alone>seconds|milliseconds))$",
@@ -156,45 +158,43 @@ class _Table:
     columns: list[Any]
     lines: Sequence[int]
 
-    def row(self, i: int) -> str:
-        return f"{self.path}, row {self.lines[i]}"
+    def row(self, i: Any) -> str:
+        return f"{self.path}, row {self.lines[int(i)]}"
 
 
 def read_recordings(path: str | Path, settings: SeriesSettings) -> dict[str, Series]:
-    """The recordings of a table by name; "" where no column names them."""
+    """The recordings of a table by name, all with one clock; "" where no column names them."""
     table = _read_parquet(Path(path)) if Path(path).suffix.lower() in (".parquet", ".pq") else _read_delimited(path)
-    if not len(table.lines):
+    n_rows = len(table.lines)
+    if not n_rows:
         raise FormatError(f"{path}: there is a heading but no row below it.")
-    if not settings.recording:
-        return {"": _read_one(table, settings, np.arange(len(table.lines)))}
-    column = _column(table, settings.recording, "recording")
-    names = np.array([str(cell).strip() for cell in _plain_names(table.columns[column])], dtype=object)
-    if "" in names:
-        where = table.row(int(np.flatnonzero(names == "")[0]))
+    given = [_column(table, settings.time, "time")] if settings.time else _find_clock(table.headings)
+    named = [_column(table, settings.recording, "recording")] if settings.recording else []
+    kept = [j for j in range(len(table.headings)) if j not in (*given, *named)]
+    if not kept:
+        raise FormatError(f"{table.path}: there is no column besides the time.")
+    names = np.array([_recording_name(cell) for cell in table.columns[named[0]]] if named else [""] * n_rows, object)
+    if named and "" in names:
+        where = table.row(np.flatnonzero(names == "")[0])
         raise FormatError(f"{where}: the column {settings.recording!r} is blank; name the recording of every row.")
-    return _on_one_clock(
-        {
-            name: _read_one(table, settings, np.flatnonzero(names == name), column)
-            for name in dict.fromkeys(names.tolist())
-        }
-    )
-
-
-def _on_one_clock(recordings: dict[str, Series]) -> dict[str, Series]:
-    """Recordings of a table whose times are moments, all with seconds since the first of them."""
-    began = {
-        name: datetime.fromisoformat(series.clock.recorded)
-        for name, series in recordings.items()
-        if series.clock.recorded
-    }
-    if len(began) < len(recordings):
-        return recordings
-    first = min(began.values())
-    clock = next(series.clock for name, series in recordings.items() if began[name] == first)
-    return {
-        name: replace(series, times=series.times + (began[name] - first).total_seconds(), clock=clock)
-        for name, series in recordings.items()
-    }
+    rows_of = {name: np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())}
+    clock, times = _read_clock(table, given, list(rows_of.values()), settings)
+    values = np.stack([_numbers(table, j) for j in kept], axis=1)
+    channels = [table.headings[j] for j in kept]
+    found = {}
+    for name, rows in rows_of.items():
+        seconds = np.arange(len(rows)) / settings.rate if times is None else times[rows]
+        steps = np.diff(seconds)
+        still = np.flatnonzero(steps <= 0)
+        if len(still):
+            raise FormatError(
+                f"{table.row(rows[still[0] + 1])}: the time does not rise; sort the rows by {clock.heading!r}."
+            )
+        filled, n_filled = _filled(table, rows, values[rows], seconds, settings.fill, channels)
+        usual = float(np.median(steps)) if len(steps) else 1.0 / settings.rate
+        gap = GAP * usual if settings.max_gap is None else settings.max_gap
+        found[name] = Series(filled, channels, seconds, 1.0 / usual, clock, n_filled, gap)
+    return found
 
 
 def read_series(path: str | Path, settings: SeriesSettings, recording: str = "") -> Series:
@@ -205,11 +205,11 @@ def read_series(path: str | Path, settings: SeriesSettings, recording: str = "")
     return found[recording]
 
 
-def _plain_names(cells: Any) -> list[Any]:
-    """Numbers of recordings without a needless point."""
-    if isinstance(cells, np.ndarray) and cells.dtype.kind == "f":
-        return ["" if np.isnan(cell) else f"{cell:g}" for cell in cells.tolist()]
-    return list(cells)
+def _recording_name(cell: Any) -> str:
+    """A cell as a name; numbers without a needless point, "" where it is blank."""
+    if isinstance(cell, float):
+        return "" if np.isnan(cell) else np.format_float_positional(cell, trim="-")
+    return str(cell).strip()
 
 
 def _column(table: _Table, heading: str, setting: str) -> int:
@@ -221,81 +221,56 @@ def _column(table: _Table, heading: str, setting: str) -> int:
     return table.headings.index(heading)
 
 
-def _read_one(table: _Table, settings: SeriesSettings, rows: np.ndarray, recording: int | None = None) -> Series:
-    given = [_column(table, settings.time, "time")] if settings.time else _find_clock(table.headings)
-    kept = [j for j in range(len(table.headings)) if j not in given and j != recording]
-    if not kept:
-        raise FormatError(f"{table.path}: there is no column besides the time.")
-    lines = [table.row(int(i)) for i in rows]
-    clock, times = _read_clock(
-        [table.headings[j] for j in given],
-        [_take(table.columns[j], rows) for j in given],
-        lines,
-        settings.time_unit,
-        settings.time_zone,
-        str(table.path),
-    )
-    if times is None:
-        times = np.arange(len(rows)) / settings.rate
-    values = np.stack([_numbers(table, j, rows, lines) for j in kept], axis=1)
-    values, n_filled = _filled(values, times, settings.fill, lines, [table.headings[j] for j in kept])
-    steps = np.diff(times)
-    usual = float(np.median(steps)) if len(steps) else 1.0 / settings.rate
-    gap = GAP * usual if settings.max_gap is None else settings.max_gap
-    return Series(values, [table.headings[j] for j in kept], times, 1.0 / usual, clock, n_filled, gap)
+def _number(cell: str) -> float:
+    """A cell of text as a number, with a decimal point or comma; NaN where it is none."""
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return np.nan
 
 
-def _take(column: Any, rows: np.ndarray) -> Any:
-    return column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]
-
-
-def _numbers(table: _Table, column: int, rows: np.ndarray, lines: list[str]) -> np.ndarray:
+def _numbers(table: _Table, column: int) -> np.ndarray:
     """Cells as numbers, NaN where they are blank; decimal commas are read where no cell of the column has a point."""
-    cells = _take(table.columns[column], rows)
-    heading = table.headings[column]
-    if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
+    cells, heading = table.columns[column], table.headings[column]
+    if isinstance(cells, np.ndarray):
         values = cells.astype(np.float64)
     else:
-        joined = "\n".join(map(str, cells))
-        comma, point = "," in joined, "." in joined
-        if comma and point:
-            i = next(i for i, cell in enumerate(cells) if "," in cell)
+        with_comma = next((i for i, cell in enumerate(cells) if "," in cell), None)
+        if with_comma is not None and any("." in cell for cell in cells):
             raise FormatError(
-                f"{lines[i]}: {cells[i]!r} in the column {heading!r} has a comma, and others have decimal points; "
-                "write all numbers in one way, without marks of thousands."
+                f"{table.row(with_comma)}: {cells[with_comma]!r} in the column {heading!r} has a comma, and others "
+                "have decimal points; write all numbers in one way, without marks of thousands."
             )
-        values = np.empty(len(cells))
-        for i, cell in enumerate(cells):
-            try:
-                values[i] = float(cell.replace(",", ".") if comma else cell)
-            except ValueError:
-                if cell.strip().lower() not in BLANKS:
-                    raise FormatError(
-                        f"{lines[i]}: {cell!r} in the column {heading!r} is no number; expected numbers."
-                    ) from None
-                values[i] = np.nan
+        values = np.array([_number(cell) for cell in cells])
+        for i in np.flatnonzero(np.isnan(values)):
+            if cells[i].strip().lower() not in BLANKS:
+                raise FormatError(
+                    f"{table.row(i)}: {cells[i]!r} in the column {heading!r} is no number; expected numbers."
+                )
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
-        raise FormatError(f"{lines[infinite[0]]}: the column {heading!r} is not a finite number; put it right.")
+        raise FormatError(f"{table.row(infinite[0])}: the column {heading!r} is not a finite number; put it right.")
     return values
 
 
 def _filled(
-    values: np.ndarray, times: np.ndarray, fill: str, lines: list[str], headings: list[str]
+    table: _Table, rows: np.ndarray, values: np.ndarray, times: np.ndarray, fill: str, channels: list[str]
 ) -> tuple[np.ndarray, int]:
     blank = np.isnan(values)
     if not blank.any():
         return values, 0
-    i, j = (int(k) for k in np.argwhere(blank)[0])
+    i, j = np.argwhere(blank)[0]
     if fill == REFUSE:
         raise FormatError(
-            f"{lines[i]}: the column {headings[j]!r} is blank, one of {int(blank.sum())} blank cell(s); fill them in, "
-            "or have them filled (--media-set fill=linear, or fill=previous)."
+            f"{table.row(rows[i])}: the column {channels[j]!r} is blank, one of {int(blank.sum())} blank cell(s); fill "
+            "them in, or have them filled (--media-set fill=linear, or fill=previous)."
         )
     for k in np.flatnonzero(blank.any(axis=0)):
         known = np.flatnonzero(~blank[:, k])
         if not len(known):
-            raise FormatError(f"{lines[0]}: the column {headings[k]!r} is blank from here to the end; remove it.")
+            raise FormatError(
+                f"{table.row(rows[0])}: the column {channels[k]!r} is blank from here to the end; remove it."
+            )
         if fill == "linear":
             values[:, k] = np.interp(times, times[known], values[known, k])
         else:
@@ -332,11 +307,12 @@ def _arrow_column(arrow: Any, column: Any, path: Path, name: str) -> Any:
         if kind.tz is None:
             return moments.to_numpy()
         return ["" if moment is None else moment.isoformat() for moment in column.to_pylist()]
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
-        return column.cast(arrow.float64()).to_numpy()
     if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind):
         return ["" if cell is None else str(cell) for cell in column.to_pylist()]
-    raise FormatError(f"{path}: the column {name!r} holds {kind}; expected numbers, times or text.")
+    try:
+        return column.cast(arrow.float64()).to_numpy()
+    except arrow.ArrowException as error:
+        raise FormatError(f"{path}: the column {name!r} holds {kind}; expected numbers, times or text.") from error
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -353,63 +329,47 @@ def _find_clock(headings: list[str]) -> list[int]:
 
 
 def _read_clock(
-    headings: list[str], columns: list[Any], lines: list[str], unit: str, zone: str, path: str
+    table: _Table, given: list[int], recordings: list[np.ndarray], settings: SeriesSettings
 ) -> tuple[_Clock, np.ndarray | None]:
-    """The clock of some columns, and the seconds of all rows, which must rise; None where there is no column."""
-    if not columns:
+    """The clock of some columns, and the seconds of all rows; None where there is no column."""
+    if not given:
         return _Clock(), None
-    heading = " ".join(headings)
-    cells = columns[0] if len(columns) == 1 else [f"{day} {time}" for day, time in zip(*columns, strict=True)]
-    there = _zone(zone, path) if zone else None
-    numbers = _as_numbers(cells)
-    if numbers is not None:
-        clock, times = _read_numbers(heading, numbers, lines, unit, there)
-    else:
-        clock, times = _read_moments(heading, cells, lines, there)
-    still = np.flatnonzero(np.diff(times) <= 0)
-    if len(still):
-        raise FormatError(f"{lines[still[0] + 1]}: the time does not rise; sort the rows by {heading!r}.")
-    return clock, times
-
-
-def _as_numbers(cells: Any) -> np.ndarray | None:
-    """Times that are numbers, with decimal commas too; None where the first is none."""
-    if isinstance(cells, np.ndarray):
-        return cells.astype(np.float64) if cells.dtype.kind in "biuf" else None
-    try:
-        float(cells[0].replace(",", "."))
-    except ValueError:
-        return None
-    found = np.full(len(cells), np.nan)
-    for i, cell in enumerate(cells):
-        try:
-            found[i] = float(cell.replace(",", "."))
-        except ValueError:
-            break
-    return found
+    heading = " ".join(table.headings[j] for j in given)
+    cells: Any = table.columns[given[0]]
+    if len(given) > 1:
+        cells = [f"{day} {time}" for day, time in zip(*(table.columns[j] for j in given), strict=True)]
+    zone = _zone(settings.time_zone, table.path) if settings.time_zone else None
+    numbers = np.empty(0)
+    if not isinstance(cells, np.ndarray):
+        numbers = np.array([_number(cell) for cell in cells])
+    elif cells.dtype.kind == "f":
+        numbers = cells
+    if len(numbers) and not np.isnan(numbers[0]):
+        return _read_numbers(table, heading, numbers, settings.time_unit, zone)
+    return _read_moments(table, heading, cells, recordings, zone)
 
 
 def _read_numbers(
-    heading: str, numbers: np.ndarray, lines: list[str], unit: str, there: tzinfo | None
+    table: _Table, heading: str, numbers: np.ndarray, unit: str, zone: tzinfo | None
 ) -> tuple[_Clock, np.ndarray]:
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
-        raise FormatError(f"{lines[bad[0]]}: the time ({heading!r}) is no number; give every row its time.")
-    first = float(numbers[0])
-    if unit == "auto":
-        heading_parts = _CLOCK.fullmatch(heading.strip())
-        word = (heading_parts["unit"] or heading_parts["alone"] or "") if heading_parts else ""
+        raise FormatError(f"{table.row(bad[0])}: the time ({heading!r}) is no number; give every row its time.")
+    first = float(numbers.min())
+    if unit == AUTO:
+        parts = _CLOCK.fullmatch(heading.strip())
+        word = (parts["unit"] or parts["alone"] or "") if parts else ""
         unit = _UNIT_WORDS.get(word.lower(), "") or _unit_of(first)
     seconds = first * UNITS[unit]
     if seconds < EPOCH:
         return _Clock(heading, "seconds", unit, first), numbers * UNITS[unit]
     if seconds > LATEST:
         raise FormatError(
-            f"{lines[0]}: the time ({heading!r}) is {first:g}, which in {unit!r} since 1970 lies after the year 9000; "
-            "name its unit (--media-set time_unit=ns), or put it right."
+            f"{table.row(0)}: the time ({heading!r}) is {first:g}, which in {unit!r} since 1970 lies after the year "
+            "9000; name its unit (--media-set time_unit=ns), or put it right."
         )
     moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
-    recorded = (moment if there is None else moment.astimezone(there)).isoformat()
+    recorded = (moment if zone is None else moment.astimezone(zone)).isoformat()
     return _Clock(heading, "epoch", unit, first, recorded), (numbers - first) * UNITS[unit]
 
 
@@ -418,48 +378,40 @@ def _unit_of(first: float) -> str:
     return next((unit for unit, most in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if abs(first) < most), "ns")
 
 
-def _read_moments(heading: str, cells: Any, lines: list[str], there: tzinfo | None) -> tuple[_Clock, np.ndarray]:
-    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
-        missing = np.flatnonzero(np.isnat(cells))
-        if len(missing):
-            raise FormatError(f"{lines[missing[0]]}: the time ({heading!r}) is blank; give every row its time.")
-        whole = np.datetime_as_string(cells, "us").tolist()
+def _read_moments(
+    table: _Table, heading: str, cells: Any, recordings: list[np.ndarray], zone: tzinfo | None
+) -> tuple[_Clock, np.ndarray]:
+    texts = np.datetime_as_string(cells, "us").tolist() if isinstance(cells, np.ndarray) else cells
+    moments = []
+    for i, text in enumerate(texts):
+        try:
+            moments.append(datetime.fromisoformat(text.strip()))
+        except ValueError:
+            raise FormatError(
+                f"{table.row(i)}: the time ({heading!r}) is {text!r}; expected seconds, or ISO times such as "
+                "2024-05-01T05:30:00."
+            ) from None
+        if (moments[i].tzinfo is None) != (moments[0].tzinfo is None):
+            raise FormatError(
+                f"{table.row(i)}: some times have an offset from UTC and others do not ({text!r}); write all of them "
+                "in one way."
+            )
+    is_local = moments[0].tzinfo is None
+    if is_local:
+        moments = [moment.replace(tzinfo=zone or UTC) for moment in moments]
+    seconds = np.array([moment.timestamp() for moment in moments])
+    for rows in recordings if is_local else ():
+        for before, i in pairwise(rows):
+            if seconds[i] <= seconds[before]:  # of an hour that a clock shows twice the second is meant
+                seconds[i] = moments[i].replace(fold=1).timestamp()
+    first = moments[int(seconds.argmin())]
+    if is_local and zone is None:
+        first = first.replace(tzinfo=None)
     else:
-        whole = cells
-    moments = [_moment(cell, heading, line) for cell, line in zip(whole, lines, strict=True)]
-    mixed = [i for i, moment in enumerate(moments) if (moment.tzinfo is None) != (moments[0].tzinfo is None)]
-    if mixed:
-        raise FormatError(
-            f"{lines[mixed[0]]}: some times have an offset from UTC and others do not ({whole[mixed[0]]!r}); "
-            "write all of them in one way."
-        )
-    seconds = _seconds(moments, there)
-    first = moments[0] if moments[0].tzinfo is not None or there is None else moments[0].replace(tzinfo=there)
-    first = first.astimezone(there) if there is not None else first
-    if first.tzinfo is not None:  # the offset of the start, so that seconds can be added across a change of the clocks
+        first = first.astimezone(zone or first.tzinfo)
+        # the offset of the start, so that seconds can be added across a change of the clocks
         first = first.replace(tzinfo=timezone(first.utcoffset() or timedelta()))
-    return _Clock(heading, "clock", "s", 0.0, first.isoformat(), _pattern(whole[0])), seconds - seconds[0]
-
-
-def _moment(cell: str, heading: str, line: str) -> datetime:
-    try:
-        return datetime.fromisoformat(cell.strip())
-    except ValueError:
-        raise FormatError(
-            f"{line}: the time ({heading!r}) is {cell!r}; expected seconds, or ISO times such as 2024-05-01T05:30:00."
-        ) from None
-
-
-def _seconds(moments: list[datetime], there: tzinfo | None) -> np.ndarray:
-    """Seconds since 1970; of an hour that a clock shows twice the second is meant where else time would go back."""
-    if moments[0].tzinfo is not None:
-        return np.array([moment.timestamp() for moment in moments])
-    zone = UTC if there is None else there
-    seconds = np.array([moment.replace(tzinfo=zone).timestamp() for moment in moments])
-    for i in range(1, len(seconds)):
-        if seconds[i] <= seconds[i - 1]:
-            seconds[i] = moments[i].replace(tzinfo=zone, fold=1).timestamp()
-    return seconds
+    return _Clock(heading, "clock", "s", 0.0, first.isoformat(), _pattern(texts[0])), seconds - seconds.min()
 
 
 def _pattern(cell: str) -> str:
@@ -472,7 +424,7 @@ def _pattern(cell: str) -> str:
     return f"%Y-%m-%d{shape['between']}{time}{'.%f' if shape['fraction'] else ''}{zone}"
 
 
-def _zone(name: str, path: str) -> tzinfo:
+def _zone(name: str, path: Path) -> tzinfo:
     from zoneinfo import ZoneInfo
 
     try:

@@ -141,30 +141,29 @@ def passages(text: str, settings: TextSettings) -> _Passages:
     words = list(_WORD.finditer(text))
     own = _terms_of([match.group() for match in words], settings)
     terms = sorted(set(own) - {""})
-    column = {term: j for j, term in enumerate(terms)} | {"": -1}
-    columns = np.array([column[term] for term in own], dtype=np.int64)
     first = np.arange(0, max(len(words) - settings.window, 0) + settings.step, settings.step)
     first = first[first < len(words)]
     stop = np.minimum(first + settings.window, len(words))
-    # every word of every passage, without a loop: the passage, and how many words of it come before
-    rows = np.repeat(np.arange(len(first)), stop - first)
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(stop - first) - (stop - first), stop - first)
-    found = columns[np.repeat(first, stop - first) + within]
-    counted = found >= 0
-    n_terms = max(len(terms), 1)
-    # a passage and a term are one number, so that counting and sorting are one call and the counts come out as CSR
-    cells, times = np.unique(rows[counted] * n_terms + found[counted], return_counts=True)
-    offsets = np.searchsorted(cells, n_terms * np.arange(len(first) + 1))
-    counts = sp.csr_matrix(
-        (times.astype(np.float32), (cells % n_terms).astype(np.int32), offsets.astype(np.int32)),
-        shape=(len(first), len(terms)),
-    )
-    return _Passages(
-        np.array([words[i].start() for i in first], dtype=np.int64),
-        np.array([words[i - 1].end() for i in stop], dtype=np.int64),
-        counts,
-        terms,
-    )
+    within = [np.arange(a, b) for a, b in zip(first, stop, strict=True)]
+    words_of = _ones(np.concatenate(within or [first]), stop - first, len(words))
+    counts = (words_of @ _chosen(own, terms)).astype(np.float32)
+    counts.sort_indices()
+    starts = np.array([words[i].start() for i in first], dtype=np.int64)
+    ends = np.array([words[i - 1].end() for i in stop], dtype=np.int64)
+    return _Passages(starts, ends, counts, terms)
+
+
+def _ones(columns: np.ndarray, sizes: np.ndarray, n_columns: int) -> Any:
+    """A CSR matrix of ones: in each row so many, in these columns."""
+    offsets = np.append(0, np.cumsum(sizes))
+    return sp.csr_matrix((np.ones(len(columns)), columns, offsets), shape=(len(sizes), n_columns))
+
+
+def _chosen(own: Sequence[str], terms: Sequence[str]) -> Any:
+    """(n, v) CSR matrix with a one where a word or term of a document is one of the terms."""
+    column = {term: j for j, term in enumerate(terms)}
+    found = np.array([column.get(term, -1) for term in own], dtype=np.int64)
+    return _ones(found[found >= 0], found >= 0, len(terms))
 
 
 def _read_passages(path: str | Path, name: str, settings: TextSettings) -> FileBags:
@@ -179,7 +178,7 @@ def _read_passages(path: str | Path, name: str, settings: TextSettings) -> FileB
     return FileBags(
         bag_names=[name],
         sizes=[n],
-        features=found.counts if n else found.counts[:0],
+        features=found.counts[:n],
         locations={"start": found.starts[:n], "end": found.ends[:n]},
         info={"characters": len(document.text), "read_as": document.read_as},
         problems=problems,
@@ -218,22 +217,7 @@ def choose_terms(files: Sequence[FileBags], settings: TextSettings) -> list[str]
 
 def count_matrix(files: Sequence[FileBags], terms: Sequence[str]) -> Any:
     """(m, v) CSR counts of the chosen terms in all passages."""
-    column = {term: j for j, term in enumerate(terms)}
-    values, indices, lengths = [], [], []
-    for file in files:
-        own = np.array([column.get(term, -1) for term in file.feature_names or []], dtype=np.int32)
-        counts = file.features
-        found = own[counts.indices] if len(own) else np.empty(0, dtype=np.int32)
-        counted = found >= 0
-        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-        values.append(counts.data[counted])
-        indices.append(found[counted])
-        lengths.append(np.bincount(rows[counted], minlength=counts.shape[0]))
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    matrix = sp.csr_matrix(
-        (np.concatenate(values, dtype=np.float64), np.concatenate(indices), offsets),
-        shape=(len(offsets) - 1, len(terms)),
-    )
+    matrix = sp.vstack([file.features @ _chosen(file.feature_names or [], terms) for file in files], format="csr")
     matrix.sort_indices()
     return matrix
 
@@ -282,10 +266,6 @@ def _place_in_words(row: Row) -> str:
     return f"{row['start']} to {row['end']} characters"
 
 
-def _feature_names(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
-    return choose_terms(files, settings)
-
-
 def _picture_length(settings: TextSettings) -> float:
     return float(PICTURE_LENGTH)
 
@@ -303,7 +283,7 @@ TEXT = MediaType(
     finer="label shorter texts, such as sections in files of their own",
     extensions=EXTENSIONS,
     read=_read_passages,
-    feature_names=_feature_names,
+    feature_names=choose_terms,
     features=count_matrix,
     places=PLACES,
     whole=True,

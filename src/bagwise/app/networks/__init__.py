@@ -9,8 +9,7 @@ from bagwise.app.networks._network import (
     fingerprint_of,
     named,
     one_of,
-    open_network,
     read_network_file,
 )
 
-__all__ = ["Network", "Port", "fingerprint_of", "named", "one_of", "open_network", "read_network_file"]
+__all__ = ["Network", "Port", "fingerprint_of", "named", "one_of", "read_network_file"]

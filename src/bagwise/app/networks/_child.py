@@ -2,12 +2,12 @@
 
 Requests and answers are messages (`bagwise.app.networks._messages`) on the pipes that it was started with:
 
-    {"do": "load", "path": text, "options": {...}} and the file  ->  inputs, outputs, notes
+    {"do": "load", "n_rows": number, "trusted": flag} and the file  ->  inputs, outputs, notes
     {"do": "run", "output": name, "inputs": [name, ...]} and an array for each   ->  the output
 
-each with "seconds" and "memory", which bound it. An error is {"error": its class, "message": text}.
+each with "path", and "seconds" and "memory", which bound it. An error is {"error": its class, "message": text}.
 
-What the engine (`onnx_engine`) raises is an error of ours or a MemoryError.
+What the engine (`OnnxModel`) raises is an error of ours or a MemoryError.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ from typing import IO, Any
 
 import numpy as np
 
-from bagwise.app.networks._messages import MessageError, read_message, write_message
-from bagwise.app.networks._onnx_model import onnx_engine
-from bagwise.app.networks._process import OUT_OF_MEMORY, SHARE_OF_OUTPUT
+from bagwise.app.networks._messages import (
+    LOAD,
+    OUT_OF_MEMORY,
+    SHARE_OF_OUTPUT,
+    MessageError,
+    read_message,
+    write_message,
+)
+from bagwise.app.networks._onnx_model import OnnxModel, import_onnx
 from bagwise.core.exceptions import BagwiseError
 
 try:
@@ -73,19 +79,18 @@ def _receive(stream: IO[bytes], requests: queue.SimpleQueue[Request]) -> None:
 
 
 class _Worker:
-    def __init__(self) -> None:
-        self._network: Any = None
-        self._limits: _Limits | None = None
+    _network: OnnxModel
+    _limits: _Limits
 
     def do(self, head: dict[str, Any], arrays: list[np.ndarray]) -> tuple[dict[str, Any], list[np.ndarray]]:
-        if head["do"] == "load":
-            load = onnx_engine()
+        if head["do"] == LOAD:
+            import_onnx()
             self._limits = _Limits()  # what the libraries take is not the network's
-            self._limits.set(head["memory"], head["seconds"])
-            self._network = load(arrays.pop().tobytes(), Path(head["path"]), head["options"])
-            return self._network.about(), []
-        assert self._limits is not None
         self._limits.set(head["memory"], head["seconds"])
+        if head["do"] == LOAD:
+            content, path = arrays.pop().tobytes(), Path(head["path"])
+            self._network = OnnxModel(content, path, head["n_rows"], trusted=head["trusted"])
+            return self._network.about(), []
         found = self._network.run(dict(zip(head["inputs"], arrays, strict=True)), head["output"])
         if found.nbytes > head["memory"] / SHARE_OF_OUTPUT:
             raise MemoryError(f"an output of {found.nbytes} bytes")

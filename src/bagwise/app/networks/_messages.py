@@ -17,6 +17,9 @@ KINDS = {
     for kind in (np.float16, np.float32, np.float64, np.uint8, np.int8, np.int32, np.int64)
 }
 """Numbers that networks are given and give."""
+LOAD, RUN = "load", "run"  # what a process is asked for
+OUT_OF_MEMORY = 3  # exit code of a process that ends itself for want of memory
+SHARE_OF_OUTPUT = 4  # an output takes a fourth of the memory at most
 LARGEST_HEAD = 2**22  # bytes
 MOST_AXES, MOST_NUMBERS = 8, 2**48
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,59 +24,40 @@ from bagwise.core.exceptions import BagwiseError, FormatError, InputError, Memor
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")  # operators that onnxruntime itself brings
 SMALL = 100_000  # bytes of an array that sizes of others may follow from
 LONGEST_NOTE = 1000  # characters of what a file says about itself that may be a setting
-_KINDS = {
-    "tensor(float)": "float32",
-    "tensor(float16)": "float16",
-    "tensor(double)": "float64",
-    "tensor(uint8)": "uint8",
-    "tensor(int8)": "int8",
-    "tensor(int32)": "int32",
-    "tensor(int64)": "int64",
-}
+_KINDS = {"float": "float32", "double": "float64"}  # what numpy calls numbers, where that is another name
 _NO_ROOM = re.compile(r"bad.?alloc|allocate memory")  # what onnxruntime says when it gets none
 
 
-def onnx_engine() -> Callable[[bytes, Path, Mapping[str, Any]], OnnxModel]:
-    """The function that loads a network; libraries are imported here, before the memory of the network is counted."""
+def import_onnx() -> tuple[Any, Any]:
+    """onnx and onnxruntime; a process imports them before it counts the memory of its network."""
     try:
         import onnx
         import onnxruntime
     except ImportError as error:
         raise ImportError(f"Networks need onnx and onnxruntime, and {error}; pip install 'bagwise[onnx]'.") from error
-
-    def load(content: bytes, path: Path, options: Mapping[str, Any]) -> OnnxModel:
-        """The network of the bytes of a file; options: `n_rows`, instances at a time, and whether it is `trusted`."""
-        with _as_damaged(path):
-            notes: dict[str, str] = {}
-            if not options["trusted"]:
-                model = _parse(onnx, content, path)
-                notes = {note.key: note.value for note in model.metadata_props if len(note.value) <= LONGEST_NOTE}
-                check_model(onnx, model, path, options["n_rows"])
-                del model
-            return OnnxModel(path, _session(onnxruntime, content), onnxruntime.RunOptions(), notes)
-
-    return load
-
-
-def _session(runtime: Any, content: bytes) -> Any:
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # files are read side by side
-    options.log_severity_level = 4
-    return runtime.InferenceSession(
-        content,
-        options,
-        providers=["CPUExecutionProvider"],
-        enable_fallback=0,  # tried once, and nothing printed
-    )
+    return onnx, onnxruntime
 
 
 class OnnxModel:
-    """A network that was checked, ready to run."""
+    """The network of the bytes of a file, checked unless they are trusted, ready to run so many instances at a time."""
 
-    def __init__(self, path: Path, session: Any, options: Any, notes: Mapping[str, str]):
-        self._path, self._session, self._notes = path, session, dict(notes)
-        self._options = options
-        self._options.log_severity_level = 4
+    def __init__(self, content: bytes, path: Path, n_rows: int, *, trusted: bool = False):
+        onnx, runtime = import_onnx()
+        self._path, self._notes = path, dict[str, str]()
+        with _as_damaged(path):
+            if not trusted:
+                model = onnx.load_model_from_string(content)
+                if not model.graph.node or not model.graph.output:
+                    raise _damaged(path, "it holds no network")
+                self._notes = {note.key: note.value for note in model.metadata_props if len(note.value) <= LONGEST_NOTE}
+                check_model(onnx, model, path, n_rows)
+                del model
+            options, self._options = runtime.SessionOptions(), runtime.RunOptions()
+            options.intra_op_num_threads = options.inter_op_num_threads = 1  # files are read side by side
+            options.log_severity_level = self._options.log_severity_level = 4
+            # without a fallback it is tried once, and nothing printed
+            providers = ["CPUExecutionProvider"]
+            self._session = runtime.InferenceSession(content, options, providers=providers, enable_fallback=0)
 
     def about(self) -> dict[str, Any]:
         """Its inputs and outputs, each with name, kind of numbers and sizes, and what the file says about itself."""
@@ -102,7 +83,8 @@ class OnnxModel:
 def _port(given: Any) -> list[Any]:
     """Name, kind of numbers as numpy calls it where it has it, and the size along each axis, None where it is open."""
     sizes = [n if isinstance(n, int) and n > 0 else None for n in given.shape]
-    return [given.name, _KINDS.get(given.type, given.type), sizes]
+    kind = given.type.removeprefix("tensor(").removesuffix(")")
+    return [given.name, _KINDS.get(kind, kind), sizes]
 
 
 def _check_room(error: Exception) -> None:
@@ -121,13 +103,6 @@ def _as_damaged(path: Path) -> Iterator[None]:
     except Exception as error:
         _check_room(error)
         raise _damaged(path, _short(error)) from error
-
-
-def _parse(onnx: Any, content: bytes, path: Path) -> Any:
-    model = onnx.load_model_from_string(content)
-    if not model.graph.node or not model.graph.output:
-        raise _damaged(path, "it holds no network")
-    return model
 
 
 def _damaged(path: Path, why: str) -> FormatError:
@@ -155,7 +130,7 @@ def check_model(onnx: Any, model: Any, path: Path, n_rows: int) -> None:
             "with onnx.inliner.inline_local_functions."
         )
     for graph in _graphs(model.graph):
-        for tensor in _tensors(onnx, graph):
+        for tensor in _tensors(graph):
             _check_tensor(onnx, tensor, path)
         for node in graph.node:
             if node.domain not in DOMAINS:
@@ -172,27 +147,26 @@ def _graphs(graph: Any) -> Iterator[Any]:
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            for inner in _held(attribute, "g", "graphs"):
                 yield from _graphs(inner)
 
 
-def _tensors(onnx: Any, graph: Any) -> Iterator[Any]:
+def _held(attribute: Any, one: str, several: str) -> list[Any]:
+    """The graphs or arrays of an attribute, which has one, several or none."""
+    return [*([getattr(attribute, one)] if attribute.HasField(one) else []), *getattr(attribute, several)]
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
     """All arrays that a graph holds, those of its nodes' attributes too."""
 
-    def parts(sparse: Any) -> tuple[Any, Any]:
-        return sparse.values, sparse.indices
-
+    sparse = list(graph.sparse_initializer)
     yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from parts(sparse)
     for node in graph.node:
         for attribute in node.attribute:
-            yield from (*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors)
-            for sparse in (
-                *([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
-                *attribute.sparse_tensors,
-            ):
-                yield from parts(sparse)
+            yield from _held(attribute, "t", "tensors")
+            sparse += _held(attribute, "sparse_tensor", "sparse_tensors")
+    for tensor in sparse:
+        yield from (tensor.values, tensor.indices)
 
 
 def _check_tensor(onnx: Any, tensor: Any, path: Path) -> None:
@@ -227,7 +201,7 @@ def _check_order(graph: Any, outside: set[str], path: Path) -> None:
                 f"{'comes of what follows it' if missing in made else 'nothing gives'}; export it again."
             )
         for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            for inner in _held(attribute, "g", "graphs"):
                 _check_order(inner, known, path)
         known.update(node.output)
 
