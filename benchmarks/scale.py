@@ -28,11 +28,10 @@ from bagwise.io.data._parquet_write import write_parquet
 from bagwise.io.data.formats import read_dataset
 from bagwise.pipeline import final_step
 from bagwise.scale import BagSource, fit_source
+from bagwise.scale._engine import Here, Training
+from bagwise.scale._objectives import SummedLikelihood
 from bagwise.scale.cluster import TASKS, OnCluster, open_cluster
-from bagwise.scale.engine import Here, Training
-from bagwise.scale.files import SHARE_OF_MEMORY
-from bagwise.scale.learner import SummedLikelihood
-from bagwise.scale.source import SCORE_BYTES
+from bagwise.scale.source import SCORE_BYTES, SHARE_OF_MEMORY
 from bagwise.union import LabelledBags
 from benchmarks.common import FASTER, SECONDS, Record, fastest, show, with_ratio
 
@@ -85,7 +84,7 @@ def likelihood_of(source: BagSource, client: Any = None, model: Any = None, task
     assert source.Y is not None
     told = LabelledBags.of(training.offsets, source.Y)
     engine = (Here(training) if client is None else OnCluster.of(training, client, tasks)).then(model[0])
-    return SummedLikelihood(engine, training, told, background=False, options=final.objective_options())
+    return SummedLikelihood(engine, told, background=False, options=final.objective_options())
 
 
 def beside_memory(folder: Path, n_instances: int) -> list[Record]:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from bagwise.scale import BagSource
+from bagwise.scale._engine import Training, ready_bags
+from bagwise.scale._pieces import read_pieces
 from bagwise.scale.cluster import TASKS, group_size, open_cluster
-from bagwise.scale.engine import Training, ready_bags
-from bagwise.scale.pieces import read_pieces
 from benchmarks.common import SECONDS, Record, fastest, show, with_ratio
 from benchmarks.scale import N_CLASSES, N_FEATURES, N_PIECES, TINY, in_pieces, likelihood_of, scaled, write_made
 from benchmarks.scale_model import Costs, Plan, Trouble, seconds_of_iteration, simulate

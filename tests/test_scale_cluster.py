@@ -25,7 +25,7 @@ from bagwise.io.data.formats import write_dataset
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.scale import BagSource, fit_source
-from bagwise.scale.ahead import tree_sum
+from bagwise.scale._engine import tree_sum
 from bagwise.scale.cluster import ClusterError, check_sees, check_workers, cluster_errors, group_size, open_cluster
 
 distributed = pytest.importorskip("distributed")

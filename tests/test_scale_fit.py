@@ -24,9 +24,9 @@ from bagwise.model_selection import evaluate
 from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 from bagwise.scale import BagSource, evaluate_source, fit_source
-from bagwise.scale.engine import Here, Training
+from bagwise.scale._engine import Here, Training
+from bagwise.scale._scaling import fit_step
 from bagwise.scale.fit import source_identity
-from bagwise.scale.scaling import Passes, fit_step
 
 PIECES = (1, 7, 1000)
 FITTED = ("coef_", "intercept_", "background_coef_", "background_intercept_", "missed_", "spurious_")
@@ -165,7 +165,7 @@ def test_steps_learn_by_pieces_what_they_learn_in_memory(name, dtype, piece_bags
     engine, bags = Here(training), data.bags
     for transformer in STEPS[name]:
         right, found = PerInstance(clone(transformer)).fit(bags), PerInstance(clone(transformer))
-        fit_step(found, Passes(engine, training, bags.n_features, bags.instances.dtype))
+        fit_step(found, engine, bags.n_features, bags.instances.dtype)
         for key, value in vars(right.transformer_).items():
             if key.endswith("_") and key not in ("feature_names_in_",):
                 other = getattr(found.transformer_, key)

@@ -19,8 +19,9 @@ from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data._parquet_write import write_parquet
 from bagwise.io.data.formats import read_dataset, write_dataset
 from bagwise.scale import BagSource
-from bagwise.scale.ahead import read_ahead, tree_sum
-from bagwise.scale.files import SHARE_OF_MEMORY
+from bagwise.scale._engine import tree_sum
+from bagwise.scale._pieces import read_ahead, read_pieces
+from bagwise.scale.source import SHARE_OF_MEMORY
 
 ROW_BYTES = 8 * 8 + 8 * 5  # features, and scores of classes
 
@@ -69,7 +70,7 @@ def test_pieces_are_the_file_whatever_its_row_groups(tmp_path, form, rows, piece
     for i in range(source.n_pieces):
         description = pickle.loads(pickle.dumps(source.describe(i)))
         first, last = source.bag_starts[i : i + 2]
-        assert description.bags() == data.bags[first:last]
+        assert next(read_pieces([description])) == data.bags[first:last]
 
 
 def test_a_folder_a_pattern_and_a_list_are_one_source(tmp_path):
@@ -103,7 +104,7 @@ def test_wider_instances_come_in_finer_pieces(tmp_path, form):
         assert all(piece.bags.n_instances <= most or len(piece) == 1 for piece in fine.pieces())
         assert max(sizes) > most / 2
         for i in range(fine.n_pieces):
-            assert fine.describe(i).bags() == data.bags[fine.bag_starts[i] : fine.bag_starts[i + 1]]
+            assert next(read_pieces([fine.describe(i)])) == data.bags[fine.bag_starts[i] : fine.bag_starts[i + 1]]
         assert fine.finer(80) is fine
 
 
@@ -224,7 +225,7 @@ def test_files_that_change_between_passes(tmp_path, how):
     with pytest.raises(FormatError, match=r"a.parquet, piece 1 of \d+ \(rows 1 to \d+\)"):
         next(source.pieces())
     with pytest.raises(FormatError, match=r"a.parquet, piece 3 of"):
-        source.describe(2).bags()
+        next(read_pieces([source.describe(2)]))
 
 
 def test_damage_inside_of_a_piece_names_the_piece(tmp_path):

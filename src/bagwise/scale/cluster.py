@@ -14,9 +14,8 @@ from uuid import uuid4
 from bagwise._version import __version__
 from bagwise.core.bags import Bags
 from bagwise.core.exceptions import BagwiseError, InputError
-from bagwise.scale.ahead import tree_sum
-from bagwise.scale.engine import Sums, Task, Training, ready_bags
-from bagwise.scale.pieces import Piece
+from bagwise.scale._engine import Engine, Items, Make, Sums, Task, Training, ready_bags, tree_sum
+from bagwise.scale._pieces import Piece, read_pieces
 
 ANSWER_SECONDS = 10.0  # within which a scheduler answers, or is not there
 SEND_SECONDS = 0.0005  # that messages to the scheduler wait for others; Dask's ten milliseconds are half an evaluation
@@ -117,15 +116,15 @@ def each_done(client: Any, function: Callable[[Any], Any], items: Sequence[Any])
             yield keys[future.key], future.result()
 
 
-class OnCluster:
+class OnCluster(Engine):
     """Workers read the pieces themselves, from storage that they share, and keep them as the learner sees them.
 
     A task has a group of neighbouring pieces, and every thread as many groups as any other. What a worker that was lost
     held is read again by another one.
     """
 
-    def __init__(self, client: Any, numbers: Sequence[Sequence[int]], ready: Sequence[Any]):
-        self.client, self._numbers, self._ready = client, numbers, ready
+    def __init__(self, training: Training, client: Any, numbers: Sequence[Sequence[int]], ready: Sequence[Any]):
+        self.training, self.client, self._numbers, self._ready = training, client, numbers, ready
 
     @classmethod
     def of(cls, training: Training, client: Any, tasks: int = TASKS) -> OnCluster:
@@ -145,14 +144,14 @@ class OnCluster:
                 )
                 for number, group in enumerate(numbers)
             ]  # fmt: skip
-        return cls(client, numbers, ready)
+        return cls(training, client, numbers, ready)
 
     def then(self, step: Any) -> OnCluster:
         with cluster_errors():
             ready = [_submit(self.client, "step", _apply, step, group) for group in self._ready]
-        return OnCluster(self.client, self._numbers, ready)
+        return OnCluster(self.training, self.client, self._numbers, ready)
 
-    def items(self, make: Callable[[Bags, Any], Any], details: Sequence[Any]) -> ClusterItems:
+    def items(self, make: Make, details: Sequence[Any]) -> ClusterItems:
         own = [[details[i] for i in group] for group in self._numbers]
         with cluster_errors():
             made = [
@@ -174,13 +173,13 @@ def group_size(n_pieces: int, n_threads: int, tasks: int = TASKS) -> int:
 
 
 @dataclass(frozen=True)
-class ClusterItems:
+class ClusterItems(Items):
     """Kept by the workers."""
 
     client: Any
     made: list[Any]
 
-    def total(self, task: Task) -> Sums:
+    def sum_of(self, task: Task) -> Sums:
         """One task a group, and a tree of sums of neighbours, whose order does not depend on the workers."""
         client = self.client
         with cluster_errors():
@@ -211,7 +210,7 @@ def _add(task: Task, sums: Sequence[Sums | None]) -> Sums | None:
     """Pieces that are left out keep their place in the tree, so that its shape does not depend on the groups."""
 
     def add(one: Sums | None, other: Sums | None) -> Sums | None:
-        return other if one is None else one if other is None else task.add(one, other)
+        return other if one is None else one if other is None else task.join(one, other)
 
     return tree_sum(sums, add)
 
@@ -241,13 +240,14 @@ def _submit(client: Any, name: str, function: Callable[..., Any], *arguments: An
 
 
 def _read(group: Sequence[tuple[Piece, Any]]) -> list[Bags]:
-    return [ready_bags(piece, piece.bags(), used, ()) for piece, used in group]
+    found = read_pieces([piece for piece, _ in group])
+    return [ready_bags(piece, bags, used, ()) for (piece, used), bags in zip(group, found, strict=True)]
 
 
 def _apply(step: Any, group: Sequence[Bags]) -> list[Bags]:
     return [step.transform(bags) for bags in group]
 
 
-def _make(make: Callable[[Bags, Any], Any], group: Sequence[Bags], details: Sequence[Any]) -> list[Any]:
+def _make(make: Make, group: Sequence[Bags], details: Sequence[Any]) -> list[Any]:
     pairs = zip(group, details, strict=True)
     return [None if detail is None else make(bags, detail) for bags, detail in pairs]

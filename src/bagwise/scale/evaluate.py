@@ -70,51 +70,34 @@ def evaluate_source(
 
 def _judged(model: Any, source: BagSource, test: np.ndarray, mode: str) -> Record:
     """The measures of one fold."""
-    final, columns = final_step(model), _columns_of(model, source)
+    final, class_names = final_step(model), source.class_names
+    # column of the source's labels of each class that was learned, and of -1, the background, none
+    position = {name: c for c, name in enumerate(class_names)}
+    columns = np.array([position[name] for name in final.classes_.tolist()])
     annotates = bag_tags(model).annotates and source.has_instance_labels
     right = asked = 0
     labels, scores = [], []
-    for number, piece in enumerate(source.pieces()):
-        start, stop = source.bag_starts[number], source.bag_starts[number + 1]
-        inside = test[(test >= start) & (test < stop)] - start
+    for start, piece in zip(source.bag_starts[:-1], source.pieces(), strict=True):
+        inside = test[(test >= start) & (test < start + len(piece))] - start
         if not len(inside):
             continue
         piece = piece if len(inside) == len(piece) else piece[inside]
         X = transform_for_final(model, piece.bags)
         if annotates and piece.instance_labels is not None:
-            told = np.asarray(piece.Y)[:, columns]
-            found = final.annotate(X, told) if mode == "transductive" else final.predict_instances(X)
+            listed = np.asarray(piece.Y)[:, columns]
+            found = final.annotate(X, listed) if mode == "transductive" else final.predict_instances(X)
+            codes = np.array([position.get(value, -1) for value in found.tolist()])
             truth = piece.instance_labels.instances
-            given = _as_columns(found, final.classes_, columns)
-            right, asked = right + int(np.sum((given == truth) & (truth >= 0))), asked + int(np.sum(truth >= 0))
+            right, asked = right + int(np.sum((codes == truth) & (truth >= 0))), asked + int(np.sum(truth >= 0))
         if mode == "inductive":
-            labels.append(_spread(final.predict(X), columns, len(source.class_names), 0))
-            scores.append(_spread(final.decision_function(X), columns, len(source.class_names), -np.inf))
+            predicted, scored = np.zeros((len(X), len(class_names)), int), np.full((len(X), len(class_names)), -np.inf)
+            predicted[:, columns], scored[:, columns] = final.predict(X), final.decision_function(X)
+            labels.append(predicted)
+            scores.append(scored)
     record: Record = {"accuracy": right / asked} if asked else {}
     if mode == "inductive":
-        record |= measure_bags(np.asarray(source.Y)[test], np.concatenate(labels), _finite(np.concatenate(scores)))
+        all_scores = np.concatenate(scores)
+        lowest = all_scores[np.isfinite(all_scores)].min(initial=0.0)  # classes that were not learned are below all
+        all_scores[np.isneginf(all_scores)] = lowest - 1.0
+        record |= measure_bags(np.asarray(source.Y)[test], np.concatenate(labels), all_scores)
     return record
-
-
-def _columns_of(model: Any, source: BagSource) -> np.ndarray:
-    """Column of the source's labels of each class that was learned."""
-    column = {name: c for c, name in enumerate(source.class_names)}
-    return np.array([column[name] for name in final_step(model).classes_.tolist()])
-
-
-def _as_columns(values: np.ndarray, classes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Class values of instances as columns of the source's labels; -1 for the background."""
-    column = {value: int(c) for value, c in zip(classes.tolist(), columns, strict=True)}
-    return np.array([column.get(value, -1) for value in values.tolist()])
-
-
-def _spread(values: np.ndarray, columns: np.ndarray, n_columns: int, empty: Any) -> np.ndarray:
-    spread = np.full((len(values), n_columns), empty, dtype=np.result_type(values, type(empty)))
-    spread[:, columns] = values
-    return spread
-
-
-def _finite(scores: np.ndarray) -> np.ndarray:
-    """Below all others where a class was not learned."""
-    lowest = scores[np.isfinite(scores)].min(initial=0.0)
-    return np.where(np.isneginf(scores), lowest - 1.0, scores)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,13 @@ from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.typing import WeightsLike
 from bagwise.core.validation import sort_classes, validate_weights
 from bagwise.io.checkpoint import Checkpoint, identity_of
+from bagwise.io.files import PathLike
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
-from bagwise.scale.ahead import read_ahead
+from bagwise.scale._engine import Engine, Here, Training
+from bagwise.scale._objectives import SummedAmbiguousLoss, SummedHinges, SummedLikelihood
+from bagwise.scale._pieces import read_ahead, read_pieces
+from bagwise.scale._scaling import fit_step, width_behind
 from bagwise.scale.cluster import OnCluster
-from bagwise.scale.engine import Engine, Here, Training
-from bagwise.scale.learner import SummedAmbiguousLoss, SummedLikelihood
-from bagwise.scale.machine import SummedHinges
-from bagwise.scale.pieces import read_pieces
-from bagwise.scale.scaling import Passes, fit_step, width_behind
 from bagwise.scale.source import BagSource
 from bagwise.solvers.losses import LOSSES
 from bagwise.solvers.result import Callback, CheckpointLike
@@ -41,7 +39,7 @@ def fit_source(
     client: Any = None,
     *,
     callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | CheckpointLike | None = None,
+    checkpoint: PathLike | CheckpointLike | None = None,
     use_known: bool = False,
     all_classes: bool = False,
     sample_weight: WeightsLike | None = None,
@@ -54,7 +52,7 @@ def fit_source(
     ----------
     model : estimator or pipeline
         `ORedLogisticRegression`, `CLPL` or `SupportInstanceMachine`, whose every step is a pass, behind steps that
-        learn by pieces (`bagwise.scale.scaling`).
+        learn by pieces (`PerInstance` of a scaler, of `RandomFourierFeatures` or of `RBFDictionary`).
         `ORedForest` learns from as many bags, drawn at random, as fit into the source's memory, and says how many.
     source : BagSource
     client : distributed.Client or None
@@ -85,17 +83,17 @@ def fit_source(
     """
     check_learner(model, checkpoint is not None)
     source = source.finer(widest(model, source))
-    final = final_step(model)
     weights = validate_weights(sample_weight, len(source))
-    labels = _labels_of(source, final, use_known, all_classes, weights)
-    own = isinstance(checkpoint, (str, os.PathLike))
-    if own:
-        identity = source_identity(model, source, use_known)
-        identity |= {} if weights is None else {"sample_weight": weights.tolist()}
-        checkpoint = Checkpoint(checkpoint, identity)  # type: ignore[arg-type]
-    LEARNERS[type(final)](model, source, labels, client, callback, checkpoint)
-    if own:
-        checkpoint.clear()  # type: ignore[union-attr]
+    fit = _SourceFit(model, source, client, callback, use_known, all_classes, weights)
+    learn = LEARNERS[type(fit.final)]
+    if not isinstance(checkpoint, (str, os.PathLike)):
+        learn(fit, checkpoint)
+        return model
+    identity = source_identity(model, source, use_known)
+    identity |= {} if weights is None else {"sample_weight": weights.tolist()}
+    state = Checkpoint(checkpoint, identity)
+    learn(fit, state)
+    state.clear()
     return model
 
 
@@ -123,42 +121,6 @@ def source_identity(model: Any, source: BagSource, use_known: bool = False) -> d
     return {"use_known": use_known, **identity_of(model, source.identity())}
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """Of the labelled bags of a source: those that occur, sorted, are the classes."""
-
-    classes: np.ndarray
-    training: Training
-    labelled: LabelledBags
-
-
-def _labels_of(
-    source: BagSource, final: Any, use_known: bool, all_classes: bool, weights: np.ndarray | None
-) -> _Labels:
-    if source.Y is None or not source.Y.any():
-        raise InputError(
-            f"{source.name} carries no bag labels, so nothing can be learned from it; add a column of labels."
-        )
-    training = Training.of(source)
-    Y = source.Y if training.used.all() else source.Y[training.used]
-    weights = None if weights is None else weights[training.used]
-    occur = np.arange(Y.shape[1]) if all_classes else np.flatnonzero(Y.any(axis=0))
-    classes = sort_classes([source.class_names[c] for c in occur])
-    column = {name: c for c, name in enumerate(source.class_names)}
-    order = np.array([column[name] for name in classes.tolist()])
-    indicator = Y if np.array_equal(order, np.arange(Y.shape[1])) else Y[:, order]
-    known = None
-    if use_known:
-        if not bag_tags(final).instance_labels:
-            raise InputError(f"{type(final).__name__} cannot learn from instance labels; train it without.")
-        code = np.full(Y.shape[1] + 1, -1)  # the last entry takes the -1 of unknown instances
-        code[order] = np.arange(len(order))
-        used = np.repeat(training.used, np.diff(source.offsets))
-        known = code[source.instance_labels()[used]]
-        known = known if np.any(known >= 0) else None
-    return _Labels(classes, training, LabelledBags.of(training.offsets, indicator, known, weights))
-
-
 def widest(model: Any, source: BagSource) -> int:
     """Columns of the instances where the steps of a pipeline make most of them."""
     widths = [source.n_features]
@@ -167,159 +129,144 @@ def widest(model: Any, source: BagSource) -> int:
     return max(widths)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Learners
+class _SourceFit:
+    """One fit: the labelled bags of the source, whose labels that occur, sorted, are the classes."""
+
+    def __init__(
+        self,
+        model: Any,
+        source: BagSource,
+        client: Any,
+        callback: Callback | None,
+        use_known: bool,
+        all_classes: bool,
+        weights: np.ndarray | None,
+    ):
+        if source.Y is None or not source.Y.any():
+            raise InputError(
+                f"{source.name} carries no bag labels, so nothing can be learned from it; add a column of labels."
+            )
+        self.model, self.final = model, final_step(model)
+        self.source, self.client, self.callback = source, client, callback
+        self.steps = [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []
+        self.training = training = Training.of(source)
+        Y = source.Y if training.used.all() else source.Y[training.used]
+        occur = np.arange(Y.shape[1]) if all_classes else np.flatnonzero(Y.any(axis=0))
+        self.classes = sort_classes([source.class_names[c] for c in occur])
+        column = {name: c for c, name in enumerate(source.class_names)}
+        order = np.array([column[name] for name in self.classes.tolist()])
+        known = None
+        if use_known:
+            if not bag_tags(self.final).instance_labels:
+                raise InputError(f"{type(self.final).__name__} cannot learn from instance labels; train it without.")
+            code = np.full(Y.shape[1] + 1, -1)  # the last entry takes the -1 of unknown instances
+            code[order] = np.arange(len(order))
+            known = code[source.instance_labels()[np.repeat(training.used, np.diff(source.offsets))]]
+            known = known if np.any(known >= 0) else None
+        weights = None if weights is None else weights[training.used]
+        indicator = Y if np.array_equal(order, np.arange(Y.shape[1])) else Y[:, order]
+        self.labelled = LabelledBags.of(training.offsets, indicator, known, weights)
+
+    def start(self) -> tuple[Engine, int]:
+        """Fit what comes before the learner; gives the engine behind it, and the number of features there."""
+        self.final.check_parameters()
+        engine: Engine = Here(self.training) if self.client is None else OnCluster.of(self.training, self.client)
+        probe = Bags(np.zeros((1, self.source.n_features), self.source.dtype), np.array([0, 1]))
+        for step in self.steps:
+            if step is None or step == "passthrough":
+                continue
+            fit_step(step, engine, probe.n_features, probe.instances.dtype)
+            engine, probe = engine.then(step), step.transform(probe)
+        return engine, probe.n_features
+
+    def set_classes(self, n_features: int) -> None:
+        self.final.n_features_in_, self.final.classes_, self.final.single_label_ = n_features, self.classes, False
+
+    def kept(self, learned: np.ndarray) -> LabelledBags:
+        """What is said of those bags that have a weight."""
+        weights = self.labelled.weights
+        learned = learned if weights is None else learned & (weights > 0.0)
+        return self.labelled if learned.all() else self.labelled[learned]
+
+    def ored(self, checkpoint: CheckpointLike | None) -> None:
+        final: ORedLogisticRegression = self.final
+        if final.device is not None:
+            raise InputError(
+                f"device={final.device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit "
+                "in memory."
+            )
+        engine, n_features = self.start()
+        last = final.last_fit()
+        self.set_classes(n_features)
+
+        def likelihood_of(labelled: LabelledBags, scale: float = 1.0) -> SummedLikelihood:
+            options = final.objective_options()
+            return SummedLikelihood(engine, labelled, background=final.background, scale=scale, options=options)
+
+        def sample() -> tuple[Bags, np.ndarray, Bags | None, np.ndarray | None]:
+            bags, labelled = self.sample()
+            known = None if labelled.known is None else Bags(labelled.known, labelled.offsets)
+            return transform_for_final(self.model, bags), labelled.indicator, known, labelled.weights
+
+        final.learn(self.labelled, likelihood_of, sample, last, self.callback, checkpoint)
+
+    def clpl(self, checkpoint: CheckpointLike | None) -> None:
+        engine, n_features = self.start()
+        self.set_classes(n_features)
+        loss = SummedAmbiguousLoss(engine, self.kept(labelled_bags(self.labelled.indicator)))
+        self.final.learn(loss, loss.n_instances, loss.size, self.callback, checkpoint)
+
+    def machine(self, checkpoint: CheckpointLike | None) -> None:
+        final: SupportInstanceMachine = self.final
+        engine, n_features = self.start()
+        self.set_classes(n_features)
+        labelled = self.kept(final.defined_bags(self.labelled.indicator))
+        problem = SummedHinges(engine, labelled, LOSSES[final.loss], float(final.alpha), n_features)
+        largest, longest = problem.sizes()
+        final.learn(problem, largest, lambda: longest, self.callback, checkpoint)
+
+    def on_sample(self, checkpoint: CheckpointLike | None) -> None:
+        """On as many of the bags, drawn at random, as a share of the memory holds."""
+        bags, labelled = self.sample()
+        if len(labelled) < len(self.labelled):
+            warn_caller(
+                f"{type(self.final).__name__} needs its bags at once: it learned from {len(labelled)} of "
+                f"{len(self.labelled)}, drawn at random, which is what {self.source.memory / 2**30:.2g} GB allow. "
+                "ORedLogisticRegression learns from all of them.",
+                UserWarning,
+            )
+        parameters: dict[str, Any] = {}
+        if labelled.known is not None:
+            parameters["instance_labels"] = Bags(labelled.known, labelled.offsets)
+        if labelled.weights is not None:
+            parameters["sample_weight"] = labelled.weights
+        if self.callback is not None and bag_tags(self.model).callback:
+            parameters["callback"] = self.callback
+        sets = [set(self.classes[row == 1].tolist()) for row in labelled.indicator]
+        self.model.fit(bags, sets, **fit_parameters(self.model, **parameters))
+
+    def sample(self) -> tuple[Bags, LabelledBags]:
+        """Bags, drawn at random, of as many bytes as a share of the memory, and what is said of them."""
+        source, training = self.source, self.training
+        sizes = np.diff(self.labelled.offsets)
+        order = check_random_state(self.final.random_state).permutation(len(sizes))
+        ends = np.cumsum(sizes[order]) * widest(self.model, source) * source.dtype.itemsize
+        fitting = int(np.searchsorted(ends, source.memory // SHARE_OF_SAMPLE, side="right"))
+        index = np.sort(order[: max(fitting, 1)])
+        parts = [(i, positions) for i, positions in enumerate(training.split(index)) if len(index[positions])]
+        pieces = [source.describe(i) for i, _ in parts]
+        chosen = []
+        for (number, positions), bags in zip(parts, read_ahead(read_pieces(pieces)), strict=True):
+            used = training.used_of(number)
+            bags = bags if used is None else bags[used]
+            chosen.append(bags[index[positions] - training.starts[number]])
+        sizes = np.concatenate([bags.sizes for bags in chosen])
+        return Bags(np.concatenate([bags.instances for bags in chosen]), offsets_of(sizes)), self.labelled[index]
 
 
-def _engine(training: Training, client: Any) -> Engine:
-    return Here(training) if client is None else OnCluster.of(training, client)
-
-
-def _fit_steps(model: Any, engine: Engine, training: Training) -> tuple[Engine, int]:
-    """Fit what comes before the learner; gives the engine behind it, and the number of features there."""
-    source = training.source
-    probe = Bags(np.zeros((1, source.n_features), source.dtype), np.array([0, 1]))
-    steps = [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []
-    for step in steps:
-        if step is None or step == "passthrough":
-            continue
-        fit_step(step, Passes(engine, training, probe.n_features, probe.instances.dtype))
-        engine, probe = engine.then(step), step.transform(probe)
-    return engine, probe.n_features
-
-
-def _fit_ored(
-    model: Any,
-    source: BagSource,
-    labels: _Labels,
-    client: Any,
-    callback: Callback | None,
-    checkpoint: CheckpointLike | None,
-) -> None:
-    final: ORedLogisticRegression = final_step(model)
-    final.check_parameters()
-    if final.device is not None:
-        raise InputError(
-            f"device={final.device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit in "
-            "memory."
-        )
-    engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
-    last = final.last_fit()
-    _set_classes(final, labels, n_features)
-
-    def likelihood_of(labelled: LabelledBags, scale: float = 1.0) -> SummedLikelihood:
-        return SummedLikelihood(
-            engine, labels.training, labelled, background=final.background, scale=scale,
-            options=final.objective_options(),
-        )  # fmt: skip
-
-    def sample() -> tuple[Bags, np.ndarray, Bags | None, np.ndarray | None]:
-        bags, labelled = _sample(model, source, labels)
-        known = None if labelled.known is None else Bags(labelled.known, labelled.offsets)
-        return transform_for_final(model, bags), labelled.indicator, known, labelled.weights
-
-    final.learn(labels.labelled, likelihood_of, sample, last, callback, checkpoint)
-
-
-def _fit_clpl(
-    model: Any,
-    source: BagSource,
-    labels: _Labels,
-    client: Any,
-    callback: Callback | None,
-    checkpoint: CheckpointLike | None,
-) -> None:
-    final: CLPL = final_step(model)
-    final.check_parameters()
-    engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
-    _set_classes(final, labels, n_features)
-    learned = labelled_bags(labels.labelled.indicator)
-    if labels.labelled.weights is not None:
-        learned = learned & (labels.labelled.weights > 0.0)
-    labelled = labels.labelled[learned]
-    loss = SummedAmbiguousLoss(engine, labels.training, labelled)
-    final.learn(loss, loss.n_instances, loss.size, callback, checkpoint)
-
-
-def _fit_machine(
-    model: Any,
-    source: BagSource,
-    labels: _Labels,
-    client: Any,
-    callback: Callback | None,
-    checkpoint: CheckpointLike | None,
-) -> None:
-    final: SupportInstanceMachine = final_step(model)
-    final.check_parameters()
-    engine, n_features = _fit_steps(model, _engine(labels.training, client), labels.training)
-    _set_classes(final, labels, n_features)
-    keep = final.defined_bags(labels.labelled.indicator)
-    if labels.labelled.weights is not None:
-        keep = keep & (labels.labelled.weights > 0.0)
-    labelled = labels.labelled if keep.all() else labels.labelled[keep]
-    problem = SummedHinges(engine, labels.training, labelled, LOSSES[final.loss], float(final.alpha), n_features)
-    largest, longest = problem.sizes()
-    final.learn(problem, largest, lambda: longest, callback, checkpoint)
-
-
-def _set_classes(final: Any, labels: _Labels, n_features: int) -> None:
-    final.n_features_in_, final.classes_, final.single_label_ = n_features, labels.classes, False
-
-
-def _fit_sample(
-    model: Any,
-    source: BagSource,
-    labels: _Labels,
-    client: Any,
-    callback: Callback | None,
-    checkpoint: CheckpointLike | None,
-) -> None:
-    """On as many of the bags, drawn at random, as a share of the memory holds."""
-    bags, labelled = _sample(model, source, labels)
-    if len(labelled) < len(labels.labelled):
-        warn_caller(
-            f"{type(final_step(model)).__name__} needs its bags at once: it learned from {len(labelled)} of "
-            f"{len(labels.labelled)}, drawn at random, which is what {source.memory / 2**30:.2g} GB allow. "
-            "ORedLogisticRegression learns from all of them.",
-            UserWarning,
-        )
-    parameters: dict[str, Any] = {}
-    if labelled.known is not None:
-        parameters["instance_labels"] = Bags(labelled.known, labelled.offsets)
-    if labelled.weights is not None:
-        parameters["sample_weight"] = labelled.weights
-    if callback is not None and bag_tags(model).callback:
-        parameters["callback"] = callback
-    sets = [set(labels.classes[row == 1].tolist()) for row in labelled.indicator]
-    model.fit(bags, sets, **fit_parameters(model, **parameters))
-
-
-def _sample(model: Any, source: BagSource, labels: _Labels) -> tuple[Bags, LabelledBags]:
-    """Bags, drawn at random, of as many bytes as a share of the memory, and what is said of them."""
-    sizes = np.diff(labels.labelled.offsets)
-    order = check_random_state(final_step(model).random_state).permutation(len(sizes))
-    row_bytes = widest(model, source) * source.dtype.itemsize
-    fitting = int(np.searchsorted(np.cumsum(sizes[order]) * row_bytes, source.memory // SHARE_OF_SAMPLE, side="right"))
-    index = np.sort(order[: max(fitting, 1)])
-    return _gather(labels.training, index), labels.labelled[index]
-
-
-def _gather(training: Training, index: np.ndarray) -> Bags:
-    """These bags, numbers of used ones in rising order, in memory."""
-    parts = [(i, positions) for i, positions in enumerate(training.split(index)) if len(index[positions])]
-    pieces = [training.source.describe(i) for i, _ in parts]
-    chosen = []
-    for (number, positions), bags in zip(parts, read_ahead(read_pieces(pieces)), strict=True):
-        used = training.used_of(number)
-        bags = bags if used is None else bags[used]
-        chosen.append(bags[index[positions] - training.starts[number]])
-    sizes = np.concatenate([bags.sizes for bags in chosen])
-    return Bags(np.concatenate([bags.instances for bags in chosen]), offsets_of(sizes))
-
-
-LEARNERS: dict[type, Callable[..., None]] = {
-    ORedLogisticRegression: _fit_ored,
-    CLPL: _fit_clpl,
-    SupportInstanceMachine: _fit_machine,
-    ORedForest: _fit_sample,
+LEARNERS: dict[type, Callable[[_SourceFit, CheckpointLike | None], None]] = {
+    ORedLogisticRegression: _SourceFit.ored,
+    CLPL: _SourceFit.clpl,
+    SupportInstanceMachine: _SourceFit.machine,
+    ORedForest: _SourceFit.on_sample,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import glob
 import os
 import shutil
 import tempfile
@@ -20,17 +20,19 @@ import scipy.sparse as sp
 from bagwise.core.bags import Bags, cut_bags, offsets_of
 from bagwise.core.checks import memory_limit, parse_memory
 from bagwise.core.dataset import BagDataset
-from bagwise.core.exceptions import InputError
+from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.checkpoint import fingerprint
-from bagwise.io.data import dense_features
+from bagwise.io.data import dense_features, sorted_names
 from bagwise.io.data.formats import PARQUET, guess_format, read_described, write_dataset
-from bagwise.io.data.outline import Fingerprint, check_distinct
+from bagwise.io.data.outline import FileOutline, Fingerprint, check_distinct
 from bagwise.io.data.parquet import ParquetBags
-from bagwise.io.files import check_readable, printable
-from bagwise.scale.ahead import read_ahead
-from bagwise.scale.files import check_same_columns, cut_rows, find_files, join_labels, piece_rows
-from bagwise.scale.pieces import FilePiece, MemoryPiece, Piece
+from bagwise.io.files import NO_ROOM, PathLike, check_readable, printable
+from bagwise.scale._pieces import FilePiece, MemoryPiece, Piece, read_ahead
 
+ENDINGS = (".parquet", ".pq")
+PIECE_BYTES = 64 * 2**20  # of features and scores; larger pieces save nothing any more
+# Pieces of features that a fit may hold in one form or another: read, scaled, scored, the next one.
+SHARE_OF_MEMORY = 12
 PIECE_BAGS = 1000
 SCORE_BYTES = 8  # of an instance for each class
 
@@ -84,7 +86,7 @@ class BagSource:
         name: str,
         identity: Callable[[], Any],
     ):
-        self._pieces = list(pieces)
+        self._pieces = _numbered(pieces)
         self.offsets = offsets_of(sizes)
         self.bag_starts = np.asarray(bag_starts, dtype=np.int64)
         self.n_features, self.dtype = n_features, np.dtype(dtype)
@@ -112,53 +114,58 @@ class BagSource:
             `bag`, `labels`, `instance_label` and `features`: headings of columns, where they are not the usual ones.
         """
         most = memory_limit() if memory is None else parse_memory(memory)
-        found = find_files(paths)
+        found = _find_files(paths)
         fingerprints = [Fingerprint.of(path) for path in found]
         files = [ParquetBags(path, **options) for path in found]
+        first = files[0]
         for file in files[1:]:
-            check_same_columns(files[0], file)
-        dtype = np.result_type(*(file.dtype for file in files))
+            _check_same_columns(first, file)
         outlines = [file.outline() for file in files]
         for file, outline in zip(files, outlines, strict=True):  # a piece holds one bag at least, however large
             file.check_largest(outline)
         check_distinct(files, outlines)
-        class_names, Y = join_labels(files, outlines)
-        n_features = files[0].n_features
-        n_rows = piece_rows(most, n_features * np.dtype(dtype).itemsize + SCORE_BYTES * len(class_names))
-        shared: dict[str, Any] = {
-            "options": tuple(options.items()),
-            "class_names": None if Y is None and not class_names else tuple(class_names), "dtype": np.dtype(dtype).str,
-            "nested": files[0].nested,
-        }  # fmt: skip
-        ranges = [
-            (file, outline, cut_rows(outline, file, n_rows)) for file, outline in zip(files, outlines, strict=True)
-        ]
-        n_pieces = sum(len(cuts) - 1 for *_, cuts in ranges)
-        pieces, bag_starts, n_before = list[FilePiece](), [0], 0
-        for (file, outline, cuts), known_as in zip(ranges, fingerprints, strict=True):
+        class_names, Y = _join_labels(files, outlines)
+        n_features, dtype = first.n_features, np.result_type(*(file.dtype for file in files))
+        n_rows = _piece_rows(most, n_features * dtype.itemsize + SCORE_BYTES * len(class_names))
+        pieces, bag_starts = list[FilePiece](), [0]
+        for file, outline, known_as in zip(files, outlines, fingerprints, strict=True):
             rows = np.append(outline.first_rows, file.n_rows)
-            for first, last in pairwise(cuts):
-                pieces.append(
-                    FilePiece(
-                        path=str(file.path), fingerprint=known_as, number=len(pieces), n_pieces=n_pieces,
-                        start=int(rows[first]), stop=int(rows[last]), sizes=outline.sizes[first:last], **shared,
-                    )
-                )  # fmt: skip
-                bag_starts.append(n_before + int(last))
-            n_before += len(outline.sizes)
-
+            # row groups are joined while they fit; one that is too large is cut between bags
+            groups = np.unique(np.searchsorted(outline.first_rows, file.group_rows))  # bags that begin in each
+            for start, stop in pairwise(cut_bags(outline.sizes, n_rows, groups).tolist()):
+                piece = FilePiece(
+                    path=str(file.path),
+                    fingerprint=known_as,
+                    options=tuple(options.items()),
+                    class_names=None if Y is None and not class_names else tuple(class_names),
+                    dtype=dtype.str,
+                    start=int(rows[start]),
+                    stop=int(rows[stop]),
+                    sizes=outline.sizes[start:stop],
+                    nested=file.nested,
+                )
+                pieces.append(piece)
+                bag_starts.append(bag_starts[-1] + stop - start)
         counts = [int(outline.sizes.sum()) for outline in outlines]
 
         def known() -> np.ndarray:
             return np.concatenate([file.known(class_names, n) for file, n in zip(files, counts, strict=True)])
 
         return cls(
-            pieces, np.concatenate([o.sizes for o in outlines]), np.array(bag_starts), n_features=n_features,
-            dtype=dtype, class_names=class_names, feature_names=files[0].feature_names, Y=Y,
-            labelled=np.concatenate([o.labelled for o in outlines]),
-            known=known if files[0].has_instance_labels else None, memory=most, name=files[0].path.stem,
+            pieces,
+            np.concatenate([outline.sizes for outline in outlines]),
+            np.array(bag_starts),
+            n_features=n_features,
+            dtype=dtype,
+            class_names=class_names,
+            feature_names=first.feature_names,
+            Y=Y,
+            labelled=np.concatenate([outline.labelled for outline in outlines]),
+            known=known if first.has_instance_labels else None,
+            memory=most,
+            name=first.path.stem,
             identity=lambda: [(str(path), *vars(f).values()) for path, f in zip(found, fingerprints, strict=True)],
-        )  # fmt: skip
+        )
 
     @classmethod
     def from_dataset(cls, dataset: BagDataset, *, piece_bags: int = PIECE_BAGS) -> BagSource:
@@ -166,24 +173,29 @@ class BagSource:
         if piece_bags < 1:
             raise InputError(f"piece_bags={piece_bags}; a piece holds at least one bag.")
         starts = np.append(np.arange(0, len(dataset), piece_bags), len(dataset))
-        pieces = [
-            MemoryPiece(dataset[int(a) : int(b)], i, len(starts) - 1) for i, (a, b) in enumerate(pairwise(starts))
-        ]
         labels = dataset.instance_labels
         return cls(
-            pieces, dataset.bags.sizes, starts, n_features=dataset.bags.n_features, dtype=dataset.bags.instances.dtype,
-            class_names=list(dataset.class_names), feature_names=dataset.feature_names, Y=dataset.Y,
-            labelled=dataset.labelled, known=None if labels is None else lambda: labels.instances,
-            memory=memory_limit(), name=dataset.name,
+            [MemoryPiece(dataset[a:b]) for a, b in pairwise(starts.tolist())],
+            dataset.bags.sizes,
+            starts,
+            n_features=dataset.bags.n_features,
+            dtype=dataset.bags.instances.dtype,
+            class_names=list(dataset.class_names),
+            feature_names=dataset.feature_names,
+            Y=dataset.Y,
+            labelled=dataset.labelled,
+            known=None if labels is None else lambda: labels.instances,
+            memory=memory_limit(),
+            name=dataset.name,
             identity=lambda: _identity(dataset),
-        )  # fmt: skip
+        )
 
     @classmethod
     def from_file(
         cls,
-        path: str | os.PathLike[str],
+        path: PathLike,
         *,
-        scratch: str | os.PathLike[str] | None = None,
+        scratch: PathLike | None = None,
         memory: int | str | None = None,
         format: str | None = None,
         **options: Any,
@@ -270,7 +282,7 @@ class BagSource:
 
     def finer(self, n_columns: int) -> BagSource:
         """The same source in pieces that keep within its memory where instances have so many columns, or itself."""
-        most = piece_rows(self.memory, n_columns * self.dtype.itemsize + SCORE_BYTES * len(self.class_names))
+        most = _piece_rows(self.memory, n_columns * self.dtype.itemsize + SCORE_BYTES * len(self.class_names))
         parts, starts = list[Piece](), [0]
         for piece in self._pieces:
             before = starts[-1]
@@ -280,7 +292,7 @@ class BagSource:
         if len(parts) == self.n_pieces:
             return self
         other = copy(self)
-        other._pieces = [piece.numbered(i, len(parts)) for i, piece in enumerate(parts)]
+        other._pieces = _numbered(parts)
         other.bag_starts = np.array(starts)
         return other
 
@@ -296,6 +308,10 @@ class BagSource:
         if self._known is None:
             raise InputError(f"{self.name} has no instance labels.")
         return self._known()
+
+
+def _numbered(pieces: Sequence[Piece]) -> list[Piece]:
+    return [replace(piece, number=i, n_pieces=len(pieces)) for i, piece in enumerate(pieces)]
 
 
 def _identity(dataset: BagDataset) -> list[str]:
@@ -319,6 +335,80 @@ def _convert(dataset: BagDataset, target: Path) -> None:
             raise InputError(f"The scratch folder {target.parent} has {free / 2**20:.0f} MB left; {cure}.")
         write_dataset(dense, target, "parquet")
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_ROOM:
             raise InputError(f"The scratch folder {target.parent} is full; {cure}.") from error
         raise InputError(f"The scratch folder {target.parent} cannot be used ({error.strerror}); {cure}.") from error
+
+
+def _piece_rows(memory: int, row_bytes: int) -> int:
+    """Instances in a piece, each of so many bytes of features and scores, so that a fit keeps within the memory."""
+    return max(min(memory // SHARE_OF_MEMORY, PIECE_BYTES) // max(row_bytes, 1), 1)
+
+
+def _find_files(paths: Any) -> list[Path]:
+    """The parquet files that are meant: of names, folders and patterns, each once, in order."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found: list[Path] = []
+    for one in given:
+        path = Path(one)
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix.casefold() in ENDINGS)
+            if not inside:
+                raise FormatError(f"{path}: the folder holds no parquet file; name the files, or convert them first.")
+        elif not path.exists() and glob.has_magic(str(one)):
+            inside = sorted(Path(file) for file in glob.glob(str(one), recursive=True))
+            if not inside:
+                raise FormatError(f"{one}: no file has such a name; check the pattern.")
+        else:
+            inside = [path]
+        found += map(check_readable, inside)
+    if not found:
+        raise InputError("No file was named; give at least one parquet file.")
+    return list(dict.fromkeys(found))
+
+
+def _check_same_columns(first: ParquetBags, file: ParquetBags) -> None:
+    """All files of a source have the same columns of the same kinds, in whatever order those of features stand."""
+    kinds = [
+        {h: str(f.schema.field(h).type) for i, h in enumerate(f.headings) if i not in f.roles.features}
+        for f in (first, file)
+    ]
+    names = [f.feature_names for f in (first, file)]
+    if first.nested == file.nested and kinds[0] == kinds[1] and names[0] == names[1]:
+        return
+    if first.nested != file.nested:
+        what = f"it has {'nested' if file.nested else 'long'} rows, the first file has not"
+    else:
+        own, others = ({*kind, *(name or ())} for kind, name in zip(kinds, names, strict=True))
+        differing = sorted(own ^ others) or sorted(h for h in kinds[0] if kinds[0][h] != kinds[1].get(h)) or ["order"]
+        what = f"its columns differ from those of the first file, {first.path}, in {', '.join(differing[:5])}"
+    raise FormatError(f"{file.path}: {what}; all files of one source have the same columns.")
+
+
+def _join_labels(files: Sequence[ParquetBags], outlines: Sequence[FileOutline]) -> tuple[list[Any], np.ndarray | None]:
+    """Classes of all files in one order, and the labels of all bags."""
+    named = [file.class_names for file in files]
+    for file, names in zip(files, named, strict=True):
+        if (names is None) != (named[0] is None) or set(names or ()) != set(named[0] or ()):
+            lost = sorted(map(str, set(names or ()) ^ set(named[0] or ())))[:5]
+            raise FormatError(
+                f"{file.path}: its metadata names other classes than those of {files[0].path} ({', '.join(lost)}); "
+                "make the files with the same classes."
+            )
+    if files[0].roles.one_hot:
+        class_names = list(outlines[0].labels)
+    elif named[0] is not None:
+        class_names = list(named[0])
+    else:
+        class_names = sorted_names(label for outline in outlines for label in outline.labels)
+    if not files[0].has_labels:
+        return class_names, None
+    column = {label: c for c, label in enumerate(class_names)}
+    Y = np.zeros((sum(len(outline.sizes) for outline in outlines), len(class_names)), dtype=np.uint8)
+    first = 0
+    for outline in outlines:
+        code = np.array([column[label] for label in outline.labels], dtype=np.int64)
+        bag = first + np.repeat(np.arange(len(outline.sizes)), outline.n_listed)
+        Y[bag, code[outline.listed]] = 1
+        first += len(outline.sizes)
+    return class_names, Y

@@ -1,6 +1,6 @@
 """Files of bags: readers and writers of every format, whole or in pieces; `bagwise.io.data.formats.FORMATS`."""
 
-from bagwise.io.data._long import dense_features, read_table, unique_names
+from bagwise.io.data._long import dense_features, read_table, sorted_names, unique_names
 from bagwise.io.data._npz import load_npz
 
-__all__ = ["dense_features", "load_npz", "read_table", "unique_names"]
+__all__ = ["dense_features", "load_npz", "read_table", "sorted_names", "unique_names"]

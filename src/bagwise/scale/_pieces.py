@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from queue import Queue
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +16,9 @@ from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError
 from bagwise.io.data.outline import Fingerprint
 from bagwise.io.data.parquet import ParquetBags
+
+T = TypeVar("T")
+_END = object()
 
 
 @dataclass(frozen=True)
@@ -44,19 +49,15 @@ class FilePiece:
     options: tuple[tuple[str, Any], ...]
     class_names: tuple[Any, ...] | None
     dtype: str
-    number: int
-    n_pieces: int
     start: int
     stop: int
     sizes: np.ndarray
     nested: bool
+    number: int = 0
+    n_pieces: int = 1
 
     def __str__(self) -> str:
         return f"{self.path}, piece {self.number + 1} of {self.n_pieces} (rows {self.start + 1} to {self.stop})"
-
-    def bags(self) -> Bags:
-        """The instances alone."""
-        return next(read_pieces([self]))
 
     def dataset(self) -> BagDataset:
         """Everything that the file says of these bags."""
@@ -70,8 +71,9 @@ class FilePiece:
         start = self.start + int(rows[:first].sum())
         return replace(self, start=start, stop=start + int(rows[first:last].sum()), sizes=self.sizes[first:last])
 
-    def numbered(self, number: int, n_pieces: int) -> FilePiece:
-        return replace(self, number=number, n_pieces=n_pieces)
+    def follows(self, other: FilePiece) -> bool:
+        """Whether it begins where another piece ends."""
+        return other.path == self.path and other.stop == self.start
 
     def _open(self) -> ParquetBags:
         try:
@@ -112,8 +114,8 @@ class MemoryPiece:
     """Bags that are in memory anyway."""
 
     piece: BagDataset
-    number: int
-    n_pieces: int
+    number: int = 0
+    n_pieces: int = 1
 
     def __str__(self) -> str:
         return f"{self.piece.name}, piece {self.number + 1} of {self.n_pieces}"
@@ -126,12 +128,6 @@ class MemoryPiece:
         """Some of its bags, that follow each other."""
         return replace(self, piece=self.piece[first:last])
 
-    def numbered(self, number: int, n_pieces: int) -> MemoryPiece:
-        return replace(self, number=number, n_pieces=n_pieces)
-
-    def bags(self) -> Bags:
-        return self.piece.bags
-
     def dataset(self) -> BagDataset:
         return self.piece
 
@@ -143,23 +139,59 @@ def read_pieces(pieces: Sequence[Piece]) -> Iterator[Bags]:
     """The bags of pieces one after another; of pieces that follow each other in a file the file is read once."""
     at = 0
     while at < len(pieces):
-        first, stop = pieces[at], at + 1
+        first = pieces[at]
+        at += 1
         if isinstance(first, MemoryPiece):
-            yield first.bags()
-            at += 1
+            yield first.piece.bags
             continue
         together = [first]
-        while stop < len(pieces) and _follows(together[-1], pieces[stop]):
-            together.append(pieces[stop])  # type: ignore[arg-type]
-            stop += 1
+        while at < len(pieces) and isinstance(other := pieces[at], FilePiece) and other.follows(together[-1]):
+            together.append(other)
+            at += 1
         with first._reading():
             blocks = first._open().bags(first.start, [(piece.stop, piece.sizes) for piece in together])
         for piece in together:
             with piece._reading():
                 bags = next(blocks)
             yield piece._converted(bags)
-        at = stop
 
 
-def _follows(one: FilePiece, other: Piece) -> bool:
-    return isinstance(other, FilePiece) and other.path == one.path and other.start == one.stop
+def read_ahead(items: Iterable[T]) -> Iterator[T]:
+    """The items, of which a thread makes the next one while this one is worked on: two are in memory, never three.
+
+    An exception of the iterator comes out here. Where nobody asks any more, the thread ends after the item it is at.
+    """
+    made: Queue[tuple[Any, BaseException | None]] = Queue()
+    wanted, stopped = threading.Semaphore(1), threading.Event()
+
+    def work() -> None:
+        iterator = iter(items)
+        try:
+            while True:
+                wanted.acquire()
+                if stopped.is_set():
+                    return
+                item = next(iterator, _END)
+                made.put((item, None))
+                if item is _END:
+                    return
+                del item  # it is the other's now
+        except BaseException as error:
+            made.put((_END, error))
+
+    thread = threading.Thread(target=work, name="bagwise-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = made.get()
+            if error is not None:
+                raise error
+            if item is _END:
+                return
+            wanted.release()
+            yield item
+            del item
+    finally:
+        stopped.set()
+        wanted.release()
+        thread.join()

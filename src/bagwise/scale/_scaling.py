@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,36 +21,11 @@ from bagwise.preprocessing import (
     check_variances,
     column_moments,
 )
-from bagwise.scale.engine import Engine, Sums, Task, Training
+from bagwise.scale._engine import Engine, Items, Sums
 
 
-@dataclass(frozen=True)
-class Passes:
-    """Goes through all training instances for a transformer."""
-
-    engine: Engine
-    training: Training
-    n_features: int
-    dtype: np.dtype
-
-    def total(self, task: Task) -> Sums:
-        return self.engine.items(_instances, [()] * self.training.source.n_pieces).total(task)
-
-    @property
-    def n_instances(self) -> int:
-        return int(self.training.offsets[-1])
-
-    def moments(self) -> tuple[int, np.ndarray, np.ndarray]:
-        """Number of instances, means of the features, and summed squared deviations from these."""
-        return self.total(_Moments())
-
-    def range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest of every feature."""
-        return self.total(_Range())
-
-
-def fit_step(step: Any, passes: Passes) -> None:
-    """Fit a step of a pipeline, `PerInstance` of one of `BY_PIECES`."""
+def fit_step(step: Any, engine: Engine, n_features: int, dtype: np.dtype) -> None:
+    """Fit a step of a pipeline, `PerInstance` of one of `BY_PIECES`, on instances of so many features."""
     transformer = step.transformer if isinstance(step, PerInstance) else step
     learn = BY_PIECES.get(type(transformer)) if isinstance(step, PerInstance) else None
     if learn is None:
@@ -60,10 +34,11 @@ def fit_step(step: Any, passes: Passes) -> None:
             f"{type(transformer).__name__} cannot learn from pieces; before the learner PerInstance of {names} can."
         )
     step.transformer_ = fitted = clone(transformer)
+    fitted.n_features_in_ = step.n_features_in_ = n_features
     with np.errstate(over="ignore", invalid="ignore"):  # numbers that are too large for it are told of below
-        learn(fitted, passes)
+        learn(fitted, engine, dtype)
     check_variances(fitted)
-    step.n_features_in_ = fitted.n_features_in_ = passes.n_features
+    fitted.n_features_in_ = n_features
 
 
 def width_behind(step: Any, n_features: int, n_instances: int) -> int:
@@ -76,9 +51,9 @@ def width_behind(step: Any, n_features: int, n_instances: int) -> int:
     return n_features
 
 
-def _fit_standard(scaler: StandardScaler, passes: Passes) -> None:
+def _fit_standard(scaler: StandardScaler, engine: Engine, dtype: np.dtype) -> None:
     """As scikit-learn does: a feature whose variance is lost in rounding is constant, and is not divided."""
-    n, mean, squares = passes.moments()
+    n, mean, squares = _each(engine).total(_moments, join=_join_moments)
     scaler.n_samples_seen_ = np.int64(n)
     scaler.mean_ = mean if scaler.with_mean or scaler.with_std else None
     scaler.var_ = scaler.scale_ = None
@@ -89,34 +64,38 @@ def _fit_standard(scaler: StandardScaler, passes: Passes) -> None:
         scaler.scale_ = np.where(constant, 1.0, np.sqrt(scaler.var_))
 
 
-def _fit_min_max(scaler: MinMaxScaler, passes: Passes) -> None:
+def _fit_min_max(scaler: MinMaxScaler, engine: Engine, dtype: np.dtype) -> None:
     """Two rows that reach as far as all of them say the same."""
-    scaler.fit(np.stack(passes.range()))
-    scaler.n_samples_seen_ = passes.n_instances
+    scaler.fit(np.stack(_each(engine).total(_range, join=_join_ranges)))
+    scaler.n_samples_seen_ = int(engine.training.offsets[-1])
 
 
-def _fit_clpl(scaler: CLPLScaler, passes: Passes) -> None:
-    scaler.fit_range(*passes.range())
-    _, mean, squares = passes.total(_Moments(scaler.to_unit))
+def _fit_clpl(scaler: CLPLScaler, engine: Engine, dtype: np.dtype) -> None:
+    instances = _each(engine)
+    scaler.fit_range(*instances.total(_range, join=_join_ranges))
+    _, mean, squares = instances.total(_moments, scaler.to_unit, join=_join_moments)
     scaler.fit_moments(mean, squares)
 
 
-def _fit_fourier(features: RandomFourierFeatures, passes: Passes) -> None:
-    features.draw(passes.n_features, passes.dtype, lambda: _mean_distance(*passes.moments()))
+def _fit_fourier(features: RandomFourierFeatures, engine: Engine, dtype: np.dtype) -> None:
+    def distance() -> float:
+        return _mean_distance(*_each(engine).total(_moments, join=_join_moments))
+
+    features.draw(features.n_features_in_, dtype, distance)
 
 
-def _fit_dictionary(features: RBFDictionary, passes: Passes) -> None:
-    rows = features.draw_rows(passes.n_instances)
+def _fit_dictionary(features: RBFDictionary, engine: Engine, dtype: np.dtype) -> None:
+    offsets = engine.training.offsets
+    rows = features.draw_rows(int(offsets[-1]))
     check_allocation(
         8 * len(rows) * max(len(rows), 1), f"A dictionary of {len(rows)} instances", "choose a smaller one with size="
     )
-    starts = passes.training.offsets[passes.training.starts[:-1]]
-    details = [(int(start), rows) for start in starts]
-    chosen, *moments = passes.engine.items(_with_rows, details).total(_Dictionary())
+    details = [(int(start), rows) for start in offsets[engine.training.starts[:-1]]]
+    chosen, *moments = engine.items(_with_rows, details).total(_dictionary, join=_join_dictionaries)
     features.fit_dictionary(chosen, _mean_distance(*moments))
 
 
-BY_PIECES: dict[type, Callable[[Any, Passes], None]] = {
+BY_PIECES: dict[type, Callable[[Any, Engine, np.dtype], None]] = {
     StandardScaler: _fit_standard,
     MinMaxScaler: _fit_min_max,
     CLPLScaler: _fit_clpl,
@@ -133,6 +112,11 @@ def _mean_distance(n: int, mean: np.ndarray, squares: np.ndarray) -> float:
 # What is asked of a piece
 
 
+def _each(engine: Engine) -> Items:
+    """All training instances."""
+    return engine.items(_instances, [()] * engine.training.source.n_pieces)
+
+
 def _instances(bags: Bags, _: Any) -> np.ndarray:
     if sp.issparse(bags.instances):
         raise InputError("Sparse instances are not scaled by pieces; fit them in memory, or make them dense.")
@@ -145,39 +129,34 @@ def _with_rows(bags: Bags, detail: tuple[int, np.ndarray]) -> tuple[np.ndarray, 
     return X, X[rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + len(X))] - start]
 
 
-@dataclass(frozen=True, repr=False)
-class _Moments(Task):
-    """Number, means and summed squared deviations of the columns, joined as Chan, Golub and LeVeque do."""
-
-    transform: Callable[[np.ndarray], np.ndarray] | None = None
-
-    def __call__(self, item: np.ndarray) -> Sums:
-        X = item if self.transform is None else self.transform(item)
-        return len(X), *column_moments(X)
-
-    def add(self, one: Sums, other: Sums) -> Sums:
-        (n, mean, squares), (m, other_mean, other_squares) = one, other
-        difference = other_mean - mean
-        return (
-            n + m,
-            mean + difference * (m / (n + m)),
-            squares + other_squares + difference**2 * (n * m / (n + m)),
-        )
+def _moments(X: np.ndarray, transform: Callable[[np.ndarray], np.ndarray] | None = None) -> Sums:
+    """Number, means of the columns, and summed squared deviations from these."""
+    return len(X), *column_moments(X if transform is None else transform(X))
 
 
-class _Range(Task):
-    def __call__(self, item: np.ndarray) -> Sums:
-        return item.min(axis=0), item.max(axis=0)
+def _join_moments(one: Sums, other: Sums) -> Sums:
+    """As Chan, Golub and LeVeque do."""
+    (n, mean, squares), (m, other_mean, other_squares) = one, other
+    difference = other_mean - mean
+    return (
+        n + m,
+        mean + difference * (m / (n + m)),
+        squares + other_squares + difference**2 * (n * m / (n + m)),
+    )
 
-    def add(self, one: Sums, other: Sums) -> Sums:
-        return np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
+
+def _range(X: np.ndarray) -> Sums:
+    return X.min(axis=0), X.max(axis=0)
 
 
-class _Dictionary(Task):
+def _join_ranges(one: Sums, other: Sums) -> Sums:
+    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
+
+
+def _dictionary(item: tuple[np.ndarray, np.ndarray]) -> Sums:
     """The chosen rows, and the moments of all."""
+    return item[1], *_moments(item[0])
 
-    def __call__(self, item: tuple[np.ndarray, np.ndarray]) -> Sums:
-        return item[1], *_Moments()(item[0])
 
-    def add(self, one: Sums, other: Sums) -> Sums:
-        return np.concatenate([one[0], other[0]]), *_Moments().add(one[1:], other[1:])
+def _join_dictionaries(one: Sums, other: Sums) -> Sums:
+    return np.concatenate([one[0], other[0]]), *_join_moments(one[1:], other[1:])
