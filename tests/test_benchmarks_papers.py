@@ -412,3 +412,48 @@ def test_sections_are_written_into_the_page_that_is_there(data_folder, tmp_path)
     assert text.startswith("# Title\n\n## Past the papers\n\nold\n\n## Past")
     assert text.endswith("\n\n## Last\n\nkept\n")
     assert with_section("# T\n\n## A\n\nold\n", "B", "## B\n\nnew\n") == "# T\n\n## A\n\nold\n\n## B\n\nnew\n"
+
+
+# -- the published figures, a second time -----------------------------------------------------------------------------
+
+
+def transcribed():
+    """(paper, table, row) and the figures of tests/golden/published.txt, each with its deviation or NaN."""
+    for line in (Path(__file__).parent / "golden" / "published.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        head, figures = line.split(": ", 1)
+        pairs = [[*each.replace("-", "nan").split(" ± "), "nan"][:2] for each in figures.split(", ")]
+        yield tuple(head.split(" ", 2)), np.array(pairs, dtype=np.float64).T
+
+
+TRANSCRIBED = list(transcribed())
+
+
+@pytest.mark.parametrize(("where", "figures"), TRANSCRIBED, ids=[" ".join(where) for where, _ in TRANSCRIBED])
+def test_the_published_figures_are_those_of_a_second_transcription(where, figures):
+    paper, table, row = where
+    entry = tables.published(paper)
+    for part in table.split("."):
+        entry = entry[part]
+    values, deviations = figures
+    if table == "table-9":  # a column of ours is a row of the paper's
+        position = entry["columns"].index(row)
+        assert_allclose([found[position] for found in entry["rows"].values()], values[[0, 2, 1]])
+        return
+    kept = [i for i, name in enumerate(entry["columns"]) if name != "hja-experts" or paper == "pham"]
+    if len(kept) + 1 == len(values):  # a column of dashes is left out
+        values, deviations = (np.delete(each, 3) for each in (values, deviations))
+    assert_allclose(np.array(entry["rows"][row], dtype=np.float64)[kept], values)
+    known = np.array(entry.get("deviations", {}).get(row, [np.nan] * len(entry["columns"])), dtype=np.float64)[kept]
+    assert_allclose(known, deviations)
+
+
+def test_every_published_row_was_transcribed_twice():
+    again = {where for where, _ in TRANSCRIBED}
+    for paper in ("briggs2012", "briggs2013", "pham", "m3ic"):
+        for table, entry in tables.published(paper).items():
+            parts = {table: entry} if "rows" in entry else {f"{table}.{name}": part for name, part in entry.items()}
+            for name, part in parts.items():
+                if name not in ("table-1", "table-2", "table-9") or (paper, name) == ("briggs2012", "table-2"):
+                    assert {row for one, other, row in again if (one, other) == (paper, name)} >= set(part["rows"])
