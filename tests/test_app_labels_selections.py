@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from bagwise.app.cli import main
-from bagwise.app.formats.compare import instances_inside
+from bagwise.app.formats import instances_inside
 from bagwise.app.media.matching import match_events
 from bagwise.app.runs import Run
 from bagwise.core.exceptions import FormatError, InputError

@@ -80,7 +80,7 @@ def test_sparse_features_are_compared_without_being_filled():
     dataset = BagDataset(Bags(counts, np.arange(0, 41, 8)), bag_names=list("abcde"))
     features = _Features(dataset)
     rows = [{"bag": "abcde"[i // 8], "instance": i % 8, "probability": 0.9} for i in range(3, 30, 3)]
-    full, compact = features.of(rows), features.compared(rows)
+    full, compact = features.of(rows), features.of(rows, compact=True)
     np.testing.assert_allclose(pdist(compact), pdist(full))
     assert compact.shape[1] == np.count_nonzero(np.any(full != 0, axis=0)) < 30
     assert len(_choose_typical(rows, features, 3)) == 3

@@ -12,7 +12,7 @@ from sklearn.metrics import cohen_kappa_score
 from bagwise import Run, write_dataset
 from bagwise.app.cli import main
 from bagwise.app.formats import Annotations
-from bagwise.app.formats.compare import LEAST_OVERLAP
+from bagwise.app.formats._compare import LEAST_OVERLAP
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.runs.compare import cohen_kappa, compare_annotations
 from bagwise.core.exceptions import InputError

@@ -10,8 +10,7 @@ from base64 import b64decode
 import numpy as np
 import pytest
 
-from bagwise.app.formats import read_marks
-from bagwise.app.formats.compare import compare_marks
+from bagwise.app.formats import compare_marks, read_marks
 from bagwise.app.formats.names import read_names
 from bagwise.app.media._image_regions import find_shapes
 from bagwise.app.media.audio_file import audio_info

@@ -5,28 +5,36 @@ same annotations give the same bytes. Each reader takes a path and the annotatio
 `compare_marks` turns into corrections.
 """
 
-from bagwise.app.formats.annotations import Annotations
-from bagwise.app.formats.compare import compare_marks
+from bagwise.app.formats._compare import Correction, compare_marks, instances_inside, match_instances
+from bagwise.app.formats._marks import Mark, Marks, read_number, read_table, require_columns
+from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.app.formats.formats import (
     FORMATS,
-    Format,
     check_formats,
     formats_of,
     guess_annotation_format,
     read_marks,
+    selections_format,
     write_formats,
 )
-from bagwise.app.formats.marks import Marks
 
 __all__ = [
     "FORMATS",
     "Annotations",
-    "Format",
+    "Correction",
+    "Mark",
     "Marks",
     "check_formats",
     "compare_marks",
     "formats_of",
     "guess_annotation_format",
+    "instances_inside",
+    "match_instances",
     "read_marks",
+    "read_number",
+    "read_table",
+    "require_columns",
+    "selections_format",
     "write_formats",
+    "write_json",
 ]

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
+from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_json, read_number
 from bagwise.app.formats._tables import intervals_by_file, spread_marks
 from bagwise.app.formats.annotations import Annotations
-from bagwise.app.formats.marks import Mark, MarkReader, Marks, read_json, read_number
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.media_type import LabelStudio, Row
 from bagwise.core.exceptions import FormatError, InputError
@@ -32,13 +32,13 @@ def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     facts = _facts(annotations)
     rows = intervals_by_file(annotations) if annotations.media_type.joined else annotations.shown_by_file()
     tasks = (
-        _task(annotations, file, rows[file["file"]], i + 1)
-        for i, file in enumerate(annotations.files)
+        _task(annotations, facts, file, rows[file["file"]], number)
+        for number, file in enumerate(annotations.files, 1)
         if facts.shows(file)
     )
     _write_json_list(tasks, paths[0])
     with atomic_write(paths[1], "w") as file:
-        file.write(_interface(annotations))
+        file.write(_interface(annotations, facts))
     return paths
 
 
@@ -48,25 +48,27 @@ def _facts(annotations: Annotations) -> LabelStudio:
     return facts
 
 
-def _task(annotations: Annotations, file: dict[str, Any], rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
-    facts = _facts(annotations)
+def _task(
+    annotations: Annotations, facts: LabelStudio, file: dict[str, Any], rows: list[dict[str, Any]], number: int
+) -> dict[str, Any]:
     text = document_text(annotations.folder / file["file"]) if facts.holds_text else ""
-    results = []
-    for i, row in enumerate(rows):
-        result: dict[str, Any] = {
-            "id": f"{number}-{i + 1}",
+    results = [
+        {
+            "id": f"{number}-{i}",
             "from_name": LABEL,
             "to_name": facts.key,
             "type": facts.kind,
             "value": {**facts.value(row, file, text), facts.kind: [row["label"]]},
+            **({} if row["probability"] is None else {"score": row["probability"]}),
+            **facts.details(row, file),
         }
-        if row["probability"] is not None:
-            result["score"] = row["probability"]
-        results.append(result | facts.details(row, file))
-    known = [row["probability"] for row in rows if row["probability"] is not None]
+        for i, row in enumerate(rows, 1)
+    ]
+    about = annotations.about
     prediction = {
-        "model_version": f"{annotations.about.get('model', '')} bagwise {annotations.about.get('version', '')}".strip(),
-        "score": min(known) if known else 0.0,  # tasks sorted by score then begin with the least sure
+        "model_version": f"{about.get('model', '')} bagwise {about.get('version', '')}".strip(),
+        # tasks sorted by score then begin with the least sure
+        "score": min((row["probability"] for row in rows if row["probability"] is not None), default=0.0),
         "result": results,
     }
     shown = text if facts.holds_text else _address(annotations, file["file"])
@@ -83,8 +85,7 @@ def _address(annotations: Annotations, name: str) -> str:
     return SERVED + quote(path.relative_to(root).as_posix())
 
 
-def _interface(annotations: Annotations) -> str:
-    facts = _facts(annotations)
+def _interface(annotations: Annotations, facts: LabelStudio) -> str:
     lines = ["<View>", f'  <{facts.labels} name="{LABEL}" toName="{facts.key}">']
     lines += [f"    <Label value={quoteattr(name)}/>" for name in annotations.classes]
     lines.append(f"  </{facts.labels}>")

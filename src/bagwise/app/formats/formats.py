@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bagwise.app.formats._coco import read_coco, write_coco
 from bagwise.app.formats._label_studio import read_label_studio, write_label_studio
+from bagwise.app.formats._marks import Marks, read_json
 from bagwise.app.formats._spans import read_spans, write_spans
 from bagwise.app.formats._tables import (
     BIRDNET,
@@ -32,7 +33,6 @@ from bagwise.app.formats._tables import (
     write_raven,
 )
 from bagwise.app.formats.annotations import Annotations
-from bagwise.app.formats.marks import Marks, read_json
 from bagwise.app.media.media_type import MediaType
 from bagwise.core.exceptions import FormatError, InputError, one_file
 from bagwise.io.tables import read_headings

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from bagwise.core.exceptions import FormatError
 from bagwise.io.files import undefuse
 from bagwise.io.tables import first_repeated, read_rows
-
-Names = Mapping[str, tuple[str, str]]
-"""Label to scientific and common name."""
 
 HEADINGS = {
     "scientific": ("scientific name", "scientific", "scientific_name", "latin", "latin name"),

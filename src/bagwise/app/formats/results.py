@@ -40,18 +40,13 @@ def write_results(pieces: Iterable[Piece], path: str | os.PathLike[str], about: 
 
 def write_about(path: str | os.PathLike[str], about: Mapping[str, Any]) -> None:
     """Write what made a file next to it."""
-    with atomic_write(_about_path(path), "w") as file:
+    with atomic_write(f"{os.fspath(path)}.json", "w") as file:
         file.write(_about_text(about, indent=1) + "\n")
 
 
 def _about_text(about: Mapping[str, Any], indent: int | None = None) -> str:
     """JSON; bytes of a file's name that are no UTF-8 as ``\\udcff``, from which JSON makes the same name again."""
     return printable(json.dumps(about, ensure_ascii=False, indent=indent, default=plain_value))
-
-
-def _about_path(path: str | os.PathLike[str]) -> Path:
-    """The file next to CSV and JSON lines that says what made them."""
-    return Path(f"{os.fspath(path)}.json")
 
 
 def write_csv_pieces(pieces: Iterable[Piece], file: Any) -> int:
@@ -68,17 +63,9 @@ def write_csv_pieces(pieces: Iterable[Piece], file: Any) -> int:
 
 def _csv_cells(column: Sequence[Any]) -> list[Any]:
     """Cells of one column; a list that occurs again is written out once."""
-    texts: dict[int, str] = {}
-    cells: list[Any] = []
-    for value in column:
-        if isinstance(value, list):
-            key = id(value)
-            if key not in texts:
-                texts[key] = _joined([str(item) for item in value])
-            cells.append(texts[key])
-        else:
-            cells.append("" if value is None else defuse_value(value))
-    return cells
+    lists = {id(value): value for value in column if isinstance(value, list)}
+    texts = {key: _joined([str(item) for item in value]) for key, value in lists.items()}
+    return [texts.get(id(value), "" if value is None else defuse_value(value)) for value in column]
 
 
 def _joined(labels: list[str]) -> str:

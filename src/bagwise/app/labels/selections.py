@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bagwise.app.formats import Annotations, read_marks
-from bagwise.app.formats.compare import instances_inside
-from bagwise.app.formats.formats import selections_format
-from bagwise.app.formats.marks import Mark
+from bagwise.app.formats import Annotations, Mark, instances_inside, read_marks, selections_format
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
 from bagwise.core.dataset import BagDataset, rows_of

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from bagwise.app.formats.marks import FileNames, normal_name
-from bagwise.app.media.files import FileBags
+from bagwise.app.media.files import FileBags, FileNames, normal_name
 from bagwise.io.labels import LabelTable
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +19,9 @@ from bagwise.core.exceptions import FormatError, InputError
 
 Problem = tuple[str, str]
 """Name of a file, bag or row, and what is wrong with it."""
+
+_ABSOLUTE = re.compile(r"/|~|[A-Za-z][A-Za-z+.-]*:")  # a full path of any machine, or an address
+_UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts in front of the name of an uploaded file
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,54 @@ class FileBags:
     def as_one_bag(self, name: str) -> FileBags:
         """The same with all instances in one bag."""
         return replace(self, bag_names=[name], sizes=[sum(self.sizes)])
+
+
+class FileNames:
+    """Files of a folder, found by what people and tools call them.
+
+    That is the path below the folder, the name of the file, or either without its ending; with slashes of any system,
+    in other case, as a full path of any machine, or as the address of a file that was served or uploaded, as long as
+    one file only fits.
+    """
+
+    def __init__(self, names: Iterable[str]):
+        self.names = set(names)
+        self._index: dict[str, set[str]] = {}
+        for name in self.names:
+            path = PurePosixPath(normal_name(name))
+            for key in {str(path), path.name, str(path.with_suffix("")), path.stem}:
+                self._index.setdefault(key, set()).add(name)
+                self._index.setdefault(f"folded:{key.casefold()}", set()).add(name)
+
+    def find(self, given: str) -> set[str]:
+        """The files that may be meant."""
+        for spelled in dict.fromkeys((given, unquote(given))):
+            key = normal_name(spelled)
+            if key in self.names:
+                return {key}
+            for option in _endings(key) if _ABSOLUTE.match(key) else (key,):
+                for candidate in (option, f"folded:{option.casefold()}"):
+                    if candidate in self._index:
+                        return self._index[candidate]
+        return set()
+
+    def resolve(self, given: str) -> str:
+        """The file that is meant; the name as it came where there is none or more than one."""
+        found = self.find(given)
+        return next(iter(found)) if len(found) == 1 else given
+
+
+def normal_name(name: str) -> str:
+    """One spelling: forward slashes, no leading ./, composed accents (some systems take them apart)."""
+    return unicodedata.normalize("NFC", name.replace("\\", "/").removeprefix("./"))
+
+
+def _endings(path: str) -> Iterator[str]:
+    """A full path or address, what is left of it without the folders on the way, and the name of an uploaded file."""
+    parts = [part for part in path.rpartition("?d=")[2].split("/") if part]
+    yield from ("/".join(parts[i:]) for i in range(len(parts)))
+    if parts:
+        yield _UPLOADED.sub("", parts[-1], count=1)
 
 
 def assemble(files: Mapping[str, FileBags], features: Any, feature_names: list[str] | None, name: str) -> BagDataset:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.preprocessing import StandardScaler
 
 from bagwise._version import __version__
 from bagwise.app.report.page import (
@@ -37,11 +37,19 @@ MARGINS = {  # what a margin is, and from where on a bag is clearly in its clust
     "kmeans": ("the share of the bag's instances in its cluster less that in the second", 0.5),
     "mean-kmeans": ("1 minus the distance to its centre over that to the second", 0.1),
 }
-SWEEP = {  # columns of the table of all settings that were tried: heading, format
-    "n_clusters": ("k", "{}"), "C": ("C", "{:g}"), "balance": ("balance", "{:g}"), "objective": ("objective", "{:.4g}"),
-    "sizes": ("sizes", ""), "silhouette": ("silhouette", "{:.3f}"), "stability": ("stability", "{:.3f}"),
-    "noise": ("in noise", "{:.3f}"), "gap": ("gap", "{:.3f}"),
-}  # fmt: skip
+SWEEP: dict[
+    str, tuple[str, Callable[[Any], str]]
+] = {  # columns of the table of all settings that were tried: heading, and how a value is written
+    "n_clusters": ("k", str),
+    "C": ("C", "{:g}".format),
+    "balance": ("balance", "{:g}".format),
+    "objective": ("objective", "{:.4g}".format),
+    "sizes": ("sizes", lambda sizes: " ".join(map(str, sizes))),
+    "silhouette": ("silhouette", "{:.3f}".format),
+    "stability": ("stability", "{:.3f}".format),
+    "noise": ("in noise", "{:.3f}".format),
+    "gap": ("gap", "{:.3f}".format),
+}
 
 
 def cluster_rows(dataset: BagDataset, result: Clustering) -> list[dict[str, Any]]:
@@ -58,17 +66,14 @@ def cluster_rows(dataset: BagDataset, result: Clustering) -> list[dict[str, Any]
             f"The model was fitted on {len(result.labels)} bags and the dataset holds {len(dataset)}; pass the bags "
             "of the fit."
         )
-    return [
-        {"bag": name, "cluster": cluster, "witness": witness, "margin": round(margin, 6), "mean_kmeans": other}
-        for name, cluster, witness, margin, other in zip(
-            dataset.bag_names,
-            result.labels.tolist(),
-            result.witnesses.tolist(),
-            result.margins.tolist(),
-            result.baseline.labels.tolist(),
-            strict=True,
-        )
-    ]
+    columns = {
+        "bag": dataset.bag_names,
+        "cluster": result.labels.tolist(),
+        "witness": result.witnesses.tolist(),
+        "margin": result.margins.round(6).tolist(),
+        "mean_kmeans": result.baseline.labels.tolist(),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def describe_clusters(dataset: BagDataset, result: Clustering) -> dict[str, Any]:
@@ -142,11 +147,7 @@ def _sweep_table(records: list[dict[str, Any]]) -> tuple[list[str], list[list[st
     columns = [name for name in SWEEP if any(record.get(name) is not None for record in records)]
     rows = []
     for record in records:
-        cells = []
-        for name in columns:
-            value, form = record.get(name), SWEEP[name][1]
-            text = "-" if value is None else " ".join(map(str, value)) if name == "sizes" else form.format(value)
-            cells.append(text)
+        cells = ["-" if record.get(name) is None else SWEEP[name][1](record[name]) for name in columns]
         rows.append([*cells, "<- chosen" if record["chosen"] else ""])
     return [*(SWEEP[name][0] for name in columns), ""], rows
 
@@ -209,16 +210,11 @@ def summarize_clusters(dataset: BagDataset, result: Clustering, method: str) -> 
 
 def _standard_witnesses(dataset: BagDataset, result: Clustering) -> np.ndarray:
     """(n, d) witnesses in standard deviations of all instances."""
-    bags = dataset.bags
-    X = bags.instances
-    witnesses = X[bags.offsets[:-1] + result.witnesses]
-    if sp.issparse(X):
-        witnesses = witnesses.toarray()
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2, 0.0))
-    else:
-        mean, spread = X.mean(axis=0), X.std(axis=0)
-    return (witnesses - mean) / np.where(spread > 0.0, spread, 1.0)
+    X = dataset.bags.instances
+    scaler = StandardScaler(with_mean=False).fit(X)
+    witnesses = X[dataset.bags.offsets[:-1] + result.witnesses]
+    dense = witnesses.toarray() if sp.issparse(witnesses) else witnesses
+    return (dense - scaler.mean_) / scaler.scale_
 
 
 def _telling_features(scores: np.ndarray, members: np.ndarray, names: list[str]) -> list[dict[str, Any]]:
@@ -255,12 +251,12 @@ def _strip(scores: np.ndarray) -> list[str] | None:
 def _label_counts(dataset: BagDataset, result: Clustering) -> list[dict[str, Any]] | None:
     if dataset.Y is None:
         return None
-    rows, n_clusters = [], len(result.sizes)
-    for j, name in enumerate(dataset.class_names):
-        carriers = np.flatnonzero(dataset.Y[:, j])
-        counts = Counter(result.labels[carriers].tolist())
-        rows.append({"label": str(name), "bags": len(carriers), "counts": [counts[c] for c in range(n_clusters)]})
-    return rows
+    clusters = np.eye(len(result.sizes), dtype=np.int64)[result.labels]
+    counts = (dataset.Y != 0).T.astype(np.int64) @ clusters
+    return [
+        {"label": str(name), "bags": sum(row), "counts": row}
+        for name, row in zip(dataset.class_names, counts.tolist(), strict=True)
+    ]
 
 
 def write_cluster_page(

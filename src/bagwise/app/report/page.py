@@ -80,9 +80,7 @@ def write_page(
     numbers = {_key_of(row): f"i{i}" for i, row in enumerate(alone) if _key_of(row) in regions}
     places = {} if media_type.draw is None else {_key_of(row): _piece_of(row, _length(annotations)) for row in alone}
     links = {key: numbers.get(key) or by_piece[piece] for key, piece in places.items() if piece in by_piece}
-    first_of: dict[str, str] = {}
-    for picture in pictures:
-        first_of.setdefault(picture["piece"][0], picture["id"])
+    first_of = {picture["piece"][0]: picture["id"] for picture in reversed(pictures)}
     colours = class_colours(annotations.classes)
     script = _read("page.js")
     page = render(
@@ -422,38 +420,21 @@ class _Features:
     """
 
     def __init__(self, dataset: BagDataset):
-        self._instances = dataset.bags.instances
+        X, self._centre, self._scale = dataset.bags.instances, np.zeros(1), np.ones(1)
         self._first = dict(zip(map(str, dataset.bag_names), dataset.bags.offsets[:-1].tolist(), strict=True))
-        n = dataset.bags.n_instances
-        self._terms = TermScaler().fit(self._instances) if sp.issparse(self._instances) else None
-        if self._terms is not None:
-            return
-        some = self._dense(np.unique(np.linspace(0, n - 1, min(n, N_MOMENTS)).astype(int)))
-        self._centre, deviation = some.mean(axis=0), some.std(axis=0)
-        self._scale = np.where(deviation > 1e-9 * np.maximum(np.abs(self._centre), 1e-300), deviation, 1.0)
+        self._instances = TermScaler().fit_transform(X) if sp.issparse(X) else X
+        if not sp.issparse(X):
+            n = len(X)
+            some = X[np.unique(np.linspace(0, n - 1, min(n, N_MOMENTS)).astype(int))].astype(np.float64)
+            self._centre, deviation = some.mean(axis=0), some.std(axis=0)
+            self._scale = np.where(deviation > 1e-9 * np.maximum(np.abs(self._centre), 1e-300), deviation, 1.0)
 
-    def of(self, rows: Sequence[Row]) -> np.ndarray:
-        """(n, d) features of some rows of annotations."""
-        if self._terms is not None:
-            return self._weighted(rows).toarray()
-        return (self._dense(self._index(rows)) - self._centre) / self._scale
-
-    def compared(self, rows: Sequence[Row]) -> np.ndarray:
-        """The same without features that none of the rows has, which change no distance between them."""
-        if self._terms is None:
-            return self.of(rows)
-        found = self._weighted(rows)
-        return found[:, np.unique(found.indices)].toarray()
-
-    def _index(self, rows: Sequence[Row]) -> np.ndarray:
-        return np.array([self._first[str(row["bag"])] + row["instance"] for row in rows], dtype=np.int64)
-
-    def _weighted(self, rows: Sequence[Row]) -> Any:
-        assert self._terms is not None
-        return self._terms.transform(self._instances[self._index(rows)])
-
-    def _dense(self, index: np.ndarray) -> np.ndarray:
-        return np.asarray(self._instances[index], dtype=np.float64)
+    def of(self, rows: Sequence[Row], compact: bool = False) -> np.ndarray:
+        """(n, d) features of some rows; compact without those that none has, which change no distance between them."""
+        found = self._instances[[self._first[str(row["bag"])] + row["instance"] for row in rows]]
+        if not sp.issparse(found):
+            return (found.astype(np.float64) - self._centre) / self._scale
+        return (found[:, np.unique(found.indices)] if compact else found).toarray()
 
 
 def _choose_typical(rows: Sequence[Row], features: _Features, n: int) -> list[Row]:
@@ -466,7 +447,7 @@ def _choose_typical(rows: Sequence[Row], features: _Features, n: int) -> list[Ro
     sureness = np.array([1.0 if row["probability"] is None else row["probability"] for row in rows])
     sure = np.flatnonzero(sureness >= np.median(sureness))
     sure = sure[np.unique(np.linspace(0, len(sure) - 1, min(len(sure), CANDIDATES)).astype(int))]
-    return [rows[i] for i in sure[_choose_medoids(features.compared([rows[i] for i in sure]), n)]]
+    return [rows[i] for i in sure[_choose_medoids(features.of([rows[i] for i in sure], compact=True), n)]]
 
 
 def _choose_medoids(points: np.ndarray, n: int) -> np.ndarray:

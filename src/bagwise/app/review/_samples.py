@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import math
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +73,7 @@ def first_answers(corrections: Iterable[Mapping[str, Any]]) -> list[Mapping[str,
 def agreement_curve(answers: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
     """Number of answers, and the share of the last 50 of them that agreed with the model."""
     agreed = [answer["action"] == CONFIRMED for answer in answers]
-    sums = [0]
-    for one in agreed:
-        sums.append(sums[-1] + one)
+    sums = [0, *accumulate(agreed)]
     step = max(1, math.ceil(len(agreed) / MOST_POINTS))
     ends = sorted({*range(step, len(agreed) + 1, step), *([len(agreed)] if agreed else [])})
     return [(end, (sums[end] - sums[max(0, end - WINDOW)]) / min(end, WINDOW)) for end in ends]
@@ -81,13 +81,11 @@ def agreement_curve(answers: Sequence[Mapping[str, Any]]) -> list[tuple[int, flo
 
 def label_shares(answers: Iterable[Mapping[str, Any]], labels: Iterable[str]) -> list[dict[str, Any]]:
     """For each label how many of the answers to instances that were given it confirmed it."""
-    confirmed: dict[str, int] = dict.fromkeys(labels, 0)
-    answered = dict.fromkeys(confirmed, 0)
-    for answer in answers:
-        if answer["before"] in answered:
-            answered[answer["before"]] += 1
-            confirmed[answer["before"]] += answer["action"] == CONFIRMED
-    return [{"label": label, **share_row(confirmed[label], answered[label])} for label in answered]
+    counts = Counter((answer["before"], answer["action"] == CONFIRMED) for answer in answers)
+    return [
+        {"label": label, **share_row(counts[label, True], counts[label, True] + counts[label, False])}
+        for label in labels
+    ]
 
 
 FILE = "samples.json"
@@ -135,30 +133,27 @@ def write_samples(path: Path, samples: list[Sample]) -> None:
         file.write(json.dumps({"samples": [asdict(sample) for sample in samples]}, ensure_ascii=False) + "\n")
 
 
+def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise RequestError(f'"{name}" is {str(value)[:40]}; expected a whole number from {least} to {most}.')
+
+
 def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, number: int) -> Sample:
     """A sample of the instances with a label that are not background, each as likely as any other."""
     if label is not None and (not isinstance(label, str) or label not in now.labels):
         raise RequestError(f"The run has no label {str(label)[:80]!r}; name one of its labels, or null for all.")
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MOST:
-        raise RequestError(f'"n" is {str(n)[:40]}; expected a whole number from 1 to {MOST}.')
+    _check_whole("n", n, 1, MOST)
     seed = secrets.randbits(32) if seed is None else seed
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**53:
-        raise RequestError(f'"seed" is {str(seed)[:40]}; expected a whole number.')
+    _check_whole("seed", seed, 0, 2**53)
     shown = now.codes >= 0 if label is None else now.codes == now.labels.index(label)
     if now.found.noise is not None:
         shown &= now.found.noise <= max_noise
-    rows = np.flatnonzero(shown)
-    if not len(rows):
+    drawn = np.random.default_rng(seed).permutation(np.flatnonzero(shown))[:n]
+    if not len(drawn):
         raise MissingError("There is no instance to draw: none was given that label.")
-    drawn = np.random.default_rng(seed).permutation(rows)[:n]
-    return Sample(
-        f"s{number}",
-        label,
-        seed,
-        now.version,
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        [(row["bag"], row["instance"], str(row["label"])) for row in now.rows(drawn, "bag", "instance", "label")],
-    )
+    instances = [(row["bag"], row["instance"], row["label"]) for row in now.rows(drawn, "bag", "instance", "label")]
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    return Sample(f"s{number}", label, seed, now.version, time, instances)
 
 
 def sample_rows(sample: Sample, now: Snapshot) -> np.ndarray:
@@ -172,11 +167,5 @@ def sample_share(sample: Sample, now: Snapshot) -> dict[str, Any]:
     given = np.array([label for *_, label in sample.instances], dtype=object)
     answered = now.found.checked[rows]
     confirmed = answered & (now.names[rows] == given)
-    return {
-        "id": sample.id,
-        "label": sample.label,
-        "n": len(rows),
-        "version": sample.version,
-        "time": sample.time,
-        **share_row(int(confirmed.sum()), int(answered.sum())),
-    }
+    facts = {key: getattr(sample, key) for key in ("id", "label", "version", "time")}
+    return {**facts, "n": len(rows), **share_row(int(confirmed.sum()), int(answered.sum()))}

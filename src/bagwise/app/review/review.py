@@ -35,7 +35,6 @@ from bagwise.app.review._snapshot import Places, Snapshot, label_names, list_fil
 from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
 from bagwise.app.runs import Run
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
-from bagwise.app.runs.find import Found
 from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, read_version, version_folder
 from bagwise.app.runs.supervision import Supervision
 from bagwise.core.exceptions import InputError
@@ -171,14 +170,14 @@ class Review:
         if now.before is not None and now.after is not None:
             changed = np.flatnonzero(now.before != now.after)
             changed = changed[np.argsort(now.found.checked[changed], kind="stable")]  # first what followed by itself
-        rows = now.rows(changed[:MOST_CHANGES])
+        keys = ("bag", "instance", "place", "probability", "checked")
+        rows = [{key: row[key] for key in keys} for row in now.rows(changed[:MOST_CHANGES])]
         return {
             "revision": now.revision,
             "version": now.version,
             "total": len(changed),
             "changes": [
-                {key: row[key] for key in ("bag", "instance", "place", "probability", "checked")}
-                | {"before": now.before[i], "after": now.after[i]}  # type: ignore[index]
+                {**row, "before": now.before[i], "after": now.after[i]}  # type: ignore[index]
                 for row, i in zip(rows, changed.tolist(), strict=False)
             ],
             "agreement": agreement_curve(answers),
@@ -253,17 +252,13 @@ class Review:
         given, absent = _split(corrections)
         name = self.by if by is None else _check_name(by)
         with self._lock:
-            before = self.run.found()
+            found = self.run.found()
+            names = [*map(str, found.classes), ""]
             self.run.correct(given, absent=absent, by=name)
             self._changed()
-            agreed = sum(self._is_found(before, *one) for one in given)
+            rows = [(self.places.row(bag, i), label) for bag, i, label in given if i is not None]
+            agreed = sum(names[found.label[row]] == label for row, label in rows)
             return {"revision": self.revision, "corrections": self.run.n_corrections, "agreed": agreed}
-
-    def _is_found(self, found: Found, bag: str, instance: int | None, label: str) -> bool:
-        if instance is None:
-            return False
-        code = found.label[self.places.row(bag, instance)]
-        return label == (str(found.classes[code]) if code >= 0 else "")
 
     def undo(self) -> dict[str, Any]:
         """Take back the last call of `correct`; the output files follow a little later."""

@@ -9,8 +9,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from bagwise.app.formats import Annotations, check_formats, formats_of, read_marks
-from bagwise.app.formats.compare import compare_marks
+from bagwise.app.formats import Annotations, check_formats, compare_marks, formats_of, read_marks
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.selections import Selections
 from bagwise.app.labels.sites import check_sites, read_sites

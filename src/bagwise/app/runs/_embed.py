@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.app.formats.marks import FileNames
 from bagwise.app.media.audio import NO_FEATURES
 from bagwise.app.media.embedding import NETWORK, Embedding, VectorTable, Windows, read_embedding, reopen_embedding
+from bagwise.app.media.files import FileNames
 from bagwise.app.runs.material import TABLE, Source
 from bagwise.app.runs.options import RunOptions
 from bagwise.core.exceptions import InputError

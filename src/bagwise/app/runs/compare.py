@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bagwise.app.formats import Annotations
-from bagwise.app.formats.compare import match_instances
+from bagwise.app.formats import Annotations, match_instances
 from bagwise.core.exceptions import InputError
 from bagwise.io.tables import write_csv
 

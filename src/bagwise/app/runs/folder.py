@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import load, save
-from bagwise.app.formats.annotations import write_json
+from bagwise.app.formats import write_json
 from bagwise.app.media.files import Problem
 from bagwise.app.runs._checked import FITTED, MANIFEST, check, read_checked
 from bagwise.app.runs.find import Found

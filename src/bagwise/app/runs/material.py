@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.app.formats.marks import FileNames
 from bagwise.app.labels.selections import (
     MEDIA_TYPE,
     Selections,
@@ -22,7 +21,7 @@ from bagwise.app.labels.selections import (
 )
 from bagwise.app.labels.tables import match_labels
 from bagwise.app.media.embedding import join_vectors, split_names
-from bagwise.app.media.files import FileBags, Problem, assemble
+from bagwise.app.media.files import FileBags, FileNames, Problem, assemble
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.media.media_types import MEDIA, check_media_type, find_files, guess_media_type, list_files
 from bagwise.app.runs._checked import SUPERVISION as TOLD_FORM

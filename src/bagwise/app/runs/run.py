@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import load
-from bagwise.app.formats import Annotations, check_formats, read_marks
-from bagwise.app.formats.compare import compare_marks
+from bagwise.app.formats import Annotations, check_formats, compare_marks, read_marks
 from bagwise.app.labels.sites import Site, in_field, site_problems
 from bagwise.app.media.files import Problem
 from bagwise.app.media.media_types import check_media_type

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.app.formats._marks import Mark, Marks
 from bagwise.app.formats.annotations import Annotations, plain_cell
-from bagwise.app.formats.marks import Mark, Marks
 
 Correction = tuple[Any, int, str]
 """Bag, number of the instance in it, and its label; "" says noise."""

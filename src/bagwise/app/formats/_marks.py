@@ -5,23 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from bagwise.app.formats.annotations import Annotations, plain_cell
+from bagwise.app.media.files import FileNames
 from bagwise.core.exceptions import LONGEST, FormatError
 from bagwise.io.files import undefuse
 from bagwise.io.tables import TextTable, read_rows
 from bagwise.io.text import read_text
 
 Mark = dict[str, Any]
-_ABSOLUTE = re.compile(r"/|~|[A-Za-z][A-Za-z+.-]*:")  # a full path of any machine, or an address
-_UPLOADED = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts in front of the name of an uploaded file
 
 
 @dataclass(frozen=True)
@@ -42,54 +38,6 @@ class Marks:
     rows: list[Mark]
     covered: frozenset[str] = frozenset()
     every_instance: bool = False
-
-
-class FileNames:
-    """Files of a folder, found by what people and tools call them.
-
-    That is the path below the folder, the name of the file, or either without its ending; with slashes of any system,
-    in other case, as a full path of any machine, or as the address of a file that was served or uploaded, as long as
-    one file only fits.
-    """
-
-    def __init__(self, names: Iterable[str]):
-        self.names = set(names)
-        self._index: dict[str, set[str]] = {}
-        for name in self.names:
-            path = PurePosixPath(normal_name(name))
-            for key in {str(path), path.name, str(path.with_suffix("")), path.stem}:
-                self._index.setdefault(key, set()).add(name)
-                self._index.setdefault(f"folded:{key.casefold()}", set()).add(name)
-
-    def find(self, given: str) -> set[str]:
-        """The files that may be meant."""
-        for spelled in dict.fromkeys((given, unquote(given))):
-            key = normal_name(spelled)
-            if key in self.names:
-                return {key}
-            for option in _endings(key) if _ABSOLUTE.match(key) else (key,):
-                for candidate in (option, f"folded:{option.casefold()}"):
-                    if candidate in self._index:
-                        return self._index[candidate]
-        return set()
-
-    def resolve(self, given: str) -> str:
-        """The file that is meant; the name as it came where there is none or more than one."""
-        found = self.find(given)
-        return next(iter(found)) if len(found) == 1 else given
-
-
-def normal_name(name: str) -> str:
-    """One spelling: forward slashes, no leading ./, composed accents (some systems take them apart)."""
-    return unicodedata.normalize("NFC", name.replace("\\", "/").removeprefix("./"))
-
-
-def _endings(path: str) -> Iterator[str]:
-    """A full path or address, what is left of it without the folders on the way, and the name of an uploaded file."""
-    parts = [part for part in path.rpartition("?d=")[2].split("/") if part]
-    yield from ("/".join(parts[i:]) for i in range(len(parts)))
-    if parts:
-        yield _UPLOADED.sub("", parts[-1], count=1)
 
 
 class MarkReader:
