@@ -176,6 +176,22 @@ def table(tmp_path_factory):
     return folder / "run"
 
 
+@pytest.fixture(scope="module")
+def series(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("series"), np.random.default_rng(0)
+    (folder / "media").mkdir()
+    for i in range(6):
+        time = np.arange(600) / 50
+        wave = np.where(time < 6, np.sin(20 * time), 0.1) + 0.01 * rng.standard_normal(600)
+        lines = [f"{a:.2f},{b:.4f}" for a, b in zip(time, wave, strict=True)]
+        (folder / "media" / f"{i}.csv").write_text("\n".join(["time,x", *lines]) + "\n")
+    rows = [f"{i}.csv,{label}" for i in range(6) for label in ("move", "rest")]
+    (folder / "labels.csv").write_text("\n".join(["file,label", *rows]) + "\n")
+    options = {"labels": folder / "labels.csv", "media_type": "series", "page": False, "jobs": 1}
+    Run.create(folder / "media", folder / "run", **options).close()
+    return folder / "run"
+
+
 @pytest.fixture
 def page_of(driver, tmp_path):
     opened = []
@@ -249,6 +265,21 @@ def test_zoom_and_pan_show_another_stretch(page_of, sounds):
     assert page.js(stretch) != zoomed
     page.press("=")
     assert page.js(stretch) == before
+
+
+def test_curves_are_zoomed_and_panned_by_the_same_keys(page_of, series):
+    page = page_of(series)
+    page.wait("return document.querySelector('.series .curve')")
+    stretch = "return [...document.querySelectorAll('.series text[text-anchor]')].map((each) => each.textContent).join(' ')"
+    before = settled(page, stretch)
+    page.press("+")
+    zoomed = page.js(stretch)
+    assert zoomed != before
+    ActionChains(page.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
+    assert page.js(stretch) != zoomed
+    page.press("=")
+    assert page.js(stretch) == before
+    assert page.errors() == []
 
 
 def test_answers_by_keys_are_on_disk_and_undone(page_of, sounds):

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import "./browser.mjs";
 
-const { ticks } = await import("./static/sound.js");
+const { ticks } = await import("./static/timeline.js");
 
 test("ticks are round, inside, evenly spaced and about as many as asked for", () => {
   for (const [from, to] of [[0, 1], [0, 11.025], [3.217, 3.331], [-5, 1e6], [59.9, 60.1]])

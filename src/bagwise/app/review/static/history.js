@@ -3,7 +3,6 @@ import { get, post } from "./api.js";
 import { chip, square } from "./chip.js";
 import { button, h, replace, s, say, select } from "./dom.js";
 import { goToAny } from "./one.js";
-import { ticks } from "./sound.js";
 import { clearFilters, colourOf, emit, goTo, keyOf, nameOf, on, setQuery, show, store } from "./store.js";
 import { number, percent, T } from "./texts.js";
 

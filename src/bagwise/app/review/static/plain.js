@@ -1,13 +1,12 @@
 // Texts with their passages, series with their curves, and what is left where nothing can be shown.
 import { get } from "./api.js";
-import { h, iconButton, replace, s } from "./dom.js";
-import { ticks } from "./sound.js";
+import { h, replace, s } from "./dom.js";
 import { colourOf, goTo, keyOf, nameOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
+import { ticks, timeline } from "./timeline.js";
 
 const LEFT = 52; // px for the names of the channels
 const BELOW = 24; // px for the seconds
-const SHORTEST = 0.05; // seconds that can fill the width
 
 const said = (mark) => (mark.instance === null || mark.instance === undefined ? null : (rowOf(keyOf(mark)) ?? mark));
 
@@ -61,22 +60,13 @@ export function textStage() {
 export function seriesStage() {
   let shown = null;
   let row = null;
-  let view = { from: 0, to: 1 };
-  let home = view;
-  let later = 0;
   const drawing = s("svg", { class: "overlay", role: "img" });
   const stage = h("div", { class: "stage series" }, drawing);
-  const bar = h(
-    "div",
-    { class: "bar-of-tools", role: "toolbar", "aria-label": T.zoomIn },
-    h("span", { class: "spring" }),
-    iconButton("minus", T.zoomOut, () => zoom(1.6)),
-    iconButton("plus", T.zoomIn, () => zoom(1 / 1.6)),
-    iconButton("fit", T.zoomFit, () => fit()),
-  );
-  const wide = () => Math.max(60, stage.clientWidth - LEFT);
-  const tall = () => Math.max(60, stage.clientHeight - BELOW);
-  const x = (time) => LEFT + ((time - view.from) / (view.to - view.from)) * wide();
+  let home = [0, 1];
+  const bounds = () => shown && [shown.start, shown.start + shown.seconds];
+  const line = timeline(stage, { left: LEFT, below: BELOW, draw, more: fetchMore, bounds, home: () => home });
+  const { x, width: wide, height: tall } = line;
+  const bar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.zoomIn }, line.tools());
 
   function draw() {
     if (!shown) return;
@@ -91,13 +81,13 @@ export function seriesStage() {
         "g",
         { "clip-path": "url(#series-room)" },
         spans.map((span) => spanElement(span, keyOf(span) === mine)),
-        shown.lines.map((line, i) => curve(line, i, lane)),
+        shown.lines.map((values, i) => curve(values, i, lane)),
       ),
       shown.lines.map((_, i) => [
         i > 0 && s("line", { class: "lane", x1: LEFT, x2: LEFT + wide(), y1: i * lane, y2: i * lane }),
         s("text", { class: "channel", x: 4, y: i * lane + 16 }, shown.channels[i] ?? ""),
       ]),
-      ticks(view.from, view.to, wide() / 90).map((t) => [
+      ticks(line.view.from, line.view.to, wide() / 90).map((t) => [
         s("line", { class: "tickmark", x1: x(t), x2: x(t), y1: tall(), y2: tall() + 4 }),
         s("text", { x: x(t), y: tall() + 16, "text-anchor": "middle" }, `${t} ${T.seconds}`),
       ]),
@@ -144,20 +134,13 @@ export function seriesStage() {
     );
   }
 
-  function look(from, to) {
-    const length = Math.max(SHORTEST, Math.min(to - from, shown.seconds));
-    const start = Math.max(shown.start, Math.min(from, shown.start + shown.seconds - length));
-    view = { from: start, to: start + length };
-    draw();
-    clearTimeout(later);
-    later = setTimeout(fetchMore, 140);
-  }
   // More rows, or more of them, than are at hand.
   async function fetchMore() {
-    if (view.from === shown.from && view.to === shown.to) return;
+    const { from, to } = line.view;
+    if (from === shown.from && to === shown.to) return;
     const about = row;
     try {
-      const more = await get("/api/show", { bag: row.bag, instance: row.instance, from: view.from, to: view.to });
+      const more = await get("/api/show", { bag: row.bag, instance: row.instance, from, to });
       if (about !== row || more.kind !== "series") return;
       shown = { ...shown, times: more.times, gap: more.gap, lines: more.lines, spans: more.spans };
       draw();
@@ -165,42 +148,18 @@ export function seriesStage() {
       // what is at hand stays
     }
   }
-  const fit = () => look(home.from, home.to);
-  function zoom(factor, at = (view.from + view.to) / 2) {
-    look(at - (at - view.from) * factor, at + (view.to - at) * factor);
-  }
-  const pan = (share) => look(view.from + share * (view.to - view.from), view.to + share * (view.to - view.from));
-  stage.addEventListener(
-    "wheel",
-    (event) => {
-      event.preventDefault();
-      if (event.shiftKey) pan(event.deltaY / 800);
-      else zoom(Math.exp(event.deltaY / 500), view.from + ((event.offsetX - LEFT) / wide()) * (view.to - view.from));
-    },
-    { passive: false },
-  );
-  const sized = new ResizeObserver(() => draw());
-  sized.observe(stage);
   return {
     element: h("div", { class: "shown" }, stage, bar),
     update(show, of) {
       shown = show;
       row = of;
-      home = { from: show.from, to: show.to };
-      view = { ...home };
+      home = [show.from, show.to];
+      line.view = { from: show.from, to: show.to };
       draw();
     },
     redraw: draw,
-    key(event) {
-      if (event.key === "+") zoom(1 / 1.6);
-      else if (event.key === "-") zoom(1.6);
-      else if (event.key === "=") fit();
-      else if (event.shiftKey && event.key === "ArrowRight") pan(0.25);
-      else if (event.shiftKey && event.key === "ArrowLeft") pan(-0.25);
-      else return false;
-      return true;
-    },
-    close: () => sized.disconnect(),
+    key: line.key,
+    close: line.close,
   };
 }
 

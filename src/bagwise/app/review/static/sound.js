@@ -1,33 +1,20 @@
 // A stretch of a recording: spectrogram, boxes of all instances in it, zoom and pan, and what one hears.
 import { get, media } from "./api.js";
-import { button, h, iconButton, replace, s, say, toast } from "./dom.js";
+import { button, h, replace, s, say, toast } from "./dom.js";
 import { colourOf, goTo, keyOf, nameOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
+import { ticks, timeline } from "./timeline.js";
 
 const LEFT = 44; // px for the frequencies
 const BELOW = 24; // px for the seconds
 const SLOW = [1, 2, 5, 10];
-const SHORTEST = 0.05; // seconds that can fill the width
 
 const hearing = { loop: false, band: false, slow: 1 }; // stays from instance to instance
-
-// Round steps for an axis with about n ticks.
-export function ticks(from, to, n) {
-  const raw = (to - from) / Math.max(1, n);
-  const size = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((k) => k * size).find((k) => k >= raw) ?? raw;
-  const found = [];
-  for (let i = Math.ceil(from / step); i * step <= to + 1e-9 * step; i++)
-    found.push(Number((i * step).toPrecision(10)));
-  return found;
-}
 
 export function soundStage() {
   let shown = null; // what the server said
   let row = null;
-  let view = { from: 0, to: 1 };
   let drawnView = null; // what the picture holds
-  let later = 0;
   let asked = 0;
   let playing = null; // {from, slow} of what is heard
   const image = h("img", { alt: "", draggable: "false" });
@@ -39,26 +26,33 @@ export function soundStage() {
   const bar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.play });
   const element = h("div", { class: "shown" }, stage, bar, audio);
 
-  const width = () => Math.max(60, stage.clientWidth - LEFT);
-  const height = () => Math.max(60, stage.clientHeight - BELOW);
-  const x = (time) => LEFT + ((time - view.from) / (view.to - view.from)) * width();
+  const line = timeline(stage, {
+    left: LEFT,
+    below: BELOW,
+    draw,
+    more: fetchMore,
+    bounds: () => shown && [0, shown.seconds],
+    home: () => [shown.from, shown.to],
+    middle: () => (row.start >= line.view.from && row.end <= line.view.to ? (row.start + row.end) / 2 : null),
+  });
+  const { x, width, height } = line;
   const y = (hertz) => height() * (1 - (hertz - shown.low) / (shown.high - shown.low));
 
   function draw() {
     if (!shown) return;
     const [w, tall] = [width(), height()];
-    overlay.setAttribute("aria-label", T.spectrogram(shown.file, view.from.toFixed(2), view.to.toFixed(2)));
+    overlay.setAttribute("aria-label", T.spectrogram(shown.file, line.view.from.toFixed(2), line.view.to.toFixed(2)));
     if (drawnView) {
-      image.style.left = `${((drawnView.from - view.from) / (view.to - view.from)) * w}px`;
-      image.style.width = `${((drawnView.to - drawnView.from) / (view.to - view.from)) * w}px`;
+      image.style.left = `${((drawnView.from - line.view.from) / (line.view.to - line.view.from)) * w}px`;
+      image.style.width = `${((drawnView.to - drawnView.from) / (line.view.to - line.view.from)) * w}px`;
     }
     const axes = [
-      ...ticks(shown.low / 1000, shown.high / 1000, tall / 55).map((k) => [
+      ticks(shown.low / 1000, shown.high / 1000, tall / 55).map((k) => [
         s("line", { class: "grid", x1: LEFT, x2: LEFT + w, y1: y(1000 * k), y2: y(1000 * k) }),
         s("text", { x: LEFT - 6, y: Math.max(10, y(1000 * k) + 4), "text-anchor": "end" }, String(k)),
       ]),
       s("text", { class: "unit", x: 2, y: tall + 16 }, T.kilohertz),
-      ...ticks(view.from, view.to, w / 90).map((t) => [
+      ticks(line.view.from, line.view.to, w / 90).map((t) => [
         s("line", { class: "tickmark", x1: x(t), x2: x(t), y1: tall, y2: tall + 4 }),
         s(
           "text",
@@ -68,12 +62,12 @@ export function soundStage() {
       ]),
     ];
     const mine = row && keyOf(row);
-    const boxes = shown.boxes.filter((box) => box.end >= view.from && box.start <= view.to);
+    const boxes = shown.boxes.filter((box) => box.end >= line.view.from && box.start <= line.view.to);
     boxes.sort((a, b) => (keyOf(a) === mine) - (keyOf(b) === mine)); // the one in question on top
     const edges = boxes.map((box) => edgesOf(box));
     replace(
       overlay,
-      axes.flat(),
+      axes,
       boxes.map((box, i) => boxElement(box, edges[i], keyOf(box) === mine)),
       nameElements(boxes, edges, mine),
     );
@@ -130,7 +124,7 @@ export function soundStage() {
   // The picture of what is seen now; the one before stays, stretched, until it is there.
   function fetchPicture() {
     const mine = ++asked;
-    const wanted = { ...view };
+    const wanted = line.view;
     const wide = Math.min(2400, Math.ceil((width() * Math.min(2, devicePixelRatio)) / 200) * 200);
     const source = media(shown.picture, {
       from: wanted.from,
@@ -151,39 +145,22 @@ export function soundStage() {
     next.src = source;
   }
 
-  function look(from, to) {
-    const length = Math.min(Math.max(to - from, SHORTEST), shown.seconds);
-    const start = Math.max(0, Math.min(from, shown.seconds - length));
-    view = { from: start, to: start + length };
-    draw();
-    clearTimeout(later);
-    later = setTimeout(async () => {
-      fetchPicture();
-      const about = row;
-      try {
-        const more = await get("/api/show", { bag: row.bag, instance: row.instance, from: view.from, to: view.to });
-        if (about === row && more.boxes) shown = { ...shown, boxes: more.boxes };
-        draw();
-      } catch {
-        // boxes beyond the first stretch are missing; those at hand stay
-      }
-    }, 140);
+  async function fetchMore() {
+    fetchPicture();
+    const about = row;
+    try {
+      const more = await get("/api/show", { bag: row.bag, instance: row.instance, ...line.view });
+      if (about === row && more.boxes) shown = { ...shown, boxes: more.boxes };
+      draw();
+    } catch {
+      // boxes beyond the first stretch are missing; those at hand stay
+    }
   }
-
-  function zoom(factor, at = null) {
-    const middle =
-      at ?? (row.start >= view.from && row.end <= view.to ? (row.start + row.end) / 2 : (view.from + view.to) / 2);
-    const share = (middle - view.from) / (view.to - view.from);
-    const length = Math.min(shown.seconds, (view.to - view.from) * factor);
-    look(middle - share * length, middle + (1 - share) * length);
-  }
-  const pan = (share) => look(view.from + share * (view.to - view.from), view.to + share * (view.to - view.from));
-  const fit = () => look(shown.from, shown.to);
 
   // -- hearing --
   function play(only) {
-    const from = only ? Math.max(0, row.start - 0.02) : view.from;
-    const to = only ? row.end + 0.02 : view.to;
+    const from = only ? Math.max(0, row.start - 0.02) : line.view.from;
+    const to = only ? row.end + 0.02 : line.view.to;
     const query = {
       from: from.toFixed(4),
       to: Math.min(to, shown.seconds).toFixed(4),
@@ -265,39 +242,22 @@ export function soundStage() {
         ),
         h("kbd", { "aria-hidden": "true" }, "S"),
       ),
-      h("span", { class: "spring" }),
-      iconButton("minus", T.zoomOut, () => zoom(1.6)),
-      iconButton("plus", T.zoomIn, () => zoom(1 / 1.6)),
-      iconButton("fit", T.zoomFit, fit),
+      line.tools(),
     );
   }
 
   // -- the mouse --
-  stage.addEventListener(
-    "wheel",
-    (event) => {
-      if (!shown) return;
-      event.preventDefault();
-      const at = view.from + ((event.offsetX - LEFT) / width()) * (view.to - view.from);
-      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / 800);
-      else zoom(Math.exp(event.deltaY / 500), at);
-    },
-    { passive: false },
-  );
   stage.addEventListener("pointerdown", (down) => {
     if (down.button !== 0 || !shown) return;
-    const held = { ...view };
+    const held = line.view;
     const dragged = (event) => {
       const moved = ((down.clientX - event.clientX) / width()) * (held.to - held.from);
-      if (Math.abs(event.clientX - down.clientX) > 3) look(held.from + moved, held.to + moved);
+      if (Math.abs(event.clientX - down.clientX) > 3) line.look(held.from + moved, held.to + moved);
     };
     const up = () => window.removeEventListener("pointermove", dragged);
     window.addEventListener("pointermove", dragged);
     window.addEventListener("pointerup", up, { once: true });
   });
-  const sized = new ResizeObserver(() => draw());
-  sized.observe(stage);
-
   return {
     element,
     update(show, of) {
@@ -306,14 +266,14 @@ export function soundStage() {
       if (!isSame) stop();
       shown = show;
       row = of;
-      if (!isSame) view = { from: show.from, to: show.to };
+      if (!isSame) line.view = { from: show.from, to: show.to };
       if (!sameFile) {
         drawnView = null;
         image.hidden = true;
       }
       drawBar();
       draw();
-      if (!drawnView || drawnView.from !== view.from || drawnView.to !== view.to) fetchPicture();
+      if (!drawnView || drawnView.from !== line.view.from || drawnView.to !== line.view.to) fetchPicture();
     },
     redraw: draw,
     key(event) {
@@ -322,17 +282,12 @@ export function soundStage() {
       else if (key === "r" || key === "R") set({ loop: !hearing.loop }, T.loop);
       else if (key === "b" || key === "B") set({ band: !hearing.band }, T.band);
       else if (key === "s" || key === "S") slower();
-      else if (key === "+") zoom(1 / 1.6);
-      else if (key === "-") zoom(1.6);
-      else if (key === "=") fit();
-      else if (key === "ArrowRight" && event.shiftKey) pan(0.25);
-      else if (key === "ArrowLeft" && event.shiftKey) pan(-0.25);
-      else return false;
+      else return line.key(event);
       return true;
     },
     close() {
       stop();
-      sized.disconnect();
+      line.close();
     },
   };
 }
