@@ -270,7 +270,8 @@ def test_zoom_and_pan_show_another_stretch(page_of, sounds):
 def test_curves_are_zoomed_and_panned_by_the_same_keys(page_of, series):
     page = page_of(series)
     page.wait("return document.querySelector('.series .curve')")
-    stretch = "return [...document.querySelectorAll('.series text[text-anchor]')].map((each) => each.textContent).join(' ')"
+    ticks = "[...document.querySelectorAll('.series text[text-anchor]')]"
+    stretch = f"return {ticks}.map((each) => each.textContent).join(' ')"
     before = settled(page, stretch)
     page.press("+")
     zoomed = page.js(stretch)
