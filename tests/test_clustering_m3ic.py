@@ -228,7 +228,7 @@ def test_saved_and_loaded(tmp_path, kernel):
 def test_kernel_blocks_do_not_change_predictions(monkeypatch):
     bags, _, _ = planted_bags(6)
     model = quiet_fit(M3IC(3, kernel="rbf", gamma=0.1, random_state=0), bags)
-    monkeypatch.setattr("bagwise.clustering._m3ic.BLOCK_BYTES", 1)
+    monkeypatch.setattr("bagwise.solvers.support.rows_at_once", lambda bytes_per_row: 1)
     assert model.predict(bags).tolist() == model.labels_.tolist()
 
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClusterMixin
 
-from bagwise.clustering._shared import CLUSTERED, find_witnesses, gap_to_second, rank_by_size, start_clustering
+from bagwise.clustering._shared import BagClusterer, find_witnesses, gap_to_second, rank_by_size
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagEstimator
 from bagwise.core.checks import check_allocation, check_choice, check_count
 from bagwise.core.fitted import Attribute, BagsOf, Choice, Numbers
-from bagwise.core.typing import BagsLike
 from bagwise.kernels.hausdorff import KINDS
 from bagwise.solvers.medoids import MAX_ITER, bag_distances, find_medoids
 
 
-class BAMIC(ClusterMixin, BagEstimator):
+class BAMIC(BagClusterer):
     """Clusters bags around k of them by Hausdorff distance (FasterPAM).
 
     Parameters
@@ -72,7 +69,6 @@ class BAMIC(ClusterMixin, BagEstimator):
         "distance_": Choice(*KINDS),
         "medoid_indices_": Numbers("medoids", whole=True, low=0),
         "medoids_": BagsOf("medoids"),
-        **CLUSTERED,
     }
 
     def __init__(
@@ -90,37 +86,28 @@ class BAMIC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: BagsLike, y: Any = None) -> BAMIC:
-        """Find clusters of bags.
-
-        Parameters
-        ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        y : ignored
-        """
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_choice("distance", self.distance, KINDS)
         check_count(self, "n_init")
-        bags = start_clustering(self, X)
+
+    def _cluster(self, bags: Bags) -> None:
         check_allocation(8 * len(bags) ** 2, f"The distances between all {len(bags)} bags", "use M3IC, or fewer bags")
         self._keep_parameters()
         distances = bag_distances(bags, kind=self.distance, n_jobs=self.n_jobs)
-        medoids, self.objective_, self.n_iter_ = find_medoids(
+        medoids, objective, n_iter = find_medoids(
             distances, self.n_clusters, n_init=self.n_init, random_state=self.random_state
         )
-        self.objective_history_ = np.array([self.objective_])
-        self.converged_ = self.n_iter_ < MAX_ITER
+        self._keep_end(objective, n_iter, n_iter < MAX_ITER)
         rank = rank_by_size(distances[:, medoids].argmin(axis=1), self.n_clusters)
-        self.medoid_indices_ = np.empty(self.n_clusters, dtype=np.int64)
-        self.medoid_indices_[rank] = medoids
+        self.medoid_indices_ = medoids[np.argsort(rank)]
         self.medoids_ = bags[self.medoid_indices_]
-        self.labels_ = distances[:, self.medoid_indices_].argmin(axis=1)
-        self.margins_ = gap_to_second(distances[:, self.medoid_indices_])
+        distances = distances[:, self.medoid_indices_]
+        self.labels_, self.margins_ = distances.argmin(axis=1), gap_to_second(distances)
         instances = Bags(bags.instances, np.arange(bags.n_instances + 1))
         to_medoids = bag_distances(instances, self.medoids_, kind="minimal", n_jobs=self.n_jobs)
         self.witnesses_ = find_witnesses(-to_medoids, self.labels_, bags)
-        return self
 
-    def predict(self, X: BagsLike) -> np.ndarray:
-        """(n,) cluster of every bag: that of the nearest medoid."""
-        bags = self._start_predict(X)
+    def _assign(self, bags: Bags) -> np.ndarray:
+        """By the nearest medoid."""
         return bag_distances(bags, self.medoids_, kind=self.distance_, n_jobs=self.n_jobs).argmin(axis=1)

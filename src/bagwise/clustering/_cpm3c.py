@@ -7,29 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
-from bagwise.clustering._shared import (
-    CLUSTERED,
-    find_witnesses,
-    majority,
-    rank_by_size,
-    start_clustering,
-    unit_direction,
-)
+from bagwise.clustering._shared import BagClusterer, find_witnesses, majority, rank_by_size, unit_direction
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagEstimator
 from bagwise.core.checks import check_count, check_not_negative, check_positive
 from bagwise.core.fitted import Attribute, Numbers
-from bagwise.core.typing import BagsLike
 from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.solvers.cutting_plane import solve_under_cuts
 from bagwise.solvers.result import has_settled
 
 
-class CPM3C(ClusterMixin, BagEstimator):
+class CPM3C(BagClusterer):
     """Clusters instances by the widest margin between their best and second best cluster; bags by majority.
 
     The rival of M3IC in Zhang et al. (2011), with the order of the two procedures reversed. It minimises ::
@@ -93,7 +83,6 @@ class CPM3C(ClusterMixin, BagEstimator):
     _fitted: ClassVar[dict[str, Attribute]] = {
         "coef_": Numbers("clusters", "features"),
         "instance_labels_": Numbers("instances", whole=True, low=0),
-        **CLUSTERED,
     }
 
     def __init__(
@@ -117,36 +106,26 @@ class CPM3C(ClusterMixin, BagEstimator):
         self.max_cuts = max_cuts
         self.random_state = random_state
 
-    def fit(self, X: BagsLike, y: Any = None) -> CPM3C:
-        """Find clusters of bags.
-
-        Parameters
-        ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        y : ignored
-        """
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_positive(self, "C", "tol_inner")
         check_not_negative(self, "balance", "tol_outer")
         check_count(self, "n_init", "max_cuts")
-        bags = start_clustering(self, X)
+
+    def _cluster(self, bags: Bags) -> None:
         problem = _InstanceProblem(bags.instances, self.n_clusters, self.C, self.balance)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_init)
         runs = [_run_start(problem, self.tol_outer, self.tol_inner, self.max_cuts, int(seed)) for seed in seeds]
-        best = min(runs, key=lambda run: run.objective)
-        rank = rank_by_size(problem.scores(best.weights).argmax(axis=1), self.n_clusters)
-        self.coef_ = np.empty_like(best.weights)
-        self.coef_[rank] = best.weights
-        self.objective_, self.converged_, self.n_iter_ = best.objective, best.converged, len(best.history)
-        self.objective_history_ = np.asarray(best.history)
+        weights, history, converged = min(runs, key=lambda run: run[1][-1])
+        self._keep_end(history[-1], len(history), converged, history)
+        self.coef_ = np.empty_like(weights)
+        self.coef_[rank_by_size(problem.scores(weights).argmax(axis=1), self.n_clusters)] = weights
         scores = self._scores(bags)
         self.instance_labels_ = scores.argmax(axis=1)
         self.labels_, self.margins_ = majority(self.instance_labels_, bags, self.n_clusters)
         self.witnesses_ = find_witnesses(scores, self.labels_, bags)
-        return self
 
-    def predict(self, X: BagsLike) -> np.ndarray:
-        """(n,) cluster of every bag."""
-        bags = self._start_predict(X)
+    def _assign(self, bags: Bags) -> np.ndarray:
         return majority(self._scores(bags).argmax(axis=1), bags, len(self.coef_))[0]
 
     def _scores(self, bags: Bags) -> np.ndarray:
@@ -197,18 +176,8 @@ class _Cut:
     rival_sums: np.ndarray
 
 
-@dataclass(frozen=True)
-class _Run:
-    weights: np.ndarray
-    history: list[float]  # J after every cut
-    converged: bool
-
-    @property
-    def objective(self) -> float:
-        return self.history[-1]
-
-
-def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, max_cuts: int, seed: int) -> _Run:
+def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, max_cuts: int, seed: int) -> Any:
+    """Weights at the end, J after every cut, and whether the loop ended before the cap."""
     weights = problem.random_weights(seed)
     scores = problem.scores(weights)
     # the scale of the start means nothing: all instances are in the first cut
@@ -224,9 +193,8 @@ def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, ma
         history.append(0.5 * float((weights**2).sum()) + problem.C * loss)
         converged = loss - xi <= tol_inner
         if converged or len(cuts) == max_cuts:
-            break
+            return weights, history, converged
         cuts.append(problem.make_cut((margins < 1.0).astype(np.float64), rivals))
-    return _Run(weights, history, converged)
 
 
 def _solve_cccp(

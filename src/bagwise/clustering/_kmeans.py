@@ -5,67 +5,43 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances
 
-from bagwise.clustering._shared import (
-    CLUSTERED,
-    find_witnesses,
-    gap_to_second,
-    majority,
-    rank_by_size,
-    start_clustering,
-)
+from bagwise.clustering._shared import BagClusterer, find_witnesses, gap_to_second, majority, rank_by_size
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagEstimator
 from bagwise.core.checks import check_count
 from bagwise.core.fitted import Attribute, Numbers
-from bagwise.core.typing import BagsLike
 from bagwise.solvers.aggregation import bag_means
 
 
-class _KMeansClusterer(ClusterMixin, BagEstimator):
-    """k-means of the rows that a subclass makes of bags (`_rows`), and clusters of bags by them (`_assign`)."""
+class _KMeansClusterer(BagClusterer):
+    """k-means of the rows that a subclass makes of bags (`_rows`), and the votes of bags by them (`_votes`)."""
 
-    _fitted: ClassVar[dict[str, Attribute]] = CLUSTERED
+    _fitted: ClassVar[dict[str, Attribute]] = {"cluster_centers_": Numbers("clusters", "features")}
     _rows: Any
-    _assign: Any  # bags to clusters and margins
+    _votes: Any  # bags to clusters and margins
 
     def __init__(self, n_clusters: int = 2, *, n_init: int = 10, random_state: Any = None):
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.random_state = random_state
 
-    def fit(self, X: BagsLike, y: Any = None) -> Any:
-        """Find clusters of bags.
-
-        Parameters
-        ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        y : ignored
-        """
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_count(self, "n_init")
-        bags = start_clustering(self, X)
+
+    def _cluster(self, bags: Bags) -> None:
         rows = self._rows(bags)
         model = KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state).fit(rows)
         self.cluster_centers_ = np.empty((self.n_clusters, rows.shape[1]))
         self.cluster_centers_[rank_by_size(model.labels_, self.n_clusters)] = model.cluster_centers_
-        self.objective_, self.n_iter_ = float(model.inertia_), int(model.n_iter_)
-        self.objective_history_ = np.array([self.objective_])
-        self.converged_ = self.n_iter_ < model.max_iter
-        self.labels_, self.margins_ = self._assign(bags)
-        distances = self._squared_distances(bags)
-        self.witnesses_ = find_witnesses(-distances, self.labels_, bags)
-        self._keep_instances(distances)
-        return self
+        self._keep_end(float(model.inertia_), int(model.n_iter_), model.n_iter_ < model.max_iter)
+        self.labels_, self.margins_ = self._votes(bags)
+        self.witnesses_ = find_witnesses(-self._squared_distances(bags), self.labels_, bags)
 
-    def _keep_instances(self, distances: np.ndarray) -> None:
-        """Keep what a subclass keeps of the training instances, from their squared distances to the centres."""
-
-    def predict(self, X: BagsLike) -> np.ndarray:
-        """(n,) cluster of every bag."""
-        return self._assign(self._start_predict(X))[0]
+    def _assign(self, bags: Bags) -> np.ndarray:
+        return self._votes(bags)[0]
 
     def _squared_distances(self, bags: Bags) -> np.ndarray:
         """(m, k) squared distances of the instances to the centres."""
@@ -111,19 +87,17 @@ class MajorityKMeans(_KMeansClusterer):
     [0, 0, 1]
     """
 
-    _fitted: ClassVar[dict[str, Attribute]] = {
-        "cluster_centers_": Numbers("clusters", "features"),
-        "instance_labels_": Numbers("instances", whole=True, low=0),
-    }
+    _fitted: ClassVar[dict[str, Attribute]] = {"instance_labels_": Numbers("instances", whole=True, low=0)}
 
     def _rows(self, bags: Bags) -> Any:
         return bags.instances
 
-    def _assign(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
-        return majority(self._squared_distances(bags).argmin(axis=1), bags, len(self.cluster_centers_))
+    def _cluster(self, bags: Bags) -> None:
+        super()._cluster(bags)
+        self.instance_labels_ = self._squared_distances(bags).argmin(axis=1)
 
-    def _keep_instances(self, distances: np.ndarray) -> None:
-        self.instance_labels_ = distances.argmin(axis=1)
+    def _votes(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+        return majority(self._squared_distances(bags).argmin(axis=1), bags, len(self.cluster_centers_))
 
 
 class MeanKMeans(_KMeansClusterer):
@@ -164,11 +138,9 @@ class MeanKMeans(_KMeansClusterer):
     [0, 0, 1]
     """
 
-    _fitted: ClassVar[dict[str, Attribute]] = {"cluster_centers_": Numbers("clusters", "features")}
-
     def _rows(self, bags: Bags) -> np.ndarray:
         return bag_means(bags)
 
-    def _assign(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    def _votes(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
         distances = euclidean_distances(bag_means(bags), self.cluster_centers_)
         return distances.argmin(axis=1), gap_to_second(distances)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 
-from bagwise.clustering._shared import CLUSTERED, rank_by_size, start_clustering, warn_empty_clusters
-from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace, Space
+from bagwise.clustering._shared import BagClusterer, rank_by_size, warn_empty_clusters
+from bagwise.clustering._spaces import Expansion, KernelSpace, LinearSpace
 from bagwise.core.bags import Bags
-from bagwise.core.base import BagEstimator
 from bagwise.core.checks import check_choice, check_count, check_not_negative, check_positive
-from bagwise.core.exceptions import InputError
+from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import Attribute, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike
 from bagwise.kernels.clusters import decide_bags
 from bagwise.solvers.cutting_plane import MarginProblem, solve_cutting_plane
+from bagwise.solvers.support import kernel_scores, support_rows
 
 KERNELS = ("linear", "rbf")
-BLOCK_BYTES = 2**26  # of kernel values at once in `predict`
+Space = LinearSpace | KernelSpace
 
 
 class Claims(NamedTuple):
@@ -47,7 +44,7 @@ class Claims(NamedTuple):
     instance_margins: np.ndarray
 
 
-class M3IC(ClusterMixin, BagEstimator):
+class M3IC(BagClusterer):
     """Clusters bags by the widest margin that one instance of each bag can be given.
 
     With a weight vector w_p for each of k clusters, the margin of an instance is
@@ -130,7 +127,6 @@ class M3IC(ClusterMixin, BagEstimator):
         "coef_": Maybe(Numbers("clusters", "features")),
         "dual_coef_": Maybe(Numbers("support", "clusters")),
         "support_instances_": Maybe(Numbers("support", "features", sparse=True)),
-        **CLUSTERED,
     }
 
     def _check_fitted(self) -> None:
@@ -166,72 +162,58 @@ class M3IC(ClusterMixin, BagEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: BagsLike, y: Any = None) -> M3IC:
-        """Find clusters of bags.
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
+        check_choice("kernel", self.kernel, KERNELS)
+        check_positive(self, "C", "gamma", "tol_inner")
+        check_not_negative(self, "balance", "tol_outer")
+        check_count(self, "n_init", "max_iter")
 
-        Parameters
-        ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        y : ignored
-        """
-        self.check_parameters()
-        bags = start_clustering(self, X)
-        space = LinearSpace(bags) if self.kernel == "linear" else KernelSpace(bags, self.gamma)
+    def _cluster(self, bags: Bags) -> None:
+        space: Space = LinearSpace(bags) if self.kernel == "linear" else KernelSpace(bags, self.gamma)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_init)
         runs: list[_Run] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_run_start)(self, space, bags.offsets, int(seed)) for seed in seeds
         )
-        best = min(runs, key=lambda run: run.objective)
-        self._keep(bags, space, best)
-        self._warn(best)
-        return self
-
-    def _keep(self, bags: Bags, space: LinearSpace | KernelSpace, run: _Run) -> None:
+        run = min(runs, key=lambda run: run.objective)
         rank = rank_by_size(run.decision.clusters, self.n_clusters)
         self.labels_ = rank[run.decision.clusters]
         self.witnesses_ = run.decision.witnesses - bags.offsets[:-1]
         self.margins_ = run.decision.margins
-        self.objective_ = run.objective
-        self.objective_history_ = np.asarray(run.history)
         self.n_cuts_ = np.asarray(run.n_cuts)
-        self.n_iter_ = len(run.n_cuts)
-        self.converged_ = bool(run.converged and not run.unsolved)
+        self._keep_end(run.objective, len(run.n_cuts), bool(run.converged and not run.unsolved), run.history)
         self._keep_parameters()
         for old in ("coef_", "support_instances_", "dual_coef_"):
             self.__dict__.pop(old, None)  # of an earlier fit with another kernel
-        shift = np.empty(self.n_clusters)
-        shift[rank] = run.expansion.shift
-        expansion = Expansion(run.expansion.rows, rank[run.expansion.clusters], run.expansion.weights, shift)
+        found = run.expansion
+        expansion = Expansion(found.rows, rank[found.clusters], found.weights, found.shift[np.argsort(rank)])
         if isinstance(space, LinearSpace):
             self.coef_ = space.weight_vectors(expansion)
-            return
-        coefficients = space.coefficients(expansion)
-        used = np.flatnonzero(coefficients.any(axis=1))
-        used = used if len(used) else np.array([0])  # W = 0: keep one instance, of weight zero
-        self.support_instances_, self.dual_coef_ = bags.instances[used], coefficients[used]
+        else:
+            coefficients = space.coefficients(expansion)
+            used = support_rows(coefficients)
+            self.support_instances_, self.dual_coef_ = bags.instances[used], coefficients[used]
+        self._warn(run)
 
     def _warn(self, run: _Run) -> None:
         if not run.converged:
-            warnings.warn(
+            warn_caller(
                 f"J still fell by more than tol_outer={self.tol_outer} after max_iter={self.max_iter} convex problems; "
                 "raise max_iter or tol_outer.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         if run.unsolved:
-            warnings.warn(
+            warn_caller(
                 f"{run.unsolved} of {len(run.n_cuts)} convex problems did not meet tol_inner={self.tol_inner}: the "
                 f"largest KKT residual of their quadratic programs was {run.kkt_residual:.1e}, and the most cuts were "
                 f"{max(run.n_cuts)}. The best feasible point was kept; scale the features, or raise tol_inner.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         cure = "standardise the features, lower balance, raise C, or ask for fewer clusters"
         warn_empty_clusters(self.labels_, self.n_clusters, cure)
 
-    def predict(self, X: BagsLike) -> np.ndarray:
-        """(n,) cluster of every bag, by its instance of the largest margin."""
-        bags = self._start_predict(X)
+    def _assign(self, bags: Bags) -> np.ndarray:
+        """By the instance of the largest margin."""
         return decide(self._scores(bags), bags.offsets).clusters
 
     def assign(self, X: BagsLike, *, threshold: float = 1.0) -> Claims:
@@ -265,19 +247,7 @@ class M3IC(ClusterMixin, BagEstimator):
     def _scores(self, bags: Bags) -> np.ndarray:
         if hasattr(self, "coef_"):
             return np.asarray(bags.instances @ self.coef_.T, dtype=np.float64)
-        scores = np.empty((bags.n_instances, self.dual_coef_.shape[1]))
-        size = max(1, BLOCK_BYTES // (8 * len(self.dual_coef_)))
-        for rows in gen_batches(bags.n_instances, size):
-            values = rbf_kernel(bags.instances[rows], self.support_instances_, gamma=self.gamma_)
-            scores[rows] = values @ self.dual_coef_
-        return scores
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that no fit can take."""
-        check_choice("kernel", self.kernel, KERNELS)
-        check_positive(self, "C", "gamma", "tol_inner")
-        check_not_negative(self, "balance", "tol_outer")
-        check_count(self, "n_init", "max_iter")
+        return kernel_scores(bags.instances, self.support_instances_, self.dual_coef_, self.gamma_)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

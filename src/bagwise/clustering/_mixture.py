@@ -7,19 +7,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClusterMixin, clone
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from bagwise.clustering._shared import CLUSTERED, find_witnesses, rank_by_size, start_clustering, warn_empty_clusters
+from bagwise.clustering._shared import BagClusterer, find_witnesses, rank_by_size, warn_empty_clusters
 from bagwise.clustering.scaling import are_words
 from bagwise.core.bags import Bags, as_bags
-from bagwise.core.base import BagEstimator
 from bagwise.core.checks import check_choice, check_count, check_not_negative, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Choice, Numbers
+from bagwise.core.typing import BagsLike
+from bagwise.solvers.support import bag_blocks
 
 KINDS = ("auto", "features", "codebooks")
 N_SHORT = 8  # iterations of every start, after which the best go on
@@ -31,7 +32,7 @@ FEWEST_KINDS, MOST_KINDS = 8, 64
 BLOCK = 2**20  # memberships held at once
 
 
-class BagMixture(ClusterMixin, BagEstimator):
+class BagMixture(BagClusterer):
     """Clusters bags by how many instances of each kind they hold, by a mixture of multinomials.
 
     A bag is a count of kinds. Words are kinds already: where the features are mostly zero and never negative, the bag
@@ -111,7 +112,6 @@ class BagMixture(ClusterMixin, BagEstimator):
         "centres_": Numbers("centres", "features", empty=True),
         "widths_": Numbers("codebooks", low=0, empty=True),
         "sizes_": Numbers("codebooks", whole=True, low=1, empty=True),
-        **CLUSTERED,
     }
 
     def _check_fitted(self) -> None:
@@ -144,24 +144,18 @@ class BagMixture(ClusterMixin, BagEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> BagMixture:
-        """Find clusters of bags.
-
-        Parameters
-        ----------
-        X : Bags, list of 2-d arrays, 3-d array or 2-d array
-        y : ignored
-        """
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can take."""
         check_choice("kinds", self.kinds, KINDS)
         check_count(self, "n_codebooks", "n_init", "max_iter")
         check_positive(self, "smoothing")
         check_not_negative(self, "tol")
-        bags = start_clustering(self, X)
+
+    def _cluster(self, bags: Bags) -> None:
         rng = check_random_state(self.random_state)
         counts = self._learn_kinds(bags, rng)
         fit = fit_multinomials(counts, self.n_clusters, self, rng)
-        rank = rank_by_size(fit.posteriors.argmax(axis=1), self.n_clusters)
-        order = np.argsort(rank)
+        order = np.argsort(rank_by_size(fit.posteriors.argmax(axis=1), self.n_clusters))
         self.log_words_, self.log_shares_ = fit.log_words[order], fit.log_shares[order]
         scores = self._bag_scores(counts)
         self.probabilities_ = _normalised(scores)[0]
@@ -169,26 +163,25 @@ class BagMixture(ClusterMixin, BagEstimator):
         ranked = np.sort(scores, axis=1)
         self.margins_ = -np.expm1((ranked[:, -2] - ranked[:, -1]) / bags.sizes)
         self.witnesses_ = self._find_witnesses(bags)
-        self.objective_, self.objective_history_ = fit.history[-1], np.asarray(fit.history)
-        self.n_iter_, self.converged_ = len(fit.history), fit.converged
+        self._keep_end(fit.history[-1], len(fit.history), fit.converged, fit.history)
         warn_empty_clusters(self.labels_, self.n_clusters, "ask for fewer clusters")
-        return self
 
-    def cluster_proba(self, X: Any) -> np.ndarray:
+    def cluster_proba(self, X: BagsLike) -> np.ndarray:
         """(n, k) probability of every cluster for every bag."""
-        return _normalised(self._bag_scores(self._count(self._start_predict(X))))[0]
+        return self._proba(self._start_predict(X))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,) most probable cluster of every bag."""
-        return self.cluster_proba(X).argmax(axis=1)
+    def _assign(self, bags: Bags) -> np.ndarray:
+        return self._proba(bags).argmax(axis=1)
+
+    def _proba(self, bags: Bags) -> np.ndarray:
+        return _normalised(self._bag_scores(self._count(bags)))[0]
 
     def _learn_kinds(self, bags: Bags, rng: np.random.RandomState) -> Any:
         """(n, v) counts of kinds, with new codebooks where the features are none."""
-        chosen = self.kinds
-        if chosen == "auto":
-            chosen = "features" if are_words(bags) else "codebooks"
-        self.kinds_ = chosen
-        codebooks = [_learn_codebook(bags, rng) for _ in range(self.n_codebooks if chosen == "codebooks" else 0)]
+        self.kinds_ = self.kinds
+        if self.kinds == "auto":
+            self.kinds_ = "features" if are_words(bags) else "codebooks"
+        codebooks = [_learn_codebook(bags, rng) for _ in range(self.n_codebooks * (self.kinds_ == "codebooks"))]
         self.centres_ = np.vstack([np.empty((0, bags.n_features)), *(codebook.centres for codebook in codebooks)])
         self.widths_ = np.array([codebook.width for codebook in codebooks])
         self.sizes_ = np.array([len(codebook.centres) for codebook in codebooks], dtype=np.int64)
@@ -204,12 +197,9 @@ class BagMixture(ClusterMixin, BagEstimator):
     def _count(self, bags: Bags) -> Any:
         """(n, v) counts of kinds; in all codebooks together an instance counts COUNTED times."""
         if self.kinds_ == "features":
-            return _count_features(bags)
-        edges = np.concatenate([[0], np.cumsum(self.sizes_)])
-        parts = [
-            _Codebook(self.centres_[first:last], float(width)).counts(bags)
-            for first, last, width in zip(edges[:-1], edges[1:], self.widths_, strict=True)
-        ]
+            return _count_words(bags)
+        centres = np.split(self.centres_, np.cumsum(self.sizes_)[:-1])
+        parts = [_Codebook(of, float(width)).counts(bags) for of, width in zip(centres, self.widths_, strict=True)]
         return np.hstack(parts) * (COUNTED / len(parts))
 
     def _bag_scores(self, counts: Any) -> np.ndarray:
@@ -223,16 +213,6 @@ class BagMixture(ClusterMixin, BagEstimator):
         others = scores.copy()
         others[np.arange(len(scores)), np.repeat(self.labels_, bags.sizes)] = -np.inf
         return find_witnesses(scores - others.max(axis=1, keepdims=True), self.labels_, bags)
-
-
-def _count_features(bags: Bags) -> Any:
-    values = bags.instances.data if sp.issparse(bags.instances) else bags.instances
-    if np.any(values < 0):
-        raise InputError(
-            "kinds='features' takes counts, and there are features below zero; use kinds='codebooks', which sorts "
-            "measurements into kinds."
-        )
-    return _count_words(bags)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -262,14 +242,9 @@ class _Codebook(NamedTuple):
     def counts(self, bags: Bags) -> np.ndarray:
         """(n, v) expected number of instances of each kind in each bag."""
         counts = np.empty((len(bags), len(self.centres)))
-        most = max(1, BLOCK // len(self.centres))
-        first = 0
-        while first < len(bags):  # as many whole bags as fit, at least one
-            last = max(first + 1, int(np.searchsorted(bags.offsets, bags.offsets[first] + most, side="right")) - 1)
-            rows = slice(bags.offsets[first], bags.offsets[last])
-            shares = self.memberships(bags.instances[rows])
-            counts[first:last] = np.add.reduceat(shares, bags.offsets[first:last] - bags.offsets[first], axis=0)
-            first = last
+        for block in bag_blocks(bags.offsets, max(1, BLOCK // len(self.centres))):
+            part = bags[block]
+            counts[block] = np.add.reduceat(self.memberships(part.instances), part.offsets[:-1], axis=0)
         return counts
 
 
@@ -288,6 +263,11 @@ def _learn_codebook(bags: Bags, rng: np.random.RandomState) -> _Codebook:
 def _count_words(bags: Bags) -> sp.csr_matrix:
     """(n, d) words of each bag, every instance given as many as it has different ones, however long it is."""
     X = sp.csr_matrix(bags.instances, dtype=np.float64)
+    if np.any(X.data < 0):
+        raise InputError(
+            "kinds='features' takes counts, and there are features below zero; use kinds='codebooks', which sorts "
+            "measurements into kinds."
+        )
     totals = np.asarray(X.sum(axis=1)).ravel()
     different = np.asarray((X > 0).sum(axis=1)).ravel()
     weights = different / np.where(totals > 0.0, totals, 1.0)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.core.bags import Bags, as_bags
+from bagwise.core.base import BagEstimator
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Number, Numbers
@@ -19,24 +20,60 @@ from bagwise.core.typing import BagsLike
 from bagwise.core.validation import check_finite, validate_bags
 from bagwise.kernels.segments import segment_max
 
-CLUSTERED: dict[str, Attribute] = {
-    "labels_": Numbers("bags", whole=True, low=0),
-    "witnesses_": Numbers("bags", whole=True, low=0),
-    "margins_": Numbers("bags"),
-    "objective_": Number(),
-    **ITERATED,
-}
-"""Attributes of every fitted clusterer."""
 FARTHEST = 1e100  # features between 1 / FARTHEST and FARTHEST: squares of others overflow or vanish
 
 
-def start_clustering(estimator: Any, X: BagsLike) -> Bags:
-    """Validated bags that can be grouped into the number of clusters that is asked for."""
-    _check_n_clusters(estimator)
-    bags = validate_bags(estimator, X, reset=True)
-    _check_enough_bags(estimator, len(bags))
-    check_clusterable(bags)
-    return bags
+class BagClusterer(ClusterMixin, BagEstimator):
+    """Root of the clusterers; a subclass gives `_cluster(bags)`, the fit, and `_assign(bags)`, clusters of bags."""
+
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "labels_": Numbers("bags", whole=True, low=0),
+        "witnesses_": Numbers("bags", whole=True, low=0),
+        "margins_": Numbers("bags"),
+        "objective_": Number(),
+        **ITERATED,
+    }
+    n_clusters: int
+    check_parameters: Any
+    _cluster: Any
+    _assign: Any
+
+    def fit(self, X: BagsLike, y: Any = None) -> Self:
+        """Find clusters of bags.
+
+        Parameters
+        ----------
+        X : Bags, list of 2-d arrays, 3-d array or 2-d array
+        y : ignored
+        """
+        self.check_parameters()
+        bags = validate_bags(self, X, reset=True)
+        self.check_number(len(bags))
+        check_clusterable(bags)
+        self._cluster(bags)
+        return self
+
+    def predict(self, X: BagsLike) -> np.ndarray:
+        """(n,) cluster of every bag."""
+        return self._assign(self._start_predict(X))
+
+    def check_number(self, n_bags: int) -> None:
+        """Refuse a number of clusters into which so many bags cannot be grouped."""
+        check_that(self, "n_clusters", lambda k: isinstance(k, Integral) and int(k) >= 2, "a whole number, 2 or more")
+        if n_bags < 2:
+            raise InputError(
+                f"There is 1 bag (n_samples=1), and a clustering needs at least 2; {type(self).__name__} groups bags, "
+                "not the instances of one."
+            )
+        if self.n_clusters > n_bags:
+            raise InputError(
+                f"n_clusters={self.n_clusters} is more than the {n_bags} bags; ask for as many as there are at most."
+            )
+
+    def _keep_end(self, objective: float, n_iter: int, converged: bool, history: Any = None) -> None:
+        """What a procedure with iterations leaves; without a `history`, the objective at the end."""
+        self.objective_, self.n_iter_, self.converged_ = objective, n_iter, converged
+        self.objective_history_ = np.asarray([objective] if history is None else history)
 
 
 def start_trials(estimator: Any, X: BagsLike, n_clusters: int | Iterable[int], **counts: Any) -> tuple[Bags, list[int]]:
@@ -48,31 +85,13 @@ def start_trials(estimator: Any, X: BagsLike, n_clusters: int | Iterable[int], *
     check_finite(bags)
     ks = as_values(n_clusters)
     for k in ks:
-        probe = clone(estimator).set_params(n_clusters=k)
-        _check_n_clusters(probe)
-        _check_enough_bags(probe, len(bags))
+        clone(estimator).set_params(n_clusters=k).check_number(len(bags))
     return bags, ks
 
 
 def as_values(value: Any) -> list[Any]:
     """One value or several as a list."""
     return list(value) if isinstance(value, Iterable) else [value]
-
-
-def _check_n_clusters(estimator: Any) -> None:
-    check_that(estimator, "n_clusters", lambda k: isinstance(k, Integral) and int(k) >= 2, "a whole number, 2 or more")
-
-
-def _check_enough_bags(estimator: Any, n_bags: int) -> None:
-    if n_bags < 2:
-        raise InputError(
-            f"There is 1 bag (n_samples=1), and a clustering needs at least 2; {type(estimator).__name__} groups bags, "
-            "not the instances of one."
-        )
-    if estimator.n_clusters > n_bags:
-        raise InputError(
-            f"n_clusters={estimator.n_clusters} is more than the {n_bags} bags; ask for as many as there are at most."
-        )
 
 
 def check_clusterable(bags: Bags) -> None:
@@ -90,17 +109,11 @@ def check_clusterable(bags: Bags) -> None:
         )
     if (low == high).all():
         raise InputError("All instances are identical, so nothing tells the bags apart; check the features.")
-    if _all_equal_first(bags):
-        raise InputError("All bags are identical, so nothing tells them apart; check the features.")
-
-
-def _all_equal_first(bags: Bags) -> bool:
-    """Whether all bags hold the same instances, in any order and any number of times."""
     for describe in (_highest, _distinct_rows):  # as a rule the second bag's largest values differ: the rest is slow
         first = describe(bags[0])
         if not all(np.array_equal(describe(bag), first) for bag in bags):
-            return False
-    return True
+            return
+    raise InputError("All bags are identical, so nothing tells them apart; check the features.")
 
 
 def _highest(bag: Any) -> np.ndarray:
@@ -108,6 +121,7 @@ def _highest(bag: Any) -> np.ndarray:
 
 
 def _distinct_rows(bag: Any) -> np.ndarray:
+    """The instances, in one order and each once."""
     return np.unique(bag.toarray() if sp.issparse(bag) else bag, axis=0)
 
 
@@ -115,8 +129,7 @@ def warn_empty_clusters(labels: np.ndarray, n_clusters: int, cure: str) -> None:
     """Warn where some clusters hold no bag."""
     n_used = len(np.unique(labels))
     if n_used < n_clusters:
-        message = f"Only {n_used} of {n_clusters} clusters hold a bag; {cure}."
-        warn_caller(message, ConvergenceWarning)
+        warn_caller(f"Only {n_used} of {n_clusters} clusters hold a bag; {cure}.", ConvergenceWarning)
 
 
 def rank_by_size(clusters: np.ndarray, n_clusters: int) -> np.ndarray:

@@ -1,14 +1,14 @@
 """Where M3IC's weights live: the features themselves, or the space of an RBF kernel.
 
-Both give the same four things: scores of all instances under a random start or under a solution, products of witnesses
-for the cutting planes, and each instance's part along the direction to balance.
+Both give scores of all instances under a random start (balanced exactly) or under a solution, products of witnesses for
+the cutting planes, and `along`, each instance's part along the direction u of the sum of the bags' means; the `length`
+of that sum says how much that part counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,33 +49,12 @@ class Expansion:
         return out * (k / (k - 1))
 
 
-class Space(Protocol):
-    """What the procedure asks of a space."""
-
-    along: np.ndarray
-    """(m,) products of the instances with u, the direction of the sum of the bags' means."""
-    length: float
-    """Length of that sum."""
-
-    def random_scores(self, rng: np.random.RandomState, n_clusters: int) -> np.ndarray:
-        """(m, k) scores under random weights that are balanced exactly."""
-
-    def multiplier(self, rows: np.ndarray, clusters: np.ndarray, n_clusters: int) -> Callable[[np.ndarray], np.ndarray]:
-        """The `multiply` of a `MarginProblem` with these witnesses."""
-
-    def scores(self, expansion: Expansion) -> np.ndarray:
-        """(m, k) scores of all instances."""
-
-
 class LinearSpace:
     """Weights are vectors of features."""
 
     def __init__(self, bags: Bags):
         X = bags.instances
-        if sp.issparse(X):
-            self.X = X.astype(np.float64)
-        else:
-            self.X = np.ascontiguousarray(X, dtype=np.float64)
+        self.X = X.astype(np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
         self.rows = Rows.of(self.X)
         shares = _shares(bags)
         size = float(shares @ np.asarray(abs(self.X).sum(axis=1)).ravel())
