@@ -38,6 +38,11 @@ REDUCED = (
     "The paper searches 3,168 settings of MIMLfast and eight of LSB-CMM; here MIMLfast has four to nine and LSB-CMM "
     "three to eight, in the middle of the ranges."
 )
+DUMMY = (
+    "The dummy names no label of a bag, since no class is in half of the bags. Naming the class that most bags list in "
+    "every bag gives a Hamming loss of 18.7 on HJA filtered, as published, and 12.1, 16.9 and 15.9 on MSRC v2, "
+    "Letter-Carroll and Letter-Frost (published: 13.0, 18.9, 17.2): the paper's rule there is not known."
+)
 
 
 def grid(row: str, data: str, quick: bool) -> list[dict[str, Any]]:
@@ -146,7 +151,7 @@ def table_7(store: Store, quick: bool, folder: Path) -> Report:
                 row.append(replace(cell, **mean_of(values[method]), setting=setting_text(run)))
             cells += mark_best(row, values)
         tables.append(Table(SOURCES[data].title, cells))
-    return Report(tables, notes=["Coverage is divided by the number of classes.", REDUCED])
+    return Report(tables, notes=["Coverage is divided by the number of classes.", DUMMY, REDUCED])
 
 
 # -- complexity -------------------------------------------------------------------------------------------------------
