@@ -17,7 +17,7 @@ from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.kinds import KINDS
 from benchmarks.papers.methods import METHODS
 from benchmarks.papers.networks import table_of
-from benchmarks.papers.page import cell_text, reasons, terminal_text, with_section
+from benchmarks.papers.page import cell_text, reasons, sections_of, terminal_text
 from benchmarks.papers.reproduce import ROOT, reproduce, select, write_sections
 from benchmarks.papers.runs import Run, Store, execute
 from benchmarks.papers.tables import Cell, ResultTable, best_of, differs, figure, mark_best, win_tie_loss
@@ -397,21 +397,21 @@ def test_sections_are_written_into_the_page_that_is_there(data_folder, tmp_path)
     page.parent.mkdir()
     with pytest.raises(InputError, match="There is no page"):
         write_sections(index, store, False, ["beyond-bags"])
-    kept = "# Title\n\n## Past the papers\n\nold\n\n## Past the papers: label sets of bags\n\nold\n\n## Last\n\nkept\n"
-    page.write_text(kept, encoding="utf-8")
-    write_sections(index, store, False, ["beyond-bags"])
-    title = "## Past the papers: label sets of bags\n\n"
-    assert page.read_text(encoding="utf-8") == kept.replace(
-        f"{title}old\n", f"{title}`bagwise reproduce beyond-bags` has not been run to its end yet.\n"
+    kept = "# Title\n\n## Past the papers\n\n`bagwise reproduce beyond`\n\nkept\n"
+    page.write_text(
+        f"{kept}\n## Past the papers: label sets\n\n`bagwise reproduce beyond-bags`\n\nreplaced\n", encoding="utf-8"
     )
+    write_sections(index, store, False, ["beyond-bags"])
+    assert "`bagwise reproduce beyond-bags` has not been run to its end yet" in page.read_text(encoding="utf-8")
     for run in bag_level.runs_of("carroll-24", "bag-stack", quick=False):
         store.add(run, records_of([0.5, 0.6]), 0.0)
     write_sections(index, store, False, ["beyond-bags"])
     text = page.read_text(encoding="utf-8")
     assert "| bag-stack | **55.0** ± 5.0 |" in text
-    assert text.startswith("# Title\n\n## Past the papers\n\nold\n\n## Past")
-    assert text.endswith("\n\n## Last\n\nkept\n")
-    assert with_section("# T\n\n## A\n\nold\n", "B", "## B\n\nnew\n") == "# T\n\n## A\n\nold\n\n## B\n\nnew\n"
+    assert "replaced" not in text
+    assert list(sections_of(text)) == ["beyond", "beyond-bags"]
+    assert sections_of(text)["beyond"] == "## Past the papers\n\n`bagwise reproduce beyond`\n\nkept\n"
+    assert "(#past-the-papers-label-sets-of-bags)" in text
 
 
 # -- the published figures, a second time -----------------------------------------------------------------------------

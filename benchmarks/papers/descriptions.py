@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers.data import path_of, reason_of
+from benchmarks.papers.data import path_of
 from benchmarks.papers.experiment import Experiment, Report
 from benchmarks.papers.runs import Run, Store
-from benchmarks.papers.tables import Cell, Table, figure, published
+from benchmarks.papers.tables import Cell, Table, published
 
 TABLES = {
     "briggs2012": ("table-1", "Briggs et al. (2012), Table 1", "description"),
@@ -38,11 +37,12 @@ def described(paper: str, table: str, kind: str) -> tuple[Callable[[bool], list[
         cells = []
         for data, figures in entry["rows"].items():
             run = Run(kind, data, "dummy")
-            for position, what in enumerate(entry["columns"]):
-                cell = Cell(data, what, published=figure(figures, position), reason=reason_of(data, ""))
-                if run in store:
-                    cell = replace(cell, ours=float(store[run][0][what]), published_deviation=float("inf"))
-                cells.append(cell)
+            for figure_, what in zip(figures, entry["columns"], strict=True):
+                ours = float(store[run][0][what]) if run in store else None
+                digits = 2 if paper == "zhang2008" and "instances" in what else 1
+                digits = 0 if float(figure_).is_integer() and "per bag" not in what else digits
+                text = f"{'-' if ours is None else f'{ours:,.{digits}f}'} / {figure_:,.{digits}f}"
+                cells.append(Cell(data, what, ours=ours, published=float(figure_), text=text))
         return Report([Table(entry["title"], cells, 1)], notes=NOTES.get(paper, []))
 
     return runs, report

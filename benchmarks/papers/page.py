@@ -132,13 +132,14 @@ def terminal_text(title: str, report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def with_section(page: str, title: str, section: str) -> str:
-    """The page with this section in place of the one of its title, or at the end where there is none."""
-    before, heading, rest = page.partition(f"\n## {title}\n")
-    if not heading:
-        return f"{page.rstrip()}\n\n{section}"
-    _, following, after = rest.partition("\n## ")
-    return f"{before}\n{section}{following}{after}"
+def sections_of(page: str) -> dict[str, str]:
+    """The sections of a page by the names of their experiments, each with its heading."""
+    found = {}
+    for section in page.split("\n## ")[1:]:
+        name = re.search(r"`bagwise reproduce ([\w-]+)`", section)
+        if name is not None:
+            found[name[1]] = f"## {section.rstrip()}\n"
+    return found
 
 
 def markdown_text(title: str, name: str, report: Report, page: Path) -> str:

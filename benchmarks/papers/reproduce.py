@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from benchmarks.papers.catalog import EXPERIMENTS
 from benchmarks.papers.data import SOURCES, path_of
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.kinds import perform
-from benchmarks.papers.page import LEGEND, csv_text, latex_text, markdown_text, slug, terminal_text, with_section
+from benchmarks.papers.page import LEGEND, csv_text, latex_text, markdown_text, sections_of, slug, terminal_text
 from benchmarks.papers.runs import Store, execute
 from benchmarks.papers.summary import BEGIN, END, needed, put_between_marks, summary
 from benchmarks.papers.tables import WITHOUT_DEVIATION
@@ -167,12 +168,24 @@ def reproduce(
 
 def write_sections(index: Path, store: Store, quick: bool, names: Iterable[str]) -> None:
     """Write the sections of these experiments into the pages that are there; the others stay as they are."""
-    for name in names:
-        page = page_path(index, paper_of(name))
+    for paper, chosen in itertools.groupby(sorted(names, key=list(EXPERIMENTS).index), key=paper_of):
+        page = page_path(index, paper)
         if not page.is_file():
             raise InputError(f"There is no page {page} to write sections into; write all pages first, without names.")
-        text = page.read_text(encoding="utf-8")
-        _write(page, with_section(text, EXPERIMENTS[name].title, _section(page, store, quick, name)))
+        kept = sections_of(page.read_text(encoding="utf-8"))
+        _write_page(page, paper, quick, {**kept, **{name: _section(page, store, quick, name) for name in chosen}})
+
+
+def _write_page(page: Path, paper: str, quick: bool, sections: Mapping[str, str]) -> None:
+    """The page of a paper: what its cells say, its contents, its sections in the order of the experiments."""
+    names = [name for name in EXPERIMENTS if paper_of(name) == paper and name in sections]
+    links = "\n".join(f"- [{EXPERIMENTS[name].title}](#{slug(EXPERIMENTS[name].title)})" for name in names)
+    written = f"Written by `{_command(quick)}`; do not edit by hand. {LEGEND.format(unit=WITHOUT_DEVIATION)}"
+    _write(page, "\n".join([f"# {PAPERS[paper]}\n\n{written}\n\n{links}\n", *(sections[name] for name in names)]))
+
+
+def _command(quick: bool) -> str:
+    return "make papers QUICK=1" if quick else "make papers"
 
 
 def _section(page: Path, store: Store, quick: bool, name: str) -> str:
@@ -194,19 +207,18 @@ def write_pages(index: Path, store: Store, quick: bool) -> None:
 
     The summary stands on the index once all it is made of is finished, and in the long form on the README too.
     """
-    command = "make papers QUICK=1" if quick else "make papers"
     runs = {name: experiment.runs(quick) for name, experiment in EXPERIMENTS.items()}
     minutes = store.seconds(run for part in runs.values() for run in part) / 60
     legend = LEGEND.format(unit=WITHOUT_DEVIATION)
     contents = "\n".join(f"- [{title}](results/{paper}.md)" for paper, title in PAPERS.items())
     tree = "\n".join(["```{toctree}", ":hidden:", *(f"results/{paper}" for paper in PAPERS), "```"])
-    parts = [INTRODUCTION.format(command=command, legend=legend, minutes=minutes, contents=f"{contents}\n\n{tree}")]
-    for paper, title in PAPERS.items():
-        names = [name for name in EXPERIMENTS if paper_of(name) == paper]
+    parts = [
+        INTRODUCTION.format(command=_command(quick), legend=legend, minutes=minutes, contents=f"{contents}\n\n{tree}")
+    ]
+    for paper in PAPERS:
         page = page_path(index, paper)
-        links = "\n".join(f"- [{EXPERIMENTS[name].title}](#{slug(EXPERIMENTS[name].title)})" for name in names)
-        top = f"# {title}\n\nWritten by `{command}`; do not edit by hand. {legend}\n\n{links}\n"
-        _write(page, "\n".join([top, *(_section(page, store, quick, name) for name in names)]))
+        names = [name for name in EXPERIMENTS if paper_of(name) == paper]
+        _write_page(page, paper, quick, {name: _section(page, store, quick, name) for name in names})
     if all(_can_report(store, quick, name) for name in needed()):
         reports = {name: EXPERIMENTS[name].report(store, quick, index.parent / "results") for name in needed()}
         table = summary(reports)
