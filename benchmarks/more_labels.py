@@ -39,7 +39,7 @@ def exact_posterior(proba: np.ndarray) -> tuple[float, np.ndarray] | None:
     mass = proba.sum(axis=1)
     A, free, nothing = proba / mass[:, None], np.zeros(n), np.empty(0)
     work = [np.empty(1 << k) for _ in range(3)]
-    result, done = inclusion_exclusion(A, free, n, k, np.ones(k), *work, ENOUGH, nothing)
+    result, done = inclusion_exclusion(A, free, n, k, np.zeros(k), *work, ENOUGH, nothing)
     return (result + float(np.log(mass).sum()), A) if done else None
 
 

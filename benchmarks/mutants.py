@@ -38,7 +38,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "union/_exact": UNION,
     "union/_infer": UNION,
     "union/_propagate": ("test_union_propagate.py", "test_union_rates.py"),
-    "union/_rates": UNION,
     "union/problem": UNION,
     "kernels/hausdorff": ("test_kernels_hausdorff.py",),
     "kernels/smo": ("test_kernels_smo.py", "test_classification_mimlboost.py"),

@@ -277,8 +277,6 @@ def test_bad_rates_are_named(learner, arguments, message, data):
 def test_what_cannot_be_learned_is_named(data):
     with pytest.raises(InputError, match="solver='em' steps in the weights alone"):
         ORedLogisticRegression(solver="em", missed="learn").fit(data.bags, data.Y)
-    with pytest.raises(InputError, match="cannot carry"):
-        ORedLogisticRegression(inference="forward-substitution", missed=0.1).fit(data.bags, data.Y)
 
 
 def test_a_rate_that_runs_away_is_a_warning(data):

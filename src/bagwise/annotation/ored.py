@@ -32,7 +32,6 @@ from bagwise.union import (
     LabelNoise,
     UnionModel,
     UnionProblem,
-    check_carries_rates,
     select_bags,
     warn_approximation,
 )
@@ -265,8 +264,6 @@ class ORedLogisticRegression(UnionAnnotator):
         """
         callback = self._progress(callback)
         parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
-        if parameters.possible is not None:
-            check_carries_rates(self.inference)
         if "missed" in parameters.learned:
             parameters = keep_if_useful(parameters, self, *sample())
         labelled = select_bags(

@@ -1,14 +1,18 @@
 """Compiled union inference.
 
 Everything here works on one bag reduced to its core (the "local problem"): ``A[i, j]`` is the probability that
-unknown instance i carries required label j, ``free[i]`` the probability that it carries something that need not
-appear (the background class, or a label that a known instance carries already); each row sums to 1. A solver writes
-the posterior over `A` and `free` in place and returns the log-probability that the required labels all appear.
+unknown instance i carries label j, ``free[i]`` the probability that it carries something of which nothing is said (the
+background class, or a label that a known instance carries already); each row sums to 1. What is said of label j is
+``without[j]`` times as probable where no instance carries it as where one does: 0 is a label that must appear, between 0
+and 1 one that is likely to (a confidence above one half, or a label that may be spurious), above 1 one that is likely
+not to. With U the set of labels that appear, a solver gives
 
-With label noise, a required label j may do without an instance: it needs one with probability ``need[j]``, 1
-where labels are right. The labels that need none are a random set, independent of the instances, that the union starts
-from; with need = 1 it is empty. A solver also writes ``pull[j]``, where asked for: by what share P would rise if label
-j never needed one, -need_j d log P / d need_j.
+    P = sum over U of P(U) prod over j not in U of without_j,
+
+returns log P, and writes the posterior over `A` and `free` in place. It also writes ``pull[j]``, where asked for: with
+need_j = 1 - without_j, by what share P would rise if label j needed no instance, -need_j d log P / d need_j.
+
+A label of the local problem may also be a group of which one member must appear; its mass is the sum of theirs.
 
 Subsets of the k required labels are the integers 0 .. 2^k - 1, bit j for label j. Arrays over subsets are built and
 summed by doubling and halving, so that the inner loops run over contiguous memory and rounding errors grow with k,
@@ -80,15 +84,17 @@ def copy_normalized(q, q_free, n, k, A, free):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
+def inclusion_exclusion(A, free, n, k, without, signed, sums, ratio, bound, pull):
     """P = sum over L of w(L) F(L), F(L) = prod_i s_i(L); returns (log P, True), or (0, False) if not certified.
 
-    The coefficient is w(L) = prod over j not in L of -need_j, which is (-1)^(k - |L|) where labels are right.
+    F(L) is the probability that the union is within L, so that P(U) is the alternating sum of F over the subsets of U;
+    put into P above, the coefficient is w(L) = prod over j not in L of (without_j - 1): (-1)^(k - |L|) where all labels
+    must appear, and without a change of sign for a label that is likely not to.
 
     Certificate: s_i(L) carries at most k roundings, the product over n instances n (k + 1), the division by s_i(L)
-    k + 1 and the halving sums k; w(L) carries k more where some need_j < 1, and is exact elsewhere. Since
+    k + 1 and the halving sums k; w(L) carries k more where some without_j > 0, and is exact elsewhere. Since
     A[i, j] / s_i(L) <= 1 for j in L, every numerator is wrong by at most (n (k + 1) + 2 k + 4) u sum|w F| (3 k where
-    some need_j < 1), and so is P; a posterior by at most twice that over P. Rates make the bound smaller: |w| <= 1.
+    some without_j > 0), and so is P; a posterior by at most twice that over P.
     """
     size = 1 << k
     smallest = 1.0
@@ -100,8 +106,8 @@ def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
     signed[0] = 1.0
     inexact = 0
     for j in range(k):
-        half, factor = np.uint64(1 << j), -need[j]
-        if need[j] < 1.0:
+        half, factor = np.uint64(1 << j), without[j] - 1.0
+        if without[j] > 0.0:
             inexact = k
         for t in range(half):
             signed[half + t] = signed[t]
@@ -147,16 +153,16 @@ def inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, bound, pull):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _one_label(A, free, n, need, bound, pull):
-    """The sum of `inclusion_exclusion` written out for one label: P = 1 - need prod_i free_i.
+def _one_label(A, free, n, without, bound, pull):
+    """The sum of `inclusion_exclusion` written out for one label: P = 1 + (without - 1) prod_i free_i.
 
     Certificate: the product carries n roundings, the difference one, and a posterior three more.
     """
-    absent = need[0]
+    absent = 1.0 - without[0]
     for i in range(n):
         absent *= free[i]
     probability = 1.0 - absent
-    if not 2.0 * (n * absent + 4) * UNIT_ROUNDOFF <= bound * probability:
+    if not 2.0 * (n * abs(absent) + 4) * UNIT_ROUNDOFF <= bound * probability:
         return 0.0, False
     if pull.size > 0:
         pull[0] = absent / probability
@@ -167,29 +173,32 @@ def _one_label(A, free, n, need, bound, pull):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _start_law(need, k, law):
-    """law[L] = probability that L is the set of labels that need no instance."""
-    law[0] = 1.0
+def _end_law(without, k, end):
+    """end[U] = how probable what was said is where just the labels U appear: the product of `without` over the others.
+
+    What is said is weighed at the end of the recursions, so that they run over positive terms whatever was said.
+    """
+    end[0] = 1.0
     for j in range(k):
         half = np.uint64(1 << j)
         for t in range(half):
-            law[half + t] = law[t] * (1.0 - need[j])
-            law[t] *= need[j]
+            end[half + t] = end[t]
+            end[t] *= without[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pull_of_start(start, beta, k, pull):
-    """`pull` from the law of the start and the (scaled) probability of reaching all labels from each subset."""
+def _pull_of_end(alpha, end, without, k, pull):
+    """`pull` from the (scaled) law of the union of all instances and `_end_law`."""
     together = 0.0
     for t in range(1 << k):
-        together += start[t] * beta[t]
+        together += alpha[t] * end[t]
     for j in range(k):
         bit = np.uint64(1 << j)
-        gain = 0.0
+        missing = 0.0
         for block in range(np.uint64(0), np.uint64(1 << k), bit + bit):
             for t in range(block, block + bit):
-                gain += start[t] * (beta[t + bit] - beta[t])
-        pull[j] = gain / together
+                missing += alpha[t] * end[t + bit]
+        pull[j] = (1.0 - without[j]) * missing / together
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -249,11 +258,11 @@ def _combine(alpha, beta, A, free, i, k, q, q_free):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward_backward(A, free, n, k, need, sums, pull):
+def _forward_backward(A, free, n, k, without, sums, pull):
     """O(n k 2^k), positive terms only, rescaled at every instance; (log P, digits kept)."""
     size = 1 << k
     alpha = np.zeros((n + 1, size))
-    _start_law(need, k, alpha[0])
+    alpha[0, 0] = 1.0
     scale = 0.0
     for i in range(n):
         _subset_sums(A, i, k, free[i], sums)
@@ -262,11 +271,16 @@ def _forward_backward(A, free, n, k, need, sums, pull):
         if largest == 0.0:
             return -np.inf, False
         scale += np.log(largest)
-    if alpha[n, size - 1] < UNDERFLOW:
-        return -np.inf, False
-    scale += np.log(alpha[n, size - 1])
     beta = np.zeros((2, size))
-    beta[0, size - 1] = 1.0
+    _end_law(without, k, beta[0])
+    together = 0.0
+    for t in range(size):
+        together += alpha[n, t] * beta[0, t]
+    if together < UNDERFLOW:
+        return -np.inf, False
+    scale += np.log(together)
+    if pull.size > 0:
+        _pull_of_end(alpha[n], beta[0], without, k, pull)
     q, q_free = np.empty((n, k)), np.empty(n)
     for i in range(n - 1, -1, -1):
         old, new = beta[0], beta[1]
@@ -277,8 +291,6 @@ def _forward_backward(A, free, n, k, need, sums, pull):
         if _combine(alpha[i], old, A, free, i, k, q, q_free) < UNDERFLOW:
             return -np.inf, False
         _rescale(new, size)
-    if pull.size > 0:
-        _pull_of_start(alpha[0], beta[n % 2], k, pull)
     copy_normalized(q, q_free, n, k, A, free)
     return scale, True
 
@@ -294,52 +306,53 @@ def log_add(a, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_forward_backward(A, free, n, k, need, pull):
+def log_forward_backward(A, free, n, k, shows, without, pull):
     """Forward-backward on logarithms `A` and `free`: the last resort where rescaled probabilities underflow.
 
-    Writes probabilities over `A` and `free`; returns log P, -inf for a bag that cannot be explained.
+    Column s of `A` may show several labels at once, the bits of shows[s]: so it is where groups overlap. Writes
+    probabilities over `A` and `free`; returns log P, -inf for a bag that cannot be explained.
     """
-    size = 1 << k
+    size, n_columns = 1 << k, shows.size
     alpha = np.full((n + 1, size), -np.inf)
-    _start_law(need, k, alpha[0])
-    for t in range(size):
-        alpha[0, t] = np.log(alpha[0, t])
+    alpha[0, 0] = 0.0
     for i in range(n):
         for t in range(size):
             if alpha[i, t] == -np.inf:
                 continue
             alpha[i + 1, t] = log_add(alpha[i + 1, t], alpha[i, t] + free[i])
-            for j in range(k):
-                to = t | (1 << j)
-                alpha[i + 1, to] = log_add(alpha[i + 1, to], alpha[i, t] + A[i, j])
-    result = alpha[n, size - 1]
+            for s in range(n_columns):
+                to = t | shows[s]
+                alpha[i + 1, to] = log_add(alpha[i + 1, to], alpha[i, t] + A[i, s])
+    end = np.empty(size)
+    _end_law(without, k, end)
+    beta = np.log(end)
+    result = -np.inf
+    for t in range(size):
+        result = log_add(result, alpha[n, t] + beta[t])
     if result == -np.inf:
         return result
-    beta = np.full(size, -np.inf)
-    beta[size - 1] = 0.0
     for i in range(n - 1, -1, -1):
         new = np.full(size, -np.inf)
-        mass = np.full(k + 1, -np.inf)
+        mass = np.full(n_columns + 1, -np.inf)
         for t in range(size):
             new[t] = beta[t] + free[i]
-            mass[k] = log_add(mass[k], alpha[i, t] + beta[t] + free[i])
-            for j in range(k):
-                onward = A[i, j] + beta[t | (1 << j)]
+            mass[n_columns] = log_add(mass[n_columns], alpha[i, t] + beta[t] + free[i])
+            for s in range(n_columns):
+                onward = A[i, s] + beta[t | shows[s]]
                 new[t] = log_add(new[t], onward)
-                mass[j] = log_add(mass[j], alpha[i, t] + onward)
-        for j in range(k):
-            A[i, j] = np.exp(mass[j] - result)
-        free[i] = np.exp(mass[k] - result)
+                mass[s] = log_add(mass[s], alpha[i, t] + onward)
+        for s in range(n_columns):
+            A[i, s] = np.exp(mass[s] - result)
+        free[i] = np.exp(mass[n_columns] - result)
         beta = new
     if pull.size > 0:
         top = -np.inf
         for t in range(size):
-            top = max(top, beta[t])
-            alpha[0, t] = np.exp(alpha[0, t])
+            top = max(top, alpha[n, t])
         for t in range(size):
-            beta[t] = np.exp(beta[t] - top)
-        _pull_of_start(alpha[0], beta, k, pull)
-    _normalize_rows(A, free, n, k)
+            alpha[n, t] = np.exp(alpha[n, t] - top)
+        _pull_of_end(alpha[n], end, without, k, pull)
+    _normalize_rows(A, free, n, n_columns)
     return result
 
 
@@ -362,10 +375,12 @@ def _leave_one_out(alpha, A, i, free_mass, k, sums, rest):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _chain(A, free, n, k, skip, need, sums, alpha, spare):
+def _chain(A, free, n, k, skip, sums, alpha, spare):
     """Rescaled forward recursion over all instances but `skip`; result in `alpha`, returns the log of its scale."""
     size = 1 << k
-    _start_law(need, k, alpha)
+    for t in range(size):
+        alpha[t] = 0.0
+    alpha[0] = 1.0
     scale = 0.0
     for i in range(n):
         if i == skip:
@@ -382,65 +397,47 @@ def _chain(A, free, n, k, skip, need, sums, alpha, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _chain_back(A, free, n, k, sums, beta, spare):
-    """Rescaled backward recursion over all instances; result in `beta`."""
-    size = 1 << k
-    for t in range(size):
-        beta[t] = 0.0
-    beta[size - 1] = 1.0
-    for i in range(n - 1, -1, -1):
-        _subset_sums(A, i, k, free[i], sums)
-        _backward_step(beta, spare, A, i, k, sums)
-        _rescale(spare, size)
-        for t in range(size):
-            beta[t] = spare[t]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _forward(A, free, n, k, need, sums, method, pull):
+def _forward(A, free, n, k, without, sums, method, pull):
     """The paper's algorithms: FORWARD re-runs the recursion without each instance (Algorithm 1,
     O(n^2 k 2^k)), SUBSTITUTION runs it once and removes each instance by substitution (Algorithm 2, O(n k 2^k))."""
     size = 1 << k
-    alpha, spare, rest = np.empty(size), np.empty(size), np.empty(size)
-    scale = _chain(A, free, n, k, -1, need, sums, alpha, spare)
-    if scale == -np.inf or alpha[size - 1] <= UNDERFLOW:
+    alpha, spare, rest, end = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    _end_law(without, k, end)
+    scale = _chain(A, free, n, k, -1, sums, alpha, spare)
+    if scale == -np.inf:
         return -np.inf, False
-    log_probability = scale + np.log(alpha[size - 1])
+    together = 0.0
+    for t in range(size):
+        together += alpha[t] * end[t]
+    if together <= UNDERFLOW:
+        return -np.inf, False
+    log_probability = scale + np.log(together)
+    if pull.size > 0:
+        _pull_of_end(alpha, end, without, k, pull)
     q, q_free = np.empty((n, k)), np.empty(n)
     for i in range(n):
-        if n == 1:
-            _start_law(need, k, rest)
-        elif method == SUBSTITUTION:
+        if method == SUBSTITUTION and n > 1:
             if not _leave_one_out(alpha, A, i, free[i], k, sums, rest):
                 return -np.inf, False
-        elif _chain(A, free, n, k, i, need, sums, rest, spare) == -np.inf:
+        elif _chain(A, free, n, k, i, sums, rest, spare) == -np.inf:
             return -np.inf, False
-        total = free[i] * rest[size - 1]
-        q_free[i] = total
-        for j in range(k):  # Proposition 2
-            q[i, j] = A[i, j] * (rest[size - 1] + rest[(size - 1) ^ (1 << j)])
-            total += q[i, j]
-        if not total > UNDERFLOW:
+        if not _combine(rest, end, A, free, i, k, q, q_free) > UNDERFLOW:  # Proposition 2
             return -np.inf, False
-    if pull.size > 0:
-        _chain_back(A, free, n, k, sums, rest, spare)
-        _start_law(need, k, alpha)
-        _pull_of_start(alpha, rest, k, pull)
     copy_normalized(q, q_free, n, k, A, free)
     return log_probability, True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def n_strict(need, k):
-    """Number of labels that cannot do without an instance: with more of them than instances, nothing explains a bag."""
+def n_strict(without, k):
+    """Number of labels that must appear: with more of them than instances, nothing explains a bag."""
     count = 0
     for j in range(k):
-        count += need[j] == 1.0
+        count += without[j] == 0.0
     return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def solve(A, free, n, k, need, method, bound, signed, sums, ratio, pull):
+def solve(A, free, n, k, without, method, bound, signed, sums, ratio, pull):
     """Exact solution of one local problem by the chosen method or its fall-back; (log P, digits kept).
 
     `pull` is (k,) or longer, or (0,) where nobody asks for it.
@@ -449,20 +446,20 @@ def solve(A, free, n, k, need, method, bound, signed, sums, ratio, pull):
         for i in range(n):
             free[i] = 1.0
         return 0.0, True
-    if k > n and n_strict(need, k) > n:
+    if k > n and n_strict(without, k) > n:
         return -np.inf, True
     if method == INCLUSION_EXCLUSION:
         strict = bound
         if k <= FEW_LABELS:
             strict *= 0.01 if pull.size == 0 else FEW_LABELS_NOISE
         if k == 1:
-            result, done = _one_label(A, free, n, need, strict, pull)
+            result, done = _one_label(A, free, n, without, strict, pull)
         else:
-            result, done = inclusion_exclusion(A, free, n, k, need, signed, sums, ratio, strict, pull)
+            result, done = inclusion_exclusion(A, free, n, k, without, signed, sums, ratio, strict, pull)
     elif method in (FORWARD, SUBSTITUTION):
-        result, done = _forward(A, free, n, k, need, sums, method, pull)
+        result, done = _forward(A, free, n, k, without, sums, method, pull)
     else:
         result, done = 0.0, False
     if done:
         return result, True
-    return _forward_backward(A, free, n, k, need, sums, pull)
+    return _forward_backward(A, free, n, k, without, sums, pull)

@@ -1,6 +1,14 @@
 """Compiled union inference over many bags: each bag reduced to its local problem, solved, and written back.
 
-The solvers of the local problem are in `_exact`.
+The solvers of the local problem are in `_exact`. What is said of a label of a bag is a number: 1, it is listed; a number
+between 0 and 1, the confidence that it is there; inf and -inf, it is certainly there and certainly not; NaN, nobody
+knows. Of a group one member at least is there.
+
+Lists may be wrong: an observer notices an instance of class c with probability 1 - missed[c], and a label that nothing
+noticed carries is listed all the same with probability spurious[c]. What an instance shows is then one of the listed
+labels, noticed, or nothing: its label was missed, whatever it is, or it is background. That is the local problem again,
+with A[i, j] = (1 - missed_j) p_ij, the rest in `free`, and without[j] = spurious_j. All other kinds of evidence are about
+what is in the bag, noticed or not.
 """
 
 import numpy as np
@@ -11,14 +19,17 @@ from bagwise.union._exact import copy_normalized, log_add, log_forward_backward,
 from bagwise.union._propagate import propagate
 from bagwise.union.constants import TINY
 
+UNLISTED, OPTIONAL, NEEDED, ABSENT = 0, 1, 2, 3  # what is said of a class, and of what it takes part in
+FREE = -1  # the cell of columns of which nothing is said
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _unknown_rows(start, stop, known, some_known, rows, covered):
-    """List the instances whose label is not known, and mark the labels that the others carry."""
+def _unknown_rows(start, stop, known, some_known, rows, n_known):
+    """List the instances whose label is not known, and count the others by their label."""
     n = 0
     for i in range(start, stop):
         if some_known and known[i] >= 0:
-            covered[known[i]] = True
+            n_known[known[i]] += 1
         else:
             rows[n] = i
             n += 1
@@ -26,16 +37,16 @@ def _unknown_rows(start, stop, known, some_known, rows, covered):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sort_labels(labels, first, last, background, covered, relaxed, columns):
+def _sort_labels(labels, first, last, background, n_known, relaxed, columns):
     """Put the labels that an unknown instance must still carry first, those that it may carry behind them."""
     k = 0
     for position in range(first, last):
-        if not (relaxed or covered[labels[position]]):
+        if not (relaxed or n_known[labels[position]] > 0):
             columns[k] = labels[position]
             k += 1
     width = k
     for position in range(first, last):
-        if relaxed or covered[labels[position]]:
+        if relaxed or n_known[labels[position]] > 0:
             columns[width] = labels[position]
             width += 1
     if background >= 0:
@@ -45,175 +56,456 @@ def _sort_labels(labels, first, last, background, covered, relaxed, columns):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _gather(probabilities, logs, have_logs, rows, n, columns, k, width, A, free):
+def _weigh(value, relaxed, n_known, missed, spurious):
+    """How many times as probable what is said of a label is without an instance of it, of those that are not known."""
+    if value == 1.0:
+        unnoticed = missed**n_known
+        if relaxed or unnoticed == 0.0:
+            return 1.0
+        return spurious + (1.0 - spurious) * (1.0 - unnoticed)
+    if value == np.inf:
+        return 1.0 if relaxed or n_known > 0 else 0.0
+    return 1.0 if n_known > 0 or np.isnan(value) else (1.0 - value) / value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh_labels(
+    labels, said, first, last, relaxed, n_known, missed, spurious, columns, factor, without, is_list, role, cell_of, hidden
+):  # fmt: skip
+    """Labels of which the evidence is finite, each a cell of its own.
+
+    Returns their number, and the log-probability of the confidences if all these labels are there.
+    """
+    k, log_said = 0, 0.0
+    for position in range(first, last):
+        c = labels[position]
+        value = said[position] if said.size > 0 else 1.0
+        is_listed = value == 1.0
+        if 0.0 < value < 1.0:
+            log_said += np.log(value)
+        role[c] = ABSENT if value == -np.inf else OPTIONAL
+        if role[c] == OPTIONAL:
+            rates = (missed[c], spurious[c]) if missed.size > 0 else (0.0, 0.0)
+            odds = _weigh(value, relaxed, n_known[c], *rates)
+            if odds != 1.0:
+                columns[k], without[k], is_list[k] = c, odds, is_listed
+                factor[k] = 1.0 - rates[0] if is_listed else 1.0
+                role[c], cell_of[c] = NEEDED, k
+                k += 1
+        if hidden.size > 0 and not (role[c] == NEEDED and is_listed):
+            hidden[c] = 0.0
+    return k, log_said
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _join_groups(
+    first, last, member_starts, members, n_known, k, without, is_list, role, cell_of, group_of, bits
+):  # fmt: skip
+    """Groups of which no member is there for sure, as labels behind the others; their number, and whether any overlap.
+
+    group_of[c] : the last of the groups that c is in, as a label
+    bits[c] : all of them
+    """
+    overlap = False
+    for g in range(first, last):
+        is_certain = False
+        for position in range(member_starts[g], member_starts[g + 1]):
+            c = members[position]
+            is_certain |= n_known[c] > 0 or (role[c] == NEEDED and without[cell_of[c]] == 0.0)
+        if is_certain:
+            continue
+        without[k], is_list[k] = 0.0, False
+        for position in range(member_starts[g], member_starts[g + 1]):
+            c = members[position]
+            overlap |= group_of[c] >= 0 or role[c] == NEEDED
+            group_of[c] = k
+            bits[c] |= 1 << min(k, 62)
+        k += 1
+    return k, overlap
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cell(mask, n_labels, n_cells, shows):
+    """The cell that shows these groups, a new one if there is none."""
+    for s in range(n_labels, n_cells):
+        if shows[s] == mask:
+            return s, n_cells
+    shows[n_cells] = mask
+    return n_cells, n_cells + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place_columns(
+    labels, first, last, background, n_labels, k, overlap, columns, factor, slot, shows, role, group_of, bits, hidden
+):  # fmt: skip
+    """Columns behind those of the labels: members of groups, and what is said nothing of; (number of cells, of columns).
+
+    Where groups overlap, a cell is what shows the same labels and groups, the bits of shows[s].
+    """
+    n_cells, width = k, n_labels
+    if overlap:
+        n_cells = n_labels
+        for j in range(n_labels):
+            shows[j] = (1 << j) | bits[columns[j]]
+    for position in range(first, last):
+        c = labels[position]
+        part = 1.0
+        if role[c] == NEEDED and overlap and bits[c] != 0 and hidden.size > 0:
+            part, hidden[c] = hidden[c], 0.0  # an instance that nobody noticed is a member of its groups all the same
+        elif role[c] != OPTIONAL:
+            continue
+        columns[width], factor[width], slot[width] = c, part, FREE
+        if overlap and bits[c] != 0:
+            slot[width], n_cells = _cell(bits[c], n_labels, n_cells, shows)
+        elif group_of[c] >= 0:
+            slot[width] = group_of[c]
+        width += 1
+    if background >= 0:
+        columns[width], factor[width], slot[width] = background, 1.0, FREE
+        width += 1
+    slot[width] = FREE  # of the hidden mass
+    return n_cells, width
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _hidden_mass(probabilities, i, hidden):
+    """Sum over classes of hidden_c p_ic: positive terms only, so any order is safe."""
+    total = 0.0
+    for c in range(hidden.size):
+        total += hidden[c] * probabilities[i, c]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hidden_log(probabilities, i, raw, r, normalizer, hidden):
+    """The same in logarithms, of scores where there are `raw` ones."""
+    total = -np.inf
+    for c in range(hidden.size):
+        if hidden[c] > 0.0:
+            value = raw[r, c] - normalizer if raw.size > 0 else np.log(probabilities[i, c])
+            total = log_add(total, value + np.log(hidden[c]))
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gather(
+    probabilities, logs, have_logs, rows, n, columns, factor, slot, n_labels, n_cells, width, hidden, raw, normalizers,
+    masses, A, free,
+):  # fmt: skip
     """Local problem of the bag: `A` becomes the (n, width) shares of its columns in each unknown instance's row.
 
-    Returns the log of the mass that the bag's columns have in all rows, -inf where a row has none. Behind the k
-    required columns, `A` keeps each optional column's share of the free mass.
+    Returns the log of the mass that the bag's columns have in all rows, -inf where a row has none. Behind the cells,
+    `A` keeps the share of every other column in its cell or in the free mass, and last that of the hidden mass, which
+    is in masses[r]: -1 where only the logarithms know it.
     """
-    mass, product = 0.0, 1.0
+    mass, product, shift = 0.0, 1.0, n_cells - n_labels
+    end, some_hidden = width + shift, hidden.size > 0
     for r in range(n):
+        i = rows[r]
         total = 0.0
-        for j in range(width):
-            A[r, j] = probabilities[rows[r], columns[j]]
-            total += A[r, j]
+        for w in range(width):
+            at = w if w < n_labels else w + shift
+            A[r, at] = probabilities[i, columns[w]] * factor[w]
+            total += A[r, at]
+        if some_hidden:
+            masses[r] = A[r, end] = _hidden_mass(probabilities, i, hidden)
+            total += A[r, end]
         if total == 0.0 and not have_logs:
             return -np.inf
         if total < TINY and have_logs:  # softmax has underflowed: only the logarithms know the ratios
+            n_logs = width
+            if some_hidden:
+                logs[r, width], masses[r] = _hidden_log(probabilities, i, raw, r, normalizers[r], hidden), -1.0
+                n_logs += 1
             top = -np.inf
-            for j in range(width):
-                top = max(top, logs[r, j])
+            for w in range(n_logs):
+                top = max(top, logs[r, w])
             if top == -np.inf:
                 return -np.inf
             total = 0.0
-            for j in range(width):
-                A[r, j] = np.exp(logs[r, j] - top)
-                total += A[r, j]
+            for w in range(n_logs):
+                at = w if w < n_labels else w + shift
+                A[r, at] = np.exp(logs[r, w] - top)
+                total += A[r, at]
             mass += top
         product *= total
         if product < TINY or product > 1.0 / TINY:
             mass += np.log(product)
             product = 1.0
+        for s in range(n_labels, n_cells):
+            A[r, s] = 0.0
         loose = 0.0
-        for j in range(width):
+        for j in range(n_labels):
             A[r, j] /= total
-            if j >= k:
-                loose += A[r, j]
+        for w in range(n_labels, width):
+            A[r, w + shift] /= total
+            if slot[w] == FREE:
+                loose += A[r, w + shift]
+            else:
+                A[r, slot[w]] += A[r, w + shift]
+        if some_hidden:
+            A[r, end] /= total
+            loose += A[r, end]
         free[r] = loose
-        for j in range(k, width):
-            A[r, j] = A[r, j] / loose if loose > 0.0 else 0.0
+        for w in range(n_labels, width + some_hidden):
+            whole = loose if slot[w] == FREE else A[r, slot[w]]
+            A[r, w + shift] = A[r, w + shift] / whole if whole > 0.0 else 0.0
     return mass + np.log(product)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def solve_in_logs(logs, n, k, width, need, A, free, pull):
+def _solve_in_logs(logs, n, slot, n_labels, n_cells, n_logs, k, shows, without, A, free, pull):
     """`log_forward_backward` on the gathered logarithms, each row first normalised to its mass."""
-    log_A, log_free = np.empty((n, k)), np.empty(n)
+    log_A, log_free = np.full((n, n_cells), -np.inf), np.full(n, -np.inf)
     for r in range(n):
         total = -np.inf
-        log_free[r] = -np.inf
-        for j in range(width):
-            total = log_add(total, logs[r, j])
-            if j >= k:
-                log_free[r] = log_add(log_free[r], logs[r, j])
+        for w in range(n_logs):
+            total = log_add(total, logs[r, w])
+            cell = w if w < n_labels else slot[w]
+            if cell == FREE:
+                log_free[r] = log_add(log_free[r], logs[r, w])
+            else:
+                log_A[r, cell] = log_add(log_A[r, cell], logs[r, w])
         log_free[r] -= total
-        for j in range(k):
-            log_A[r, j] = logs[r, j] - total
-    result = log_forward_backward(log_A, log_free, n, k, need, pull)
+        for s in range(n_cells):
+            log_A[r, s] -= total
+    result = log_forward_backward(log_A, log_free, n, k, shows[:n_cells], without, pull)
     if result > -np.inf:
-        copy_normalized(log_A, log_free, n, k, A, free)
+        copy_normalized(log_A, log_free, n, n_cells, A, free)
     return result
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _write_row(scores, i, sign, spread, mass, hidden, raw, r, normalizer, log_mass):
+    """scores[i] becomes `sign` times itself plus `spread`, the posterior of going unnoticed, shared among classes."""
+    if mass > TINY:
+        factor = spread / mass
+        for c in range(hidden.size):
+            scores[i, c] *= sign + factor * hidden[c]
+        return
+    for c in range(hidden.size):
+        part = 0.0
+        if mass > 0.0:
+            part = hidden[c] * scores[i, c] / mass
+        elif mass < 0.0 and hidden[c] > 0.0 and log_mass > -np.inf:
+            part = np.exp(np.log(hidden[c]) + raw[r, c] - normalizer - log_mass)
+        scores[i, c] = sign * scores[i, c] + spread * part
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _known_instances(scores, softmax, start, stop, known, background, role, missed):
+    """Log-likelihood of the known instances, and how many of them went unnoticed for sure: of a label not listed."""
+    likelihood, n_unlisted = 0.0, 0
+    for i in range(start, stop):
+        if known[i] < 0:
+            continue
+        c = known[i]
+        log_known = scores[i, c] if softmax else np.log(scores[i, c])
+        likelihood += log_known - (softmax_row(scores, i) if softmax else 0.0)
+        if c == background or role[c] in (OPTIONAL, NEEDED):
+            continue
+        if role[c] == ABSENT or missed.size == 0:
+            likelihood = -np.inf
+        else:
+            likelihood += np.log(missed[c])
+            n_unlisted += 1
+    return likelihood, n_unlisted
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def infer(
-    scores, softmax, offsets, label_starts, labels, background, known, relaxed, first, last,
-    method, bound, max_exact, residual, log_likelihood, errors,
+    scores, softmax, offsets, label_starts, labels, said, n_labels, group_starts, member_starts, members, background,
+    known, relaxed, missed, spurious, first, last, method, bound, max_exact, residual, log_likelihood, statistics,
+    errors,
 ):  # fmt: skip
     """Union inference of the bags first .. last - 1, in place over `scores`.
 
     scores : (m, c) probabilities, or (softmax true) any scores whose softmax is the probability
-    labels[label_starts[b] : label_starts[b + 1]] : label columns of bag b, the background column not among them
+    labels[label_starts[b] : label_starts[b + 1]] : columns of which something is said of bag b, not the background's
+    said : what is said of each of these; (0,) where all are listed
+    n_labels : (n,) number of labels and groups with finite evidence, at most
+    members[member_starts[g] : member_starts[g + 1]] : of group g, each of them among the bag's labels
+    group_starts : (n + 1,) first group of each bag; (0,) where there is none
     background : column that any bag may hold unlisted, or -1
     known : (m,) column of an instance whose label is known, or -1; (0,) where none is
-    relaxed : (n,) true where the listed labels may occur but need not; (0,) where no bag is relaxed
-    method, bound : see `solve`; more than `max_exact` required labels are approximated, see `propagate`
+    relaxed : (n,) true where labels and groups that must appear need not; (0,) where no bag is relaxed
+    missed, spurious : (c,) rates in [0, 1), those of the background not looked at; (0,) where lists are right
+    method, bound : see `solve`; more than `max_exact` labels are approximated, see `propagate`
     residual : write posterior minus probability (the gradient's weights) rather than the posterior
-    log_likelihood : (n,) out; -inf for a bag that nothing explains (its posterior rows are NaN, residual rows 0)
+    log_likelihood : (n,) out; -inf for a bag that nothing explains (its posterior rows are NaN, residual rows 0), NaN
+        for one with more than `max_exact` labels where groups overlap, which cannot be approximated
+    statistics : (n, 3) out, with rates; what the gradient in rates that all classes share is made of, per bag: expected
+        number of instances that were noticed, that went unnoticed, and the pull of the spurious labels; with them
+        d / d logit(missed) = (1 - missed) unnoticed - missed noticed and d / d logit(spurious) = spurious pull
     errors : (n,) out; estimated error of the posterior, 0 where it is exact; (0,) where nobody asks for it
     """
     n_classes = scores.shape[1]
-    most_rows, most_labels = 1, 1
+    some_rates, some_known, some_relaxed = missed.size > 0, known.size > 0, relaxed.size > 0
+    some_groups = group_starts.size > 0
+    plain = not (some_rates or some_groups or said.size > 0)
+    most_rows, most_labels, most_bits = 1, 1, 1
     for b in range(first, last):
         most_rows = max(most_rows, offsets[b + 1] - offsets[b])
         most_labels = max(most_labels, label_starts[b + 1] - label_starts[b])
-    A, logs, free = (
-        np.empty((most_rows, most_labels + 1)),
-        np.empty((most_rows, most_labels + 1)),
-        np.empty(most_rows),
-    )
-    most_subsets = 1 << min(most_labels, max_exact)
+        most_bits = max(most_bits, n_labels[b])
+    most_columns = (2 * most_labels if some_groups else most_labels) + 2
+    most_cells = most_columns + most_bits if some_groups else most_columns
+    A, logs = np.empty((most_rows, most_columns + most_cells)), np.empty((most_rows, most_columns))
+    free, masses, normalizers = np.empty(most_rows), np.empty(most_rows), np.empty(most_rows)
+    most_subsets = 1 << min(most_bits, max_exact)
     signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
-    rows, columns = np.empty(most_rows, np.int64), np.empty(most_labels + 1, np.int64)
-    covered = np.zeros(n_classes, np.bool_)
-    need, pull = np.ones(most_labels), np.empty(0)
-    some_known, some_relaxed = known.size > 0, relaxed.size > 0
+    rows, columns = np.empty(most_rows, np.int64), np.empty(most_columns, np.int64)
+    factor, log_factor, slot = np.ones(most_columns), np.empty(most_columns), np.full(most_columns, FREE)
+    singles, shows = np.empty(most_cells, np.int64), np.empty(most_cells, np.int64)
+    for s in range(most_cells):
+        singles[s] = 1 << min(s, 62)
+    without, is_list = np.zeros(most_cells), np.zeros(most_cells, np.bool_)
+    role, n_known = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
+    cell_of, group_of, bits = np.zeros(n_classes, np.int64), np.full(n_classes, FREE), np.zeros(n_classes, np.int64)
+    some_missed, log_absent_all = False, 0.0
+    log_absent = np.zeros(n_classes if some_rates else 0)
+    for c in range(log_absent.size):
+        if c != background:
+            log_absent[c] = np.log1p(-spurious[c])
+            log_absent_all += log_absent[c]
+            some_missed |= missed[c] > 0.0
+    pull = np.empty(most_cells if some_rates else 0)
+    hidden = np.empty(n_classes if some_missed else 0)
+    raw = np.empty((most_rows if softmax and some_missed else 0, n_classes))
+    n_real = n_classes - (1 if background >= 0 else 0)
+    sign = -1.0 if residual else 0.0
     for b in range(first, last):
-        start, stop = offsets[b], offsets[b + 1]
-        n = _unknown_rows(start, stop, known, some_known, rows, covered)
-        k, width = _sort_labels(
-            labels,
-            label_starts[b],
-            label_starts[b + 1],
-            background,
-            covered,
-            some_relaxed and relaxed[b],
-            columns,
-        )
-        if some_known:
-            for i in range(start, stop):
-                if known[i] >= 0:
-                    covered[known[i]] = False
+        start, stop, begin, end = offsets[b], offsets[b + 1], label_starts[b], label_starts[b + 1]
+        is_relaxed = some_relaxed and relaxed[b]
+        n = _unknown_rows(start, stop, known, some_known, rows, n_known)
+        likelihood, error, overlap = 0.0, 0.0, False
+        if plain:
+            k, width = _sort_labels(labels, begin, end, background, n_known, is_relaxed, columns)
+            n_own = n_cells = k
+            if some_known:
+                for position in range(begin, end):
+                    role[labels[position]] = OPTIONAL
+        else:
+            for c in range(hidden.size):
+                hidden[c] = 0.0 if c == background else missed[c]
+            n_own, likelihood = _weigh_labels(
+                labels, said, begin, end, is_relaxed, n_known, missed, spurious, columns, factor, without, is_list,
+                role, cell_of, hidden,
+            )  # fmt: skip
+            k = n_own
+            if some_groups and not is_relaxed:
+                k, overlap = _join_groups(
+                    group_starts[b], group_starts[b + 1], member_starts, members, n_known, k, without, is_list, role,
+                    cell_of, group_of, bits,
+                )  # fmt: skip
+            n_cells, width = _place_columns(
+                labels, begin, end, background, n_own, k, overlap, columns, factor, slot, shows, role, group_of, bits,
+                hidden,
+            )  # fmt: skip
+        n_logs = width + (hidden.size > 0)
+        if some_rates and softmax:
+            for w in range(width):
+                log_factor[w] = np.log(factor[w])
 
-        likelihood, error = 0.0, 0.0
         if softmax:
             for r in range(n):
-                for j in range(width):
-                    logs[r, j] = scores[rows[r], columns[j]]
-                normalizer = softmax_row(scores, rows[r])
-                for j in range(width):
-                    logs[r, j] -= normalizer
+                i = rows[r]
+                for w in range(width):
+                    logs[r, w] = scores[i, columns[w]]
+                for c in range(hidden.size):
+                    raw[r, c] = scores[i, c]
+                normalizers[r] = softmax_row(scores, i)
+                for w in range(width):
+                    logs[r, w] -= normalizers[r]
+                if some_rates:
+                    for w in range(width):
+                        logs[r, w] += log_factor[w]
+        unnoticed, noticed, drawn = 0.0, 0.0, float(end - begin - n_real)
+        if some_rates:
+            likelihood += log_absent_all
+            for position in range(begin, end):
+                likelihood -= log_absent[labels[position]]
         if some_known:
-            for i in range(start, stop):
-                if known[i] < 0:
-                    continue
-                log_known = scores[i, known[i]] if softmax else np.log(scores[i, known[i]])
-                likelihood += log_known - (softmax_row(scores, i) if softmax else 0.0)
-                allowed = known[i] == background
-                for position in range(label_starts[b], label_starts[b + 1]):
-                    allowed |= labels[position] == known[i]
-                if not allowed:
-                    likelihood = -np.inf
-        certain = softmax and k == 1 and width == 1 and n > 0  # one label and nothing else: all instances carry it
+            own, n_unlisted = _known_instances(scores, softmax, start, stop, known, background, role, missed)
+            likelihood += own
+            unnoticed += n_unlisted
+        certain = softmax and n_own == 1 and n_logs == 1 and k == 1 and n > 0  # one label only: all instances carry it
         if certain:
             for r in range(n):
                 likelihood += logs[r, 0]
-                A[r, 0] = 1.0
+                A[r, 0], free[r] = 1.0, 0.0
+            if some_rates:
+                pull[0] = 0.0
         elif likelihood > -np.inf:
-            likelihood += _gather(scores, logs, softmax, rows, n, columns, k, width, A, free)
+            likelihood += _gather(
+                scores, logs, softmax, rows, n, columns, factor, slot, n_own, n_cells, width, hidden, raw, normalizers,
+                masses, A, free,
+            )  # fmt: skip
         if not certain and likelihood > -np.inf:
+            done = False
             if k > max_exact:
-                result, error = propagate(A, free, n, k, need, pull, errors.size > 0, bound)
-                likelihood += result
-            else:
-                result, done = solve(A, free, n, k, need, method, bound, signed, sums, ratio, pull)
-                if not done:
+                result, done = np.nan, True
+                if not overlap:
+                    result, error = propagate(A, free, n, k, without, pull, errors.size > 0, bound)
+            elif not overlap:
+                result, done = solve(A, free, n, k, without, method, bound, signed, sums, ratio, pull)
+            if not done:
+                for r in range(n):
                     if not softmax:
-                        for r in range(n):
-                            for j in range(width):
-                                logs[r, j] = np.log(scores[rows[r], columns[j]])
-                    result = solve_in_logs(logs, n, k, width, need, A, free, pull)
-                likelihood += result
+                        for w in range(width):
+                            logs[r, w] = np.log(scores[rows[r], columns[w]] * factor[w])
+                    if hidden.size > 0:
+                        logs[r, width] = _hidden_log(scores, rows[r], raw, r, normalizers[r], hidden)
+                result = _solve_in_logs(
+                    logs, n, slot, n_own, n_cells, n_logs, k, shows if overlap else singles, without, A, free, pull
+                )  # fmt: skip
+            likelihood += result
         log_likelihood[b] = likelihood
         if errors.size > 0:
             errors[b] = error
 
-        if likelihood == -np.inf:
+        if not likelihood > -np.inf:
             blank = 0.0 if residual else np.nan
+            noticed = unnoticed = drawn = 0.0
             for i in range(start, stop):
                 for c in range(n_classes):
                     scores[i, c] = blank
-            continue
-        sign = -1.0 if residual else 0.0
-        for i in range(start, stop):
-            for c in range(n_classes):
-                scores[i, c] *= sign
+        else:
+            shift = n_cells - n_own
+            for r in range(n if hidden.size > 0 else 0):
+                spread = free[r] * A[r, width + shift]
+                unnoticed += spread
+                _write_row(scores, rows[r], sign, spread, masses[r], hidden, raw, r, normalizers[r], logs[r, width])
+            for i in range(start, stop):
+                is_known = some_known and known[i] >= 0
+                if hidden.size == 0 or is_known:
+                    for c in range(n_classes):
+                        scores[i, c] *= sign
+                if is_known:
+                    scores[i, known[i]] += 1.0
+            for r in range(n):
+                i = rows[r]
+                for j in range(n_own):
+                    scores[i, columns[j]] += A[r, j]
+                for w in range(n_own, width):
+                    share = A[r, w + shift] * (free[r] if slot[w] == FREE else A[r, slot[w]])
+                    scores[i, columns[w]] += share
+                    if factor[w] < 1.0:
+                        unnoticed += share
+            if some_rates:
+                for j in range(n_own):
+                    if is_list[j]:
+                        drawn += pull[j]
+                        unnoticed -= n_known[columns[j]] * pull[j]
+                        for r in range(n):
+                            noticed += A[r, j]
+        if some_rates:
+            statistics[b, 0], statistics[b, 1], statistics[b, 2] = noticed, unnoticed, drawn
         if some_known:
             for i in range(start, stop):
                 if known[i] >= 0:
-                    scores[i, known[i]] += 1.0
-        for r in range(n):
-            for j in range(k):
-                scores[rows[r], columns[j]] += A[r, j]
-            for j in range(k, width):
-                scores[rows[r], columns[j]] += A[r, j] * free[r]
+                    n_known[known[i]] = 0
+        if some_known or not plain:
+            for position in range(begin, end):
+                c = labels[position]
+                role[c], group_of[c], bits[c] = UNLISTED, FREE, 0

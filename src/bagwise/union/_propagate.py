@@ -3,7 +3,7 @@
 On the local problem of `_exact`. Instances and labels are the two sides of a graph; a label's only message to an
 instance is how much more probable it is that the label is explained if the instance carries it than if not,
 
-    m_ij = 1 / P(j is explained by the others),    P = 1 - need_j prod over l != i of (1 - a_lj),
+    m_ij = 1 / P(j is explained by the others),    P = 1 - (1 - without_j) prod over l != i of (1 - a_lj),
 
 where a_lj is the probability that instance l carries j, by its own mass and the messages of all *other* labels. At a
 fixed point log P is that of Bethe,
@@ -40,7 +40,7 @@ def _behind(n, k, weights, others):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sweep(shares, free, n, k, need, weights, others, mass, work):
+def _sweep(shares, free, n, k, without, weights, others, mass, work):
     """Every label's messages once, in turn, from those of all others.
 
     shares, weights : (k, n) A, and A times the messages, which change
@@ -60,9 +60,9 @@ def _sweep(shares, free, n, k, need, weights, others, mass, work):
             none *= others[j, i] / total
         behind = 0.0
         for i in range(n - 1, -1, -1):
-            without = (1.0 - need[j]) + need[j] * (carried[i] + spared[i] * behind)
+            others_do = without[j] + (1.0 - without[j]) * (carried[i] + spared[i] * behind)
             behind = (shares[j, i] + others[j, i] * behind) / (shares[j, i] + others[j, i])
-            weights[j, i] = shares[j, i] / max(without, SMALLEST)
+            weights[j, i] = shares[j, i] / max(others_do, SMALLEST)
             before[i] += weights[j, i]
     for i in range(n):
         mass[i] = before[i]
@@ -81,7 +81,7 @@ def _settle(n, k, weights, mass, beliefs):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_probability(shares, free, n, k, need, weights, others, mass, explained, absent, work):
+def _log_probability(shares, free, n, k, without, weights, others, mass, explained, absent, work):
     """log P of Bethe, all of it from the same messages; -inf where a label has no mass anywhere.
 
     explained, absent : (k,) out; P(j is explained), and prod_i (1 - a_ij)
@@ -100,13 +100,13 @@ def _log_probability(shares, free, n, k, need, weights, others, mass, explained,
             none *= rest / total
             before[i] += weights[j, i]
             result += np.log(total / mass[i])
-        explained[j], absent[j] = (1.0 - need[j]) + need[j] * some, none
+        explained[j], absent[j] = without[j] + (1.0 - without[j]) * some, none
         result += np.log(explained[j])
     return result
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _distance(shares, free, n, k, need, weights, beliefs, absent, bound):
+def _distance(shares, free, n, k, without, weights, beliefs, absent, bound):
     """Largest difference between a belief and the exact posterior of its group of labels, all others as believed.
 
     What belief propagation leaves out is that labels compete in more than one instance at a time. Groups of labels,
@@ -114,17 +114,17 @@ def _distance(shares, free, n, k, need, weights, beliefs, absent, bound):
     the loops within the group do.
     """
     size = min(GROUP, k)
-    A, left, group_need, pull = np.empty((n, size)), np.empty(n), np.empty(size), np.empty(0)
+    A, left, group_without, pull = np.empty((n, size)), np.empty(n), np.empty(size), np.empty(0)
     signed, sums, ratio = np.empty(1 << size), np.empty(1 << size), np.empty(1 << size)
     certainty = np.empty(k)
     for j in range(k):
-        certainty[j] = -need[j] * absent[j]
+        certainty[j] = (without[j] - 1.0) * absent[j]
     order = np.argsort(certainty)
     largest = 0.0
     for first in range(0, k, size):
         group = order[first : first + size]
         for g in range(group.size):
-            group_need[g] = need[group[g]]
+            group_without[g] = without[group[g]]
         for i in range(n):
             left[i] = free[i]
             for position in range(k):
@@ -137,7 +137,7 @@ def _distance(shares, free, n, k, need, weights, beliefs, absent, bound):
             left[i] /= total
             for g in range(group.size):
                 A[i, g] /= total
-        _, done = solve(A, left, n, group.size, group_need, INCLUSION_EXCLUSION, bound, signed, sums, ratio, pull)
+        _, done = solve(A, left, n, group.size, group_without, INCLUSION_EXCLUSION, bound, signed, sums, ratio, pull)
         if not done:
             return 1.0
         for i in range(n):
@@ -147,12 +147,12 @@ def _distance(shares, free, n, k, need, weights, beliefs, absent, bound):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def propagate(A, free, n, k, need, pull, measure, bound):
+def propagate(A, free, n, k, without, pull, measure, bound):
     """Beliefs over `A` and `free`, in place; returns (log P of Bethe, estimated error of the beliefs where `measure`).
 
     `pull` as of `solve`.
     """
-    n_needed = n_strict(need, k)
+    n_needed = n_strict(without, k)
     if n_needed > n:
         return -np.inf, 0.0
     shares, weights, others, beliefs = np.empty((k, n)), np.empty((k, n)), np.empty((k, n)), np.empty((k, n))
@@ -168,10 +168,10 @@ def propagate(A, free, n, k, need, pull, measure, bound):
             shares[j, i] = beliefs[j, i] = A[i, j]
             weights[j, i] = start * A[i, j]
     for _ in range(MAX_SWEEPS):
-        _sweep(shares, own, n, k, need, weights, others, mass, work)
+        _sweep(shares, own, n, k, without, weights, others, mass, work)
         if _settle(n, k, weights, mass, beliefs) < TOLERANCE:
             break
-    result = _log_probability(shares, own, n, k, need, weights, others, mass, explained, absent, work)
+    result = _log_probability(shares, own, n, k, without, weights, others, mass, explained, absent, work)
     if result == -np.inf:
         return result, 0.0
     for i in range(n):
@@ -180,6 +180,6 @@ def propagate(A, free, n, k, need, pull, measure, bound):
         free[i] = own[i] / mass[i]
     if pull.size > 0:
         for j in range(k):
-            pull[j] = need[j] * absent[j] / explained[j]
-    error = _distance(shares, own, n, k, need, weights, beliefs, absent, bound) if measure else 0.0
+            pull[j] = (1.0 - without[j]) * absent[j] / explained[j]
+    error = _distance(shares, own, n, k, without, weights, beliefs, absent, bound) if measure else 0.0
     return result, error

@@ -14,7 +14,6 @@ from bagwise.union.problem import (
     METHODS,
     LabelNoise,
     UnionProblem,
-    check_carries_rates,
     warn_approximation,
 )
 
@@ -68,8 +67,7 @@ def union_posterior(
         With method "auto" only; other methods are always exact.
     missed, spurious : float or (c,) array
         mu and nu, in [0, 1); an array has an entry for every column, of which the background's is not looked at: a
-        background is never listed. Every method but "forward-substitution" carries them. An instance that is known to
-        be of a class that is not listed went unnoticed.
+        background is never listed. An instance that is known to be of a class that is not listed went unnoticed.
 
     Returns
     -------
@@ -91,8 +89,6 @@ def union_posterior(
     known = None if known is None else _whole("known", known)
     _check_arguments(proba, offsets, indicator, background, method, known, max_exact_labels)
     rates = LabelNoise.of(missed, spurious, proba.shape[1])
-    if rates is not None:
-        check_carries_rates(method)
     problem = UnionProblem.build(offsets, indicator, background, known)
     exact = max_exact_labels if method == "auto" else int(max(problem.n_labels.max(), 1))
     problem.check_memory(exact)

@@ -1,13 +1,13 @@
 """What is fixed about bags and their labels while probabilities of instances change, and inference in it.
 
-The arrays-in, arrays-out front of the compiled code in `_infer`, `_exact`, `_propagate` and `_rates`.
+The arrays-in, arrays-out front of the compiled code in `_infer`, `_exact` and `_propagate`.
 """
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from bagwise.core.checks import check_allocation
+from bagwise.core.evidence import Evidence
 from bagwise.core.exceptions import ApproximationWarning, InputError, warn_caller
 from bagwise.union import constants
 from bagwise.union._infer import infer
-from bagwise.union._rates import infer_with_rates
 
 METHODS = {
     "auto": constants.INCLUSION_EXCLUSION,
@@ -30,9 +30,11 @@ METHODS = {
 MAX_EXACT_LABELS = 16
 WORTH_A_WARNING = 0.01  # estimated error of a posterior
 SWEEPS = 40  # of belief propagation, about, for the division of work among threads
-WITHOUT_RATES = ("forward-substitution",)  # it divides by what rates make small, and cancels as it is
 THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
 SMALLEST = 1e-12
+
+
+NO_VALUES, NO_COLUMNS = np.empty(0), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,17 @@ class UnionProblem:
     ----------
     offsets : (n + 1,) int64
     label_starts, labels : (n + 1,) and (total,) int64
-        Label columns of every bag, in CSR fashion.
+        Columns of the labels of which something is said, of every bag, in CSR fashion.
     background : int
         Column of the class that any bag may hold unlisted, or -1.
     known : (m,) int64 or (0,)
         Column of the instances whose label is known, -1 elsewhere.
     relaxed : (n,) bool or (0,)
         Bags whose listed labels may occur but need not.
+    said : (total,) float64 or (0,)
+        What is said of each of the labels, as `bagwise.core.evidence.Evidence` has it; (0,) where all are listed.
+    group_starts, member_starts, members : (n + 1,), (g + 1,) and (h,) int64, or (0,) each
+        Groups of which one member at least is in the bag: the first of every bag, and their columns in CSR fashion.
     """
 
     offsets: np.ndarray
@@ -101,29 +107,46 @@ class UnionProblem:
     background: int
     known: np.ndarray
     relaxed: np.ndarray
+    said: np.ndarray = field(default_factory=lambda: NO_VALUES)
+    group_starts: np.ndarray = field(default_factory=lambda: NO_COLUMNS)
+    member_starts: np.ndarray = field(default_factory=lambda: NO_COLUMNS)
+    members: np.ndarray = field(default_factory=lambda: NO_COLUMNS)
 
     @classmethod
     def build(
         cls,
         offsets: np.ndarray,
-        indicator: np.ndarray,
+        given: np.ndarray | Evidence,
         background: int | None = None,
         known: np.ndarray | None = None,
         relaxed: np.ndarray | None = None,
     ) -> UnionProblem:
-        """From an (n, c) 0/1 array; a background may have a column of it, or one behind them."""
-        bag, labels = np.nonzero(indicator)
-        if background is not None and background < indicator.shape[1]:
-            listed = labels != background
-            bag, labels = bag[listed], labels[listed]
-        counts = np.bincount(bag, minlength=len(indicator))
-        return cls(
+        """From an (n, c) 0/1 array, or evidence; a background may have a column of it, or one behind them."""
+        evidence = given if isinstance(given, Evidence) else None
+        values = given if evidence is None else evidence.values
+        bag, labels = np.nonzero(values)
+        if background is not None and background < values.shape[1]:
+            real = labels != background
+            bag, labels = bag[real], labels[real]
+        problem = cls(
             offsets=np.ascontiguousarray(offsets, dtype=np.int64),
-            label_starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            label_starts=_starts(np.bincount(bag, minlength=len(values))),
             labels=labels.astype(np.int64, copy=False),
             background=-1 if background is None else background,
             known=np.empty(0, np.int64) if known is None else np.ascontiguousarray(known, dtype=np.int64),
             relaxed=np.empty(0, bool) if relaxed is None else np.ascontiguousarray(relaxed, dtype=bool),
+        )
+        if evidence is None:
+            return problem
+        problem = replace(problem, said=evidence.values[bag, labels])
+        if evidence.groups is None:
+            return problem
+        groups = [group for groups in evidence.groups for group in groups]
+        return replace(
+            problem,
+            group_starts=_starts([len(groups) for groups in evidence.groups]),
+            member_starts=_starts([len(group) for group in groups]),
+            members=np.array([column for group in groups for column in group], dtype=np.int64),
         )
 
     def part(self, first: int, last: int) -> UnionProblem:
@@ -131,13 +154,15 @@ class UnionProblem:
         if first == 0 and last == len(self.offsets) - 1:
             return self
         start, stop = self.label_starts[first], self.label_starts[last]
-        return UnionProblem(
+        return replace(
+            self,
             offsets=self.offsets[first : last + 1] - self.offsets[first],
             label_starts=self.label_starts[first : last + 1] - start,
             labels=self.labels[start:stop],
-            background=self.background,
             known=self.known[self.offsets[first] : self.offsets[last]] if len(self.known) else self.known,
             relaxed=self.relaxed[first:last] if len(self.relaxed) else self.relaxed,
+            said=self.said[start:stop] if len(self.said) else self.said,
+            group_starts=self.group_starts[first : last + 1] if len(self.group_starts) else self.group_starts,
         )
 
     @cached_property
@@ -147,8 +172,20 @@ class UnionProblem:
 
     @cached_property
     def n_labels(self) -> np.ndarray:
-        """(n,) number of labels of each bag."""
-        return np.diff(self.label_starts)
+        """(n,) number of labels and groups of each bag that exact inference sums over: those of finite evidence."""
+        if not len(self.said):
+            return np.diff(self.label_starts)
+        finite = np.concatenate([[0], np.cumsum(self.said > 0.0)])  # not those of which nothing is known
+        n_labels = finite[self.label_starts[1:]] - finite[self.label_starts[:-1]]
+        return n_labels + np.diff(self.group_starts) if len(self.group_starts) else n_labels
+
+    @cached_property
+    def n_possible(self) -> np.ndarray:
+        """(n,) number of labels of each bag that may be there, by what is said of it."""
+        if not len(self.said):
+            return self.n_labels
+        possible = np.concatenate([[0], np.cumsum(self.said != -np.inf)])
+        return possible[self.label_starts[1:]] - possible[self.label_starts[:-1]]
 
     @cached_property
     def counted_instances(self) -> np.ndarray:
@@ -157,7 +194,7 @@ class UnionProblem:
         All of a bag without labels is background, and what an instance is known to be is known. Were these counted, the
         others would have to make up for them: where most recordings are empty, nothing else could be background.
         """
-        listed = np.repeat(self.n_labels > 0, np.diff(self.offsets))
+        listed = np.repeat(self.n_possible > 0, np.diff(self.offsets))
         return listed & (self.known < 0) if len(self.known) else listed
 
     def room_for_errors(self, max_exact_labels: int) -> np.ndarray | None:
@@ -191,7 +228,7 @@ class UnionProblem:
         """Overwrite `scores` by the posterior (or posterior minus probability); returns the (n,) log-likelihoods.
 
         With `rates`, there is label noise, and `statistics`, (n, 3), receives what the gradient in the rates is made of
-        (`bagwise.union._rates.infer_with_rates`). `errors`, (n,), receives the estimated error of each bag's
+        (`bagwise.union._infer.infer`). `errors`, (n,), receives the estimated error of each bag's
         posterior: 0 up to `max_exact_labels`, else see `bagwise.union._propagate`.
 
         The bags are cut into `n_threads` pieces of about equal cost. Every bag is computed alone, so the result does
@@ -205,22 +242,16 @@ class UnionProblem:
             )
         log_likelihood = np.empty(n_bags)
         errors = np.empty(0) if errors is None else errors
-        if rates is not None:
-            check_carries_rates(method)
-            statistics = np.empty((n_bags, 3)) if statistics is None else statistics
+        missed, spurious = (NO_VALUES, NO_VALUES) if rates is None else (rates.missed, rates.spurious)
+        if statistics is None:
+            statistics = np.empty((0 if rates is None else n_bags, 3))
 
         def run(first: int, last: int) -> None:
-            if rates is not None:
-                infer_with_rates(
-                    scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
-                    self.relaxed, rates.missed, rates.spurious, first, last, METHODS[method],
-                    constants.ERROR_BOUND, max_exact_labels, residual, log_likelihood, statistics, errors,
-                )  # fmt: skip
-                return
             infer(
-                scores, softmax, self.offsets, self.label_starts, self.labels, self.background, self.known,
-                self.relaxed, first, last, METHODS[method], constants.ERROR_BOUND, max_exact_labels, residual,
-                log_likelihood, errors,
+                scores, softmax, self.offsets, self.label_starts, self.labels, self.said, self.n_labels,
+                self.group_starts, self.member_starts, self.members, self.background, self.known, self.relaxed, missed,
+                spurious, first, last, METHODS[method], constants.ERROR_BOUND, max_exact_labels, residual,
+                log_likelihood, statistics, errors,
             )  # fmt: skip
 
         if n_threads == 1 or n_bags < 2 * n_threads:
@@ -232,6 +263,13 @@ class UnionProblem:
             cuts = np.unique(np.concatenate([[0], cuts, [n_bags]]))
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(run, cuts[:-1], cuts[1:]))
+        if len(self.group_starts) and np.isnan(log_likelihood).any():
+            b = int(np.flatnonzero(np.isnan(log_likelihood))[0])
+            raise InputError(
+                f"Bag {b} has up to {self.n_labels[b]} labels and groups, more than max_exact_labels="
+                f"{max_exact_labels}, and its groups overlap, which belief propagation cannot carry; raise "
+                "max_exact_labels, or give the bag groups (OneOf) that share no label with each other."
+            )
         return log_likelihood
 
 
@@ -264,13 +302,13 @@ class UnionModel:
     def problem(
         self,
         offsets: np.ndarray,
-        indicator: np.ndarray,
+        given: np.ndarray | Evidence,
         known: np.ndarray | None = None,
         relaxed: np.ndarray | None = None,
     ) -> UnionProblem:
-        """Of bags with an (n, c) 0/1 array of labels; refused where it takes too much memory."""
+        """Of bags with an (n, c) 0/1 array of labels, or evidence; refused where it takes too much memory."""
         column = self.n_classes if self.background else None
-        problem = UnionProblem.build(offsets, indicator, column, known, relaxed)
+        problem = UnionProblem.build(offsets, given, column, known, relaxed)
         problem.check_memory(self.max_exact_labels)
         return problem
 
@@ -326,6 +364,11 @@ def union_log_odds(proba: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.log(-np.expm1(log_absent)) - log_absent
 
 
+def _starts(counts: Any) -> np.ndarray:
+    """Where each of some runs of these lengths begins, and the end."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
 def inference_threads(n_entries: int, n_jobs: int | None) -> int:
     """Threads for a score matrix of that many entries: `n_jobs`, or where it is None the processors at hand.
 
@@ -338,15 +381,6 @@ def inference_threads(n_entries: int, n_jobs: int | None) -> int:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
-
-
-def check_carries_rates(method: str) -> None:
-    """Refuse a method that cannot infer with label noise."""
-    if method in WITHOUT_RATES:
-        raise InputError(
-            f"method={method!r} cannot carry missed and spurious labels; use 'auto', 'inclusion-exclusion', "
-            "'forward-backward' or 'forward'."
-        )
 
 
 def warn_approximation(problem: UnionProblem, max_exact_labels: int, errors: np.ndarray | None) -> None:
