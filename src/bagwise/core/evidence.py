@@ -91,7 +91,7 @@ class Evidence:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.values.shape  # type: ignore[return-value]
+        return self.values.shape
 
     def __getitem__(self, rows: Any) -> Evidence:
         """That of some bags: a slice, integers or a mask."""

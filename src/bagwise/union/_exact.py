@@ -1,10 +1,10 @@
 """Compiled union inference.
 
 Everything here works on one bag reduced to its core (the "local problem"): ``A[i, j]`` is the probability that
-unknown instance i carries label j, ``free[i]`` the probability that it carries something of which nothing is said (the
-background class, or a label that a known instance carries already); each row sums to 1. What is said of label j is
-``without[j]`` times as probable where no instance carries it as where one does: 0 is a label that must appear, between 0
-and 1 one that is likely to (a confidence above one half, or a label that may be spurious), above 1 one that is likely
+unknown instance i carries label j, ``free[i]`` the probability that it carries something of which nothing is said
+(the background class, or a label that a known instance carries already); each row sums to 1. What is said of label j is
+``without[j]`` times as probable where no instance carries it as where one does: 0 is a label that must appear, between
+0 and 1 one that is likely to (a confidence above one half, or a label that may be spurious), above 1 one that is likely
 not to. With U the set of labels that appear, a solver gives
 
     P = sum over U of P(U) prod over j not in U of without_j,

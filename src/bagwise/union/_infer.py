@@ -1,15 +1,17 @@
 """Compiled union inference over many bags: each bag reduced to its local problem, solved, and written back.
 
-The solvers of the local problem are in `_exact`. What is said of a label of a bag is a number: 1, it is listed; a number
+The solvers of the local problem are in `_exact`. What is said of a label of a bag is a number: 1, it is listed;
 between 0 and 1, the confidence that it is there; inf and -inf, it is certainly there and certainly not; NaN, nobody
 knows. Of a group one member at least is there.
 
 Lists may be wrong: an observer notices an instance of class c with probability 1 - missed[c], and a label that nothing
 noticed carries is listed all the same with probability spurious[c]. What an instance shows is then one of the listed
 labels, noticed, or nothing: its label was missed, whatever it is, or it is background. That is the local problem again,
-with A[i, j] = (1 - missed_j) p_ij, the rest in `free`, and without[j] = spurious_j. All other kinds of evidence are about
-what is in the bag, noticed or not.
+with A[i, j] = (1 - missed_j) p_ij, the rest in `free`, and without[j] = spurious_j. All other kinds of evidence are
+about what is in the bag, noticed or not.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,6 +23,48 @@ from bagwise.union.constants import TINY
 
 UNLISTED, OPTIONAL, NEEDED, ABSENT = 0, 1, 2, 3  # what is said of a class, and of what it takes part in
 FREE = -1  # the cell of columns of which nothing is said
+
+
+class Classes(NamedTuple):
+    """What is said of every class in the bag at hand, (c,) each."""
+
+    role: np.ndarray  # UNLISTED, OPTIONAL, NEEDED or ABSENT
+    n_known: np.ndarray  # known instances of it
+    cell: np.ndarray  # of a NEEDED one
+    group: np.ndarray  # the last of the groups that it is in, as a label; FREE where it is in none
+    groups: np.ndarray  # all of them, as bits
+    hidden: np.ndarray  # share of its mass that says nothing since it went unnoticed; (0,) where none may
+
+
+class Columns(NamedTuple):
+    """The classes of which something is said, or that say nothing, in the order of the local problem.
+
+    First those with a cell, a column of `A`, of their own; behind them those that share one or are free.
+    """
+
+    label: np.ndarray  # class
+    factor: np.ndarray  # share of its mass that is meant
+    slot: np.ndarray  # cell of those behind, or FREE
+
+
+class Cells(NamedTuple):
+    """What is said of the columns of `A`, of which the groups are the last, as labels of the local problem."""
+
+    without: np.ndarray
+    is_list: np.ndarray  # whether a plain list says it
+    shows: np.ndarray  # labels and groups that a cell shows, as bits; where groups overlap a cell shows several
+
+
+class Rows(NamedTuple):
+    """Instances of the bag whose label is not known."""
+
+    row: np.ndarray
+    A: np.ndarray
+    free: np.ndarray
+    logs: np.ndarray  # of the columns, and last of the hidden mass
+    raw: np.ndarray  # scores; (0,) where the hidden mass is not in logarithms
+    normalizer: np.ndarray
+    hidden: np.ndarray  # mass that went unnoticed, -1 where only the logarithms know it
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -69,9 +113,7 @@ def _weigh(value, relaxed, n_known, missed, spurious):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weigh_labels(
-    labels, said, first, last, relaxed, n_known, missed, spurious, columns, factor, without, is_list, role, cell_of, hidden
-):  # fmt: skip
+def _weigh_labels(labels, said, first, last, relaxed, missed, spurious, classes, columns, cells):
     """Labels of which the evidence is finite, each a cell of its own.
 
     Returns their number, and the log-probability of the confidences if all these labels are there.
@@ -83,87 +125,81 @@ def _weigh_labels(
         is_listed = value == 1.0
         if 0.0 < value < 1.0:
             log_said += np.log(value)
-        role[c] = ABSENT if value == -np.inf else OPTIONAL
-        if role[c] == OPTIONAL:
+        classes.role[c] = ABSENT if value == -np.inf else OPTIONAL
+        if value != -np.inf:
             rates = (missed[c], spurious[c]) if missed.size > 0 else (0.0, 0.0)
-            odds = _weigh(value, relaxed, n_known[c], *rates)
+            odds = _weigh(value, relaxed, classes.n_known[c], *rates)
             if odds != 1.0:
-                columns[k], without[k], is_list[k] = c, odds, is_listed
-                factor[k] = 1.0 - rates[0] if is_listed else 1.0
-                role[c], cell_of[c] = NEEDED, k
+                cells.without[k], cells.is_list[k] = odds, is_listed
+                columns.label[k], columns.factor[k] = c, 1.0 - rates[0] if is_listed else 1.0
+                classes.role[c], classes.cell[c] = NEEDED, k
                 k += 1
-        if hidden.size > 0 and not (role[c] == NEEDED and is_listed):
-            hidden[c] = 0.0
+        if classes.hidden.size > 0 and not (classes.role[c] == NEEDED and is_listed):
+            classes.hidden[c] = 0.0
     return k, log_said
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _join_groups(
-    first, last, member_starts, members, n_known, k, without, is_list, role, cell_of, group_of, bits
-):  # fmt: skip
+def _join_groups(first, last, member_starts, members, k, classes, cells):
     """Groups of which no member is there for sure, as labels behind the others; their number, and whether any overlap.
 
-    group_of[c] : the last of the groups that c is in, as a label
-    bits[c] : all of them
+    An overlap is a label in two groups, or one of which something else is said, too.
     """
     overlap = False
     for g in range(first, last):
         is_certain = False
         for position in range(member_starts[g], member_starts[g + 1]):
             c = members[position]
-            is_certain |= n_known[c] > 0 or (role[c] == NEEDED and without[cell_of[c]] == 0.0)
+            is_certain |= classes.n_known[c] > 0
+            is_certain |= classes.role[c] == NEEDED and cells.without[classes.cell[c]] == 0.0
         if is_certain:
             continue
-        without[k], is_list[k] = 0.0, False
+        cells.without[k], cells.is_list[k] = 0.0, False
         for position in range(member_starts[g], member_starts[g + 1]):
             c = members[position]
-            overlap |= group_of[c] >= 0 or role[c] == NEEDED
-            group_of[c] = k
-            bits[c] |= 1 << min(k, 62)
+            overlap |= classes.group[c] != FREE or classes.role[c] == NEEDED
+            classes.group[c] = k
+            classes.groups[c] |= 1 << min(k, 62)
         k += 1
     return k, overlap
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _cell(mask, n_labels, n_cells, shows):
-    """The cell that shows these groups, a new one if there is none."""
+def _cell_that_shows(groups, n_labels, n_cells, shows):
+    """The cell of these groups alone, a new one if there is none; and the number of cells."""
     for s in range(n_labels, n_cells):
-        if shows[s] == mask:
+        if shows[s] == groups:
             return s, n_cells
-    shows[n_cells] = mask
+    shows[n_cells] = groups
     return n_cells, n_cells + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _place_columns(
-    labels, first, last, background, n_labels, k, overlap, columns, factor, slot, shows, role, group_of, bits, hidden
-):  # fmt: skip
-    """Columns behind those of the labels: members of groups, and what is said nothing of; (number of cells, of columns).
+def _place_columns(labels, first, last, background, n_labels, k, overlap, classes, columns, cells):
+    """Columns behind those with a cell of their own: members of groups, and what is said nothing of.
 
-    Where groups overlap, a cell is what shows the same labels and groups, the bits of shows[s].
+    Returns the number of cells, and of columns.
     """
     n_cells, width = k, n_labels
     if overlap:
         n_cells = n_labels
         for j in range(n_labels):
-            shows[j] = (1 << j) | bits[columns[j]]
+            cells.shows[j] = (1 << min(j, 62)) | classes.groups[columns.label[j]]
     for position in range(first, last):
         c = labels[position]
         part = 1.0
-        if role[c] == NEEDED and overlap and bits[c] != 0 and hidden.size > 0:
-            part, hidden[c] = hidden[c], 0.0  # an instance that nobody noticed is a member of its groups all the same
-        elif role[c] != OPTIONAL:
+        if classes.role[c] == NEEDED and overlap and classes.groups[c] != 0 and classes.hidden.size > 0:
+            part, classes.hidden[c] = classes.hidden[c], 0.0  # an instance that nobody noticed is a member all the same
+        elif classes.role[c] != OPTIONAL:
             continue
-        columns[width], factor[width], slot[width] = c, part, FREE
-        if overlap and bits[c] != 0:
-            slot[width], n_cells = _cell(bits[c], n_labels, n_cells, shows)
-        elif group_of[c] >= 0:
-            slot[width] = group_of[c]
+        columns.label[width], columns.factor[width], columns.slot[width] = c, part, classes.group[c]
+        if overlap and classes.groups[c] != 0:
+            columns.slot[width], n_cells = _cell_that_shows(classes.groups[c], n_labels, n_cells, cells.shows)
         width += 1
     if background >= 0:
-        columns[width], factor[width], slot[width] = background, 1.0, FREE
+        columns.label[width], columns.factor[width], columns.slot[width] = background, 1.0, FREE
         width += 1
-    slot[width] = FREE  # of the hidden mass
+    columns.slot[width] = FREE  # of the hidden mass
     return n_cells, width
 
 
@@ -177,45 +213,46 @@ def _hidden_mass(probabilities, i, hidden):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _hidden_log(probabilities, i, raw, r, normalizer, hidden):
-    """The same in logarithms, of scores where there are `raw` ones."""
+def _hidden_log(probabilities, rows, r, hidden):
+    """The same in logarithms, of scores where there are raw ones."""
     total = -np.inf
     for c in range(hidden.size):
         if hidden[c] > 0.0:
-            value = raw[r, c] - normalizer if raw.size > 0 else np.log(probabilities[i, c])
+            if rows.raw.size > 0:
+                value = rows.raw[r, c] - rows.normalizer[r]
+            else:
+                value = np.log(probabilities[rows.row[r], c])
             total = log_add(total, value + np.log(hidden[c]))
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _gather(
-    probabilities, logs, have_logs, rows, n, columns, factor, slot, n_labels, n_cells, width, hidden, raw, normalizers,
-    masses, A, free,
-):  # fmt: skip
+def _gather(probabilities, have_logs, n, n_labels, n_cells, width, rows, columns, hidden):
     """Local problem of the bag: `A` becomes the (n, width) shares of its columns in each unknown instance's row.
 
     Returns the log of the mass that the bag's columns have in all rows, -inf where a row has none. Behind the cells,
-    `A` keeps the share of every other column in its cell or in the free mass, and last that of the hidden mass, which
-    is in masses[r]: -1 where only the logarithms know it.
+    `A` keeps the share of every other column in its cell or in the free mass, and last that of the hidden mass.
     """
+    row, A, free, logs, _, _, hidden_masses = rows
+    label, factor, slot = columns
     mass, product, shift = 0.0, 1.0, n_cells - n_labels
     end, some_hidden = width + shift, hidden.size > 0
     for r in range(n):
-        i = rows[r]
+        i = row[r]
         total = 0.0
         for w in range(width):
             at = w if w < n_labels else w + shift
-            A[r, at] = probabilities[i, columns[w]] * factor[w]
+            A[r, at] = probabilities[i, label[w]] * factor[w]
             total += A[r, at]
         if some_hidden:
-            masses[r] = A[r, end] = _hidden_mass(probabilities, i, hidden)
+            hidden_masses[r] = A[r, end] = _hidden_mass(probabilities, i, hidden)
             total += A[r, end]
         if total == 0.0 and not have_logs:
             return -np.inf
         if total < TINY and have_logs:  # softmax has underflowed: only the logarithms know the ratios
             n_logs = width
             if some_hidden:
-                logs[r, width], masses[r] = _hidden_log(probabilities, i, raw, r, normalizers[r], hidden), -1.0
+                logs[r, width], hidden_masses[r] = _hidden_log(probabilities, rows, r, hidden), -1.0
                 n_logs += 1
             top = -np.inf
             for w in range(n_logs):
@@ -254,29 +291,29 @@ def _gather(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_in_logs(logs, n, slot, n_labels, n_cells, n_logs, k, shows, without, A, free, pull):
+def _solve_in_logs(n, n_labels, n_cells, n_logs, k, shows, rows, slot, without, pull):
     """`log_forward_backward` on the gathered logarithms, each row first normalised to its mass."""
     log_A, log_free = np.full((n, n_cells), -np.inf), np.full(n, -np.inf)
     for r in range(n):
         total = -np.inf
         for w in range(n_logs):
-            total = log_add(total, logs[r, w])
+            total = log_add(total, rows.logs[r, w])
             cell = w if w < n_labels else slot[w]
             if cell == FREE:
-                log_free[r] = log_add(log_free[r], logs[r, w])
+                log_free[r] = log_add(log_free[r], rows.logs[r, w])
             else:
-                log_A[r, cell] = log_add(log_A[r, cell], logs[r, w])
+                log_A[r, cell] = log_add(log_A[r, cell], rows.logs[r, w])
         log_free[r] -= total
         for s in range(n_cells):
             log_A[r, s] -= total
     result = log_forward_backward(log_A, log_free, n, k, shows[:n_cells], without, pull)
     if result > -np.inf:
-        copy_normalized(log_A, log_free, n, n_cells, A, free)
+        copy_normalized(log_A, log_free, n, n_cells, rows.A, rows.free)
     return result
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _write_row(scores, i, sign, spread, mass, hidden, raw, r, normalizer, log_mass):
+def _write_row(scores, i, sign, spread, mass, log_mass, hidden, raw, r, normalizer):
     """scores[i] becomes `sign` times itself plus `spread`, the posterior of going unnoticed, shared among classes."""
     if mass > TINY:
         factor = spread / mass
@@ -348,20 +385,6 @@ def infer(
         most_rows = max(most_rows, offsets[b + 1] - offsets[b])
         most_labels = max(most_labels, label_starts[b + 1] - label_starts[b])
         most_bits = max(most_bits, n_labels[b])
-    most_columns = (2 * most_labels if some_groups else most_labels) + 2
-    most_cells = most_columns + most_bits if some_groups else most_columns
-    A, logs = np.empty((most_rows, most_columns + most_cells)), np.empty((most_rows, most_columns))
-    free, masses, normalizers = np.empty(most_rows), np.empty(most_rows), np.empty(most_rows)
-    most_subsets = 1 << min(most_bits, max_exact)
-    signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
-    rows, columns = np.empty(most_rows, np.int64), np.empty(most_columns, np.int64)
-    factor, log_factor, slot = np.ones(most_columns), np.empty(most_columns), np.full(most_columns, FREE)
-    singles, shows = np.empty(most_cells, np.int64), np.empty(most_cells, np.int64)
-    for s in range(most_cells):
-        singles[s] = 1 << min(s, 62)
-    without, is_list = np.zeros(most_cells), np.zeros(most_cells, np.bool_)
-    role, n_known = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
-    cell_of, group_of, bits = np.zeros(n_classes, np.int64), np.full(n_classes, FREE), np.zeros(n_classes, np.int64)
     some_missed, log_absent_all = False, 0.0
     log_absent = np.zeros(n_classes if some_rates else 0)
     for c in range(log_absent.size):
@@ -369,18 +392,38 @@ def infer(
             log_absent[c] = np.log1p(-spurious[c])
             log_absent_all += log_absent[c]
             some_missed |= missed[c] > 0.0
-    pull = np.empty(most_cells if some_rates else 0)
-    hidden = np.empty(n_classes if some_missed else 0)
-    raw = np.empty((most_rows if softmax and some_missed else 0, n_classes))
+    width = (2 * most_labels if some_groups else most_labels) + 2  # most columns
+    n_cells = width + most_bits if some_groups else width  # most cells
+    classes = Classes(
+        np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64),
+        np.full(n_classes, FREE), np.zeros(n_classes, np.int64), np.empty(n_classes if some_missed else 0),
+    )  # fmt: skip
+    columns = Columns(np.empty(width, np.int64), np.ones(width), np.full(width, FREE))
+    cells = Cells(np.zeros(n_cells), np.zeros(n_cells, np.bool_), np.empty(n_cells, np.int64))
+    rows = Rows(
+        np.empty(most_rows, np.int64), np.empty((most_rows, width + n_cells)), np.empty(most_rows),
+        np.empty((most_rows, width)), np.empty((most_rows if softmax and some_missed else 0, n_classes)),
+        np.empty(most_rows), np.empty(most_rows),
+    )  # fmt: skip
+    row, A, free, logs, raw, normalizer, masses = rows
+    role, n_known, _, group, groups, hidden = classes
+    label, factor, slot = columns
+    without, is_list, _ = cells
+    singles, log_factor = np.empty(n_cells, np.int64), np.empty(width)
+    for s in range(n_cells):
+        singles[s] = 1 << min(s, 62)
+    most_subsets = 1 << min(most_bits, max_exact)
+    signed, sums, ratio = np.empty(most_subsets), np.empty(most_subsets), np.empty(most_subsets)
+    pull = np.empty(n_cells if some_rates else 0)
     n_real = n_classes - (1 if background >= 0 else 0)
     sign = -1.0 if residual else 0.0
     for b in range(first, last):
         start, stop, begin, end = offsets[b], offsets[b + 1], label_starts[b], label_starts[b + 1]
         is_relaxed = some_relaxed and relaxed[b]
-        n = _unknown_rows(start, stop, known, some_known, rows, n_known)
+        n = _unknown_rows(start, stop, known, some_known, row, n_known)
         likelihood, error, overlap = 0.0, 0.0, False
         if plain:
-            k, width = _sort_labels(labels, begin, end, background, n_known, is_relaxed, columns)
+            k, width = _sort_labels(labels, begin, end, background, n_known, is_relaxed, label)
             n_own = n_cells = k
             if some_known:
                 for position in range(begin, end):
@@ -389,34 +432,28 @@ def infer(
             for c in range(hidden.size):
                 hidden[c] = 0.0 if c == background else missed[c]
             n_own, likelihood = _weigh_labels(
-                labels, said, begin, end, is_relaxed, n_known, missed, spurious, columns, factor, without, is_list,
-                role, cell_of, hidden,
-            )  # fmt: skip
+                labels, said, begin, end, is_relaxed, missed, spurious, classes, columns, cells
+            )
             k = n_own
             if some_groups and not is_relaxed:
                 k, overlap = _join_groups(
-                    group_starts[b], group_starts[b + 1], member_starts, members, n_known, k, without, is_list, role,
-                    cell_of, group_of, bits,
-                )  # fmt: skip
-            n_cells, width = _place_columns(
-                labels, begin, end, background, n_own, k, overlap, columns, factor, slot, shows, role, group_of, bits,
-                hidden,
-            )  # fmt: skip
-        n_logs = width + (hidden.size > 0)
-        if some_rates and softmax:
+                    group_starts[b], group_starts[b + 1], member_starts, members, k, classes, cells
+                )
+            n_cells, width = _place_columns(labels, begin, end, background, n_own, k, overlap, classes, columns, cells)
             for w in range(width):
                 log_factor[w] = np.log(factor[w])
+        n_logs = width + (hidden.size > 0)
 
         if softmax:
             for r in range(n):
-                i = rows[r]
+                i = row[r]
                 for w in range(width):
-                    logs[r, w] = scores[i, columns[w]]
+                    logs[r, w] = scores[i, label[w]]
                 for c in range(hidden.size):
                     raw[r, c] = scores[i, c]
-                normalizers[r] = softmax_row(scores, i)
+                normalizer[r] = softmax_row(scores, i)
                 for w in range(width):
-                    logs[r, w] -= normalizers[r]
+                    logs[r, w] -= normalizer[r]
                 if some_rates:
                     for w in range(width):
                         logs[r, w] += log_factor[w]
@@ -437,10 +474,7 @@ def infer(
             if some_rates:
                 pull[0] = 0.0
         elif likelihood > -np.inf:
-            likelihood += _gather(
-                scores, logs, softmax, rows, n, columns, factor, slot, n_own, n_cells, width, hidden, raw, normalizers,
-                masses, A, free,
-            )  # fmt: skip
+            likelihood += _gather(scores, softmax, n, n_own, n_cells, width, rows, columns, hidden)
         if not certain and likelihood > -np.inf:
             done = False
             if k > max_exact:
@@ -453,12 +487,11 @@ def infer(
                 for r in range(n):
                     if not softmax:
                         for w in range(width):
-                            logs[r, w] = np.log(scores[rows[r], columns[w]] * factor[w])
+                            logs[r, w] = np.log(scores[row[r], label[w]] * factor[w])
                     if hidden.size > 0:
-                        logs[r, width] = _hidden_log(scores, rows[r], raw, r, normalizers[r], hidden)
-                result = _solve_in_logs(
-                    logs, n, slot, n_own, n_cells, n_logs, k, shows if overlap else singles, without, A, free, pull
-                )  # fmt: skip
+                        logs[r, width] = _hidden_log(scores, rows, r, hidden)
+                shows = cells.shows if overlap else singles
+                result = _solve_in_logs(n, n_own, n_cells, n_logs, k, shows, rows, slot, without, pull)
             likelihood += result
         log_likelihood[b] = likelihood
         if errors.size > 0:
@@ -473,9 +506,9 @@ def infer(
         else:
             shift = n_cells - n_own
             for r in range(n if hidden.size > 0 else 0):
-                spread = free[r] * A[r, width + shift]
+                i, spread = row[r], free[r] * A[r, width + shift]
                 unnoticed += spread
-                _write_row(scores, rows[r], sign, spread, masses[r], hidden, raw, r, normalizers[r], logs[r, width])
+                _write_row(scores, i, sign, spread, masses[r], logs[r, width], hidden, raw, r, normalizer[r])
             for i in range(start, stop):
                 is_known = some_known and known[i] >= 0
                 if hidden.size == 0 or is_known:
@@ -484,19 +517,19 @@ def infer(
                 if is_known:
                     scores[i, known[i]] += 1.0
             for r in range(n):
-                i = rows[r]
+                i = row[r]
                 for j in range(n_own):
-                    scores[i, columns[j]] += A[r, j]
+                    scores[i, label[j]] += A[r, j]
                 for w in range(n_own, width):
                     share = A[r, w + shift] * (free[r] if slot[w] == FREE else A[r, slot[w]])
-                    scores[i, columns[w]] += share
+                    scores[i, label[w]] += share
                     if factor[w] < 1.0:
                         unnoticed += share
             if some_rates:
                 for j in range(n_own):
                     if is_list[j]:
                         drawn += pull[j]
-                        unnoticed -= n_known[columns[j]] * pull[j]
+                        unnoticed -= n_known[label[j]] * pull[j]
                         for r in range(n):
                             noticed += A[r, j]
         if some_rates:
@@ -508,4 +541,4 @@ def infer(
         if some_known or not plain:
             for position in range(begin, end):
                 c = labels[position]
-                role[c], group_of[c], bits[c] = UNLISTED, FREE, 0
+                role[c], group[c], groups[c] = UNLISTED, FREE, 0

@@ -123,7 +123,7 @@ class UnionProblem:
     ) -> UnionProblem:
         """From an (n, c) 0/1 array, or evidence; a background may have a column of it, or one behind them."""
         evidence = given if isinstance(given, Evidence) else None
-        values = given if evidence is None else evidence.values
+        values: np.ndarray = given.values if isinstance(given, Evidence) else given
         bag, labels = np.nonzero(values)
         if background is not None and background < values.shape[1]:
             real = labels != background
