@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what type checkers see of the names below
     from bagwise.clustering import M3IC
     from bagwise.core.bags import Bags
     from bagwise.core.dataset import BagDataset
+    from bagwise.core.evidence import Absent, Certain, OneOf, Possible
     from bagwise.core.exceptions import BagwiseError, FormatError, InputError
     from bagwise.io.data import read_table
     from bagwise.io.data.formats import read_dataset, write_dataset
@@ -44,6 +45,10 @@ if TYPE_CHECKING:  # what type checkers see of the names below
 _NAMES = {
     "Bags": "bagwise.core.bags",
     "BagDataset": "bagwise.core.dataset",
+    "Certain": "bagwise.core.evidence",
+    "Possible": "bagwise.core.evidence",
+    "Absent": "bagwise.core.evidence",
+    "OneOf": "bagwise.core.evidence",
     "BagwiseError": "bagwise.core.exceptions",
     "InputError": "bagwise.core.exceptions",
     "FormatError": "bagwise.core.exceptions",
@@ -73,12 +78,16 @@ _SAVABLE = (
 __all__ = [
     "M3IC",
     "M3MIML",
+    "Absent",
     "BagDataset",
     "Bags",
     "BagwiseError",
+    "Certain",
     "FormatError",
     "InputError",
     "ORedLogisticRegression",
+    "OneOf",
+    "Possible",
     "Run",
     "SupportInstanceMachine",
     "__version__",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -63,6 +63,9 @@ SAID: dict[type, float] = {Certain: np.inf, Possible: np.nan, Absent: -np.inf}
 """What a marker of a label set is as a number."""
 
 
+MARKERS = (*SAID, OneOf)
+
+
 def names_in(label: Any) -> tuple[Hashable, ...]:
     """The labels that an entry of a label set names."""
     if isinstance(label, OneOf):
@@ -108,17 +111,21 @@ class Evidence:
         return ((self.values != 0.0) & (self.values != -np.inf)).astype(np.uint8)
 
 
-def listed_labels(given: np.ndarray | Evidence) -> np.ndarray:
+Given: TypeAlias = np.ndarray | Evidence
+"""(n, c) 0/1 array where plain lists are all that is said of bags."""
+
+
+def listed_labels(given: Given) -> np.ndarray:
     """(n, c) 0/1 array of the labels that are listed, certain, or more probable than not."""
     return given.listed if isinstance(given, Evidence) else given
 
 
-def possible_labels(given: np.ndarray | Evidence) -> np.ndarray:
+def possible_labels(given: Given) -> np.ndarray:
     """(n, c) 0/1 array of the labels that may be in the bag: the listed ones, and what evidence says beside these."""
     return given.possible if isinstance(given, Evidence) else given
 
 
-def as_evidence(values: np.ndarray, groups: Iterable[Iterable[Iterable[int]]] | None = None) -> Evidence | np.ndarray:
+def as_evidence(values: np.ndarray, groups: Iterable[Iterable[Iterable[int]]] | None = None) -> Given:
     """Numbers and groups of columns, checked, in their simplest form; plain lists as the (n, c) uint8 array they are.
 
     Of a group, members that are absent are left out, and members that are not listed may be there. A group that says
@@ -166,3 +173,32 @@ def _simplified(bag: int, values: np.ndarray, groups: list[frozenset[int]]) -> t
     certain = frozenset(np.flatnonzero(values == np.inf).tolist())
     open_groups = [group for group in found if not group & certain]
     return tuple(tuple(sorted(g)) for g in sorted(open_groups, key=sorted) if not any(o < g for o in open_groups))
+
+
+def evidence_of_sets(sets: list[set[Any]], column: dict[Any, int]) -> tuple[Given, np.ndarray]:
+    """Label sets with markers over the classes of these columns, and how many names of each are none of them.
+
+    A group with a member of another class says nothing of these: that one may be what is there.
+    """
+    values = np.zeros((len(sets), len(column)))
+    n_unknown = np.zeros(len(sets), dtype=np.int64)
+    groups: list[list[list[int]]] = [[] for _ in sets]
+    for i, labels in enumerate(sets):
+        told: dict[Any, Any] = {}
+        for label in labels:
+            names = names_in(label)
+            columns = [column[name] for name in names if name in column]
+            n_unknown[i] += len(names) - len(columns)
+            if isinstance(label, OneOf):
+                if len(columns) == len(names):
+                    groups[i].append(columns)
+                continue
+            if names[0] in told:
+                raise InputError(
+                    f"The labels of bag {i} say two things of {names[0]!r}, {told[names[0]]!r} and {label!r}; keep one "
+                    "of them."
+                )
+            told[names[0]] = label
+            if columns:
+                values[i, columns[0]] = SAID.get(type(label), 1.0)
+    return as_evidence(values, groups), n_unknown

@@ -12,6 +12,16 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from bagwise.core.bags import Bags, as_bags, as_indicator, listed
 from bagwise.core.dataset import BagDataset
+from bagwise.core.evidence import (
+    MARKERS,
+    Evidence,
+    Given,
+    as_evidence,
+    evidence_of_sets,
+    listed_labels,
+    names_in,
+    possible_labels,
+)
 from bagwise.core.exceptions import InputError
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 
@@ -165,8 +175,15 @@ def learn_labels(Y: LabelsLike | None, n_bags: int) -> tuple[np.ndarray, np.ndar
     """Indicator matrix, classes and whether each bag has one label, from any of the three forms of `Y`.
 
     An (n, c) 0/1 matrix gives the classes 0..c-1 (a data frame: its column names); a list of label sets gives the
-    sorted labels; (n,) values give the sorted values; a `BagDataset` gives its classes in their order.
+    sorted labels; (n,) values give the sorted values; a `BagDataset` gives its classes in their order. Evidence, which
+    is more than plain lists, is refused.
     """
+    given, classes, single = learn_evidence(Y, n_bags)
+    return plain_labels(given), classes, single
+
+
+def learn_evidence(Y: LabelsLike | None, n_bags: int) -> tuple[Given, np.ndarray, bool]:
+    """The same for learners that take evidence: an `Evidence` in place of the matrix where more is said than lists."""
     if Y is None:
         raise InputError("This estimator requires y to be passed, but the target y is None.")
     given: Any = Y
@@ -177,25 +194,26 @@ def learn_labels(Y: LabelsLike | None, n_bags: int) -> tuple[np.ndarray, np.ndar
     if sets is not None:
         if not any(sets):
             raise InputError("No bag carries any label; at least one label is needed to learn from.")
-        classes = sort_classes(set().union(*sets))
+        classes = sort_classes({name for labels in sets for label in labels for name in names_in(label)})
         _check_rows(len(sets), n_bags)
         return _encode_sets(sets, classes)[0], classes, False
-    if not sp.issparse(given):
+    if not sp.issparse(given) and not isinstance(given, Evidence):
         given = np.asarray(given)
-    if given.ndim == 2 and given.shape[1] == 1 and not sp.issparse(given) and not np.isin(given, (0, 1)).all():
+    is_array = isinstance(given, np.ndarray)
+    if is_array and given.ndim == 2 and given.shape[1] == 1 and not np.isin(given, (0, 1)).all():
         _check_values(given[:, 0])  # before the warning that goes with it
         given = column_or_1d(given, warn=True)  # a column of class values, not a matrix of one class
-    if given.ndim == 1:
+    if is_array and given.ndim == 1:
         _check_values(given)
         check_classification_targets(given)
         classes, codes = np.unique(given, return_inverse=True)
         _check_rows(len(given), n_bags)
         return np.eye(len(classes), dtype=np.uint8)[codes], classes, True
-    indicator = as_indicator(given)
+    indicator = as_given(given)
     _check_rows(len(indicator), n_bags)
     if indicator.shape[1] == 0:
         raise InputError("Y has no columns; pass one column per class.")
-    if not indicator.any():
+    if not possible_labels(indicator).any():
         raise InputError("No bag carries any label; at least one label is needed to learn from.")
     classes = np.arange(indicator.shape[1]) if columns is None else _as_class_array(list(columns))
     return indicator, classes, False
@@ -222,37 +240,73 @@ def _check_values(values: np.ndarray) -> None:
         raise InputError(f"The labels are of several types ({names}); make all of them text, or all numbers.")
 
 
+def as_given(Y: Any) -> Given:
+    """A label matrix as (n, c) uint8 of 0 and 1, or as evidence where floats say more than that."""
+    if isinstance(Y, Evidence):
+        return Y
+    Y = Y.toarray() if sp.issparse(Y) else np.asarray(Y)
+    if Y.ndim == 2 and Y.dtype.kind == "f" and not ((Y == 0) | (Y == 1)).all():
+        return as_evidence(Y)
+    return as_indicator(Y)
+
+
+def plain_labels(given: Given) -> np.ndarray:
+    """The 0/1 matrix, for whoever can take no more than lists."""
+    if isinstance(given, Evidence):
+        raise InputError(
+            "The labels say more than plain lists (confidences, NaN, inf, Certain, Possible, Absent or OneOf), which "
+            "ORedLogisticRegression, ORedForest and ORedNetwork take, and this does not; pass what is listed, a matrix "
+            "of 0 and 1: np.where(Y > 0.5, 1, 0)."
+        )
+    return given
+
+
 def encode_labels(Y: LabelsLike | None, classes: np.ndarray, n_bags: int, *, drop_unknown: bool = False) -> np.ndarray:
     """(n, c) indicator matrix of `Y`, in any of its forms, over the classes that were learned.
 
-    A label of another class is an error, or with `drop_unknown` left out.
+    A label of another class is an error, or with `drop_unknown` left out. Evidence is refused.
     """
-    indicator, n_unknown = encode_known(Y, classes, n_bags)
+    return plain_labels(encode_evidence(Y, classes, n_bags, drop_unknown=drop_unknown))
+
+
+def encode_evidence(Y: LabelsLike | None, classes: np.ndarray, n_bags: int, *, drop_unknown: bool = False) -> Given:
+    """The same for learners that take evidence."""
+    indicator, n_unknown = _encode(Y, classes, n_bags)
     if n_unknown.any() and not drop_unknown:
         bag = int(np.flatnonzero(n_unknown)[0])
         known = classes.tolist()
-        label = next(label for label in sort_classes((_plain_sets(Y) or [])[bag]).tolist() if label not in set(known))
+        names = {name for label in (_plain_sets(Y) or [])[bag] for name in names_in(label)}
+        label = next(label for label in sort_classes(names).tolist() if label not in set(known))
         shown = ", ".join(repr(name) for name in known[:8]) + (", ..." if len(known) > 8 else "")
         raise InputError(f"Bag {bag} carries the unknown label {label!r}; the classes are {shown}.")
     return indicator
 
 
 def encode_known(Y: LabelsLike | None, classes: np.ndarray, n_bags: int) -> tuple[np.ndarray, np.ndarray]:
-    """(n, c) indicator over the classes that were learned, and the (n,) number of labels of other classes."""
+    """(n, c) indicator over the classes that were learned, and the (n,) number of labels of other classes.
+
+    Of evidence: the labels that are listed, certain, or more probable than not.
+    """
+    given, n_unknown = _encode(Y, classes, n_bags)
+    return listed_labels(given), n_unknown
+
+
+def _encode(Y: LabelsLike | None, classes: np.ndarray, n_bags: int) -> tuple[Given, np.ndarray]:
     sets = _plain_sets(Y)
     if sets is not None:
         _check_rows(len(sets), n_bags)
         return _encode_sets(sets, classes)
-    table: Any = Y if sp.issparse(Y) else np.asarray(Y)
-    _check_rows(table.shape[0] if table.ndim else 0, n_bags)
-    indicator = as_indicator(table)
+    table: Any = Y if sp.issparse(Y) or isinstance(Y, Evidence) else np.asarray(Y)
+    _check_rows(table.shape[0] if len(table.shape) else 0, n_bags)
+    indicator = as_given(table)
     if indicator.shape[1] != len(classes):
         raise InputError(
             f"Y has {indicator.shape[1]} columns but {len(classes)} classes were learned; pass one column per class."
         )
     columns = _headings(Y)
     if columns is not None:
-        indicator = indicator[:, np.array(_order_of(columns, classes.tolist()))]
+        order = np.array(_order_of(columns, classes.tolist()))
+        indicator = Evidence(indicator.values[:, order]) if isinstance(indicator, Evidence) else indicator[:, order]
     return indicator, np.zeros(len(indicator), dtype=np.int64)
 
 
@@ -280,7 +334,7 @@ def _plain_sets(Y: Any) -> list[set[Any]] | None:
     if isinstance(Y, BagDataset):
         return decode_labels(_labels_of(Y), _as_class_array(list(Y.class_names)))
     sets = _as_label_sets(Y)
-    if sets is None and not sp.issparse(Y):
+    if sets is None and not sp.issparse(Y) and not isinstance(Y, Evidence):
         values = np.asarray(Y)
         if values.ndim == 1:
             return [{value} for value in values.tolist()]
@@ -366,9 +420,11 @@ def _hashable(row: list[Any]) -> bool:
     return True
 
 
-def _encode_sets(sets: list[set[Any]], classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indicator, and how many labels of each bag are none of the classes."""
+def _encode_sets(sets: list[set[Any]], classes: np.ndarray) -> tuple[Given, np.ndarray]:
+    """Indicator or evidence, and how many labels of each bag are none of the classes."""
     column = {label: c for c, label in enumerate(classes.tolist())}
+    if any(type(label) in MARKERS for labels in sets for label in labels):
+        return evidence_of_sets(sets, column)
     indicator = np.zeros((len(sets), len(classes)), dtype=np.uint8)
     n_unknown = np.zeros(len(sets), dtype=np.int64)
     for i, labels in enumerate(sets):

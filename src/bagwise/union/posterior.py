@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.core.bags import as_indicator
+from bagwise.core.evidence import Given
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import as_given, encode_evidence
 from bagwise.union.problem import (
     MAX_EXACT_LABELS,
     METHODS,
@@ -49,8 +50,12 @@ def union_posterior(
         Prior probabilities; rows need not sum to one (mass outside of a bag's labels only lowers P(Y)).
     offsets : (n + 1,) array of int
         Bag b holds the rows offsets[b]:offsets[b + 1].
-    Y : (n, c) 0/1 array
-        Labels of the bags.
+    Y : (n, c) array or list of sets of columns
+        Labels of the bags: 1 listed, 0 not listed; NaN, not known; between 0 and 1, the confidence p that it is there,
+        which makes what was said p times as probable if it is there and 1 - p times if not; inf and -inf, certainly
+        there and certainly not, whatever the rates. In sets `Certain`, `Possible`, `Absent` and `OneOf` say the same;
+        bags whose groups overlap, with each other or with a label of which something else is said, are inferred by
+        forward-backward whatever the method.
     background : int or None
         Column of a class that may occur in any bag without being listed.
     method : {"auto", "inclusion-exclusion", "forward-backward", "forward", "forward-substitution"}
@@ -84,12 +89,13 @@ def union_posterior(
     [[0.9, 0.1], [0.1, 0.9]]
     """
     proba = np.array(proba, dtype=np.float64, ndmin=2)
-    indicator = as_indicator(Y)
+    is_sets = isinstance(Y, (list, tuple)) and any(isinstance(row, (set, frozenset)) for row in Y)
+    given = encode_evidence(Y, np.arange(proba.shape[1]), len(Y)) if is_sets else as_given(Y)
     offsets = _whole("offsets", offsets)
     known = None if known is None else _whole("known", known)
-    _check_arguments(proba, offsets, indicator, background, method, known, max_exact_labels)
+    _check_arguments(proba, offsets, given, background, method, known, max_exact_labels)
     rates = LabelNoise.of(missed, spurious, proba.shape[1])
-    problem = UnionProblem.build(offsets, indicator, background, known)
+    problem = UnionProblem.build(offsets, given, background, known)
     exact = max_exact_labels if method == "auto" else int(max(problem.n_labels.max(), 1))
     problem.check_memory(exact)
     errors = problem.room_for_errors(exact)
@@ -114,7 +120,7 @@ def _whole(name: str, given: Any) -> np.ndarray:
 def _check_arguments(
     proba: np.ndarray,
     offsets: np.ndarray,
-    indicator: np.ndarray,
+    given: Given,
     background: int | None,
     method: str,
     known: np.ndarray | None,
@@ -126,23 +132,23 @@ def _check_arguments(
         raise InputError(f"max_exact_labels={max_exact_labels!r} must be a whole number, 1 or more.")
     if not np.all(proba >= 0) or not np.all(np.isfinite(proba)):
         raise InputError("proba holds negative, infinite or NaN entries; expected probabilities.")
-    check_bags(proba.shape[0], proba.shape[1], offsets, indicator, background, known)
+    check_bags(proba.shape[0], proba.shape[1], offsets, given, background, known)
 
 
 def check_bags(
     m: int,
     n_classes: int,
     offsets: np.ndarray,
-    indicator: np.ndarray,
+    given: Given,
     background: int | None,
     known: np.ndarray | None,
 ) -> None:
     """Refuse bags, labels or known instances that do not fit (m, n_classes) probabilities."""
     if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != m or np.any(np.diff(offsets) < 1):
         raise InputError(f"offsets must rise strictly from 0 to the number of rows of proba, {m}.")
-    if indicator.shape != (len(offsets) - 1, n_classes):
+    if given.shape != (len(offsets) - 1, n_classes):
         raise InputError(
-            f"Y has shape {indicator.shape} but there are {len(offsets) - 1} bags and {n_classes} classes; "
+            f"Y has shape {given.shape} but there are {len(offsets) - 1} bags and {n_classes} classes; "
             "pass one row per bag and one column per class."
         )
     if background is not None and not 0 <= background < n_classes:
