@@ -65,7 +65,7 @@ class Block:
 
 def own_labels_pay(problem: UnionProblem, n_columns: int) -> bool:
     """Whether bags have so few labels beside the number of classes that theirs are better looked at alone."""
-    return n_columns >= OWN_FROM * (int(problem.n_labels.max(initial=0)) + 2)
+    return n_columns >= OWN_FROM * (int(np.diff(problem.label_starts).max(initial=0)) + 2)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ class OwnLabels:
 
     @classmethod
     def of(cls, problem: UnionProblem) -> OwnLabels:
-        n_bags, n_labels = len(problem.n_labels), problem.n_labels
+        n_labels = np.diff(problem.label_starts)
+        n_bags = len(n_labels)
         most = int(n_labels.max(initial=0))
         bag = np.repeat(np.arange(n_bags), n_labels)
         place = np.arange(len(problem.labels)) - np.repeat(problem.label_starts[:-1], n_labels)
@@ -101,6 +102,11 @@ class OwnLabels:
         if len(known):
             known = _own_columns(problem, known, columns, filled)
         own = replace(problem, labels=place, known=known, background=most if problem.background >= 0 else -1)
+        if len(problem.members):
+            own = replace(own, members=_own_members(problem, place))
+        if len(problem.said):
+            filled = filled.copy()
+            filled[bag, place] = problem.said != -np.inf  # what is absent is no answer
         return cls(own, columns, filled, problem.background)
 
     @cached_property
@@ -145,6 +151,19 @@ class OwnLabels:
         labels = self.columns[self.bag, among.argmax(axis=1)]
         labels[~self.filled[self.bag].any(axis=1)] = -1
         return labels
+
+
+def _own_members(problem: UnionProblem, place: np.ndarray) -> np.ndarray:
+    """Members of groups as own columns; each of them is among the labels of its bag, which are in order."""
+    n_columns = problem.highest_column + 1
+    first, last = problem.group_starts[0], problem.group_starts[-1]
+    bag = np.repeat(np.arange(len(problem.group_starts) - 1), np.diff(problem.group_starts))
+    sizes = np.diff(problem.member_starts)
+    members, bag_of = problem.members.copy(), np.repeat(bag, sizes[first:last])
+    mine = slice(problem.member_starts[first], problem.member_starts[last])
+    keys = np.repeat(np.arange(len(problem.n_labels)), np.diff(problem.label_starts)) * n_columns + problem.labels
+    members[mine] = place[np.searchsorted(keys, bag_of * n_columns + members[mine])]
+    return members
 
 
 def _own_columns(problem: UnionProblem, known: np.ndarray, columns: np.ndarray, filled: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
 from bagwise.core.bags import Bags
+from bagwise.core.evidence import Given, listed_labels
 from bagwise.core.exceptions import InputError
 
 N_FOLDS = 3
@@ -22,14 +23,14 @@ def is_judge(model: Any) -> bool:
     return getattr(model, "_is_judge", False)
 
 
-def enough_to_judge(indicator: np.ndarray) -> bool:
-    return len(indicator) >= N_FOLDS and indicator.sum() >= FEWEST_LABELS
+def enough_to_judge(given: Given) -> bool:
+    return len(given) >= N_FOLDS and listed_labels(given).sum() >= FEWEST_LABELS
 
 
 def missed_is_useful(
     model: Any,
     bags: Bags,
-    indicator: np.ndarray,
+    indicator: Given,
     instance_labels: Bags | None,
     weights: np.ndarray | None = None,
     with_rate: list[float] | None = None,
@@ -56,7 +57,7 @@ def held_out_precisions(
     model: Any,
     missed: Any,
     bags: Bags,
-    indicator: np.ndarray,
+    indicator: Given,
     instance_labels: Bags | None,
     weights: np.ndarray | None,
 ) -> list[float]:
@@ -69,10 +70,10 @@ def held_out_precisions(
 
 
 def precision_of_fold(
-    judge: Any, test: np.ndarray, bags: Bags, indicator: np.ndarray, weights: np.ndarray | None
+    judge: Any, test: np.ndarray, bags: Bags, indicator: Given, weights: np.ndarray | None
 ) -> list[float]:
     """That of the bags `test`, by a model that was fitted on the others; nothing where they list no label."""
-    listed = indicator[test]
+    listed = listed_labels(indicator[test])
     if not listed.any():
         return []
     counts = None if weights is None else np.repeat(weights[test], indicator.shape[1])
@@ -85,12 +86,12 @@ def cross_fitted(
     model: Any,
     missed: Any,
     bags: Bags,
-    indicator: np.ndarray,
+    indicator: Given,
     instance_labels: Bags | None,
     weights: np.ndarray | None = None,
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """The model with that rate fitted on all folds but one, and the bags of that one."""
-    for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(indicator):
+    for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(np.arange(len(indicator))):
         judge = clone(model).set_params(missed=missed, verbose=0)
         judge._is_judge = True  # it learns a rate without asking judges of its own
         own = None if instance_labels is None else instance_labels[train]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bagwise.core.bags import Bags
+from bagwise.core.evidence import Given, possible_labels
 from bagwise.core.exceptions import BackgroundShareWarning, warn_caller
 
 FARTHEST_SHIFT = 30.0
@@ -19,11 +20,13 @@ def background_label(classes: np.ndarray) -> int | None:
     return -1 if np.issubdtype(classes.dtype, np.integer) else None
 
 
-def listed_labels(
-    posterior: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None = None
-) -> np.ndarray:
-    """(m,) most probable listed label of every instance; -1 in a bag without labels and where background is known."""
-    listed, n_classes = np.repeat(indicator, bags.sizes, axis=0), indicator.shape[1]
+def listed_labels(posterior: np.ndarray, bags: Bags, given: Given, known: np.ndarray | None = None) -> np.ndarray:
+    """(m,) most probable label of every instance among those that may be in its bag; -1 where there is none.
+
+    These are the labels that are listed, and where evidence says more the certain and possible ones, those of groups
+    and those of any confidence; -1 also where background is known.
+    """
+    listed, n_classes = np.repeat(possible_labels(given), bags.sizes, axis=0), given.shape[1]
     labels = np.where(listed == 1, posterior[:, :n_classes], -1.0).argmax(axis=1)
     labels[~listed.any(axis=1)] = -1
     if known is not None:  # those of a class that is not listed went unnoticed

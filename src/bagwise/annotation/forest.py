@@ -19,6 +19,7 @@ from bagwise.annotation.rates import RateParameters, learn_rates, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, HeldOutScores, UnionAnnotator
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_max_features, check_positive
+from bagwise.core.evidence import Evidence, Given, listed_labels
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import ITERATED, Attribute, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
@@ -252,7 +253,8 @@ class ORedForest(UnionAnnotator):
         bags, labelled, shares = self._fit(X, y, instance_labels, callback, sample_weight)
         if self.background:
             move_last_column(shares, self.background_shift_)
-        fair = np.flatnonzero(~labelled.indicator[:, labelled.indicator.sum(axis=0) < 2].any(axis=1))
+        listed = listed_labels(labelled.indicator)
+        fair = np.flatnonzero(~listed[:, listed.sum(axis=0) < 2].any(axis=1))
         rows = np.isin(bags.bag_index, fair)
         return HeldOutScores(labelled, fair, np.log(shares[rows]))
 
@@ -277,6 +279,11 @@ class ORedForest(UnionAnnotator):
         parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
         weights = np.ones(len(bags)) if sample_weight is None else validate_weights(sample_weight, len(bags))
         labelled = LabelledBags.of(bags.offsets, indicator, known, weights)
+        if parameters.may_miss and isinstance(indicator, Evidence):
+            raise InputError(
+                "A forest completes plain lists where labels may be missed, and these labels say more (confidences, "
+                "Certain, Possible, Absent or OneOf); pass missed=0, or use ORedLogisticRegression."
+            )
         parameters, smooth = find_missed(self, parameters, bags, labelled)
         labelled = select_bags(labelled, background=background, rates=parameters.possible)
         bags = bags if len(labelled) == len(bags) else bags[labelled.index]
@@ -397,7 +404,7 @@ class ORedForest(UnionAnnotator):
             self.missing_bags_ = bags.fingerprints()
 
     def presence_when_fitted(
-        self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+        self, presence: np.ndarray, bags: Bags, given: Given, known: np.ndarray | None
     ) -> np.ndarray:
         """(n, c) `presence` of labels, with what was kept of unlisted ones in bags that are known by their fingerprint.
 
@@ -412,7 +419,8 @@ class ORedForest(UnionAnnotator):
         if known is not None:  # where somebody named instances, what the others say goes by these
             is_kept &= ~np.logical_or.reduceat(known != -1, bags.offsets[:-1])
         missing = self.missing_labels_[place].toarray().astype(np.float64)
-        open_labels = is_kept[:, None] & (indicator == 0) & (missing >= 0.0) & ~np.isnan(presence)
+        unlisted = (given.values if isinstance(given, Evidence) else given) == 0
+        open_labels = is_kept[:, None] & unlisted & (missing >= 0.0) & ~np.isnan(presence)
         return np.where(open_labels, missing, presence)
 
     def _move_background(

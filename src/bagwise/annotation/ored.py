@@ -20,6 +20,7 @@ from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnota
 from bagwise.core.backends import OBJECTIVES
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_allocation, check_choice, check_not_negative, check_that, is_count
+from bagwise.core.evidence import Evidence
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
@@ -214,8 +215,10 @@ class ORedLogisticRegression(UnionAnnotator):
         Parameters
         ----------
         X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
-        y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
-            None: the labels of the `BagDataset` that is `X`.
+        y : (n, c) matrix, list or series of label sets, (n,) class values, or BagDataset
+            Beyond plain lists of 0 and 1 a matrix may hold confidences, NaN (not known), inf and -inf (certainly there,
+            certainly not), and label sets `Certain`, `Possible`, `Absent` and `OneOf` (docs/evidence.md). None: the
+            labels of the `BagDataset` that is `X`.
         instance_labels : Bags of int or None
             Index into ``classes_`` of the instances whose label is known, -1 elsewhere: mixed granularity. With a
             background, -2 (`bagwise.core.bags.KNOWN_BACKGROUND`) says that an instance is known to be of no class.
@@ -231,6 +234,11 @@ class ORedLogisticRegression(UnionAnnotator):
         bags, indicator = self._start_fit(X, y)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         weights = validate_weights(sample_weight, len(bags))
+        if isinstance(indicator, Evidence) and self.device is not None:
+            raise InputError(
+                f"device={self.device!r} takes plain lists, and these labels say more (confidences, NaN, Certain, "
+                "Possible, Absent or OneOf); fit with device=None."
+            )
         if weights is not None and self.device is not None:
             raise InputError(
                 f"device={self.device!r} takes no sample_weight; fit with device=None, or without weights."

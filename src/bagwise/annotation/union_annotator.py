@@ -22,9 +22,10 @@ from bagwise.core.base import (
     union_of_best,
 )
 from bagwise.core.checks import check_that
+from bagwise.core.evidence import Given
 from bagwise.core.fitted import Attribute, Choice, Maybe, Number
 from bagwise.core.typing import BagsLike, LabelsLike
-from bagwise.core.validation import encode_labels
+from bagwise.core.validation import encode_evidence
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.union import (
     LabelledBags,
@@ -68,6 +69,7 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     the two.
     """
 
+    _takes_evidence = True
     _gives_scores: ClassVar[bool] = False
     """Whether `_prior` gives scores, of which a softmax makes probabilities."""
 
@@ -91,7 +93,7 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         return {"missed": self.missed_, "spurious": self.spurious_}
 
     def presence_when_fitted(
-        self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+        self, presence: np.ndarray, bags: Bags, given: Given, known: np.ndarray | None
     ) -> np.ndarray:
         """(n, c) `presence` of labels, with what a model knows better of the bags that it learned from."""
         return presence
@@ -149,7 +151,7 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         """
         Y = given_labels(X, Y)
         bags = self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
+        indicator = encode_evidence(Y, self.classes_, len(bags))
         model, labels = self.union_model(), []
         problem = self._listed_problem(model, bags, indicator, None)
         errors = problem.room_for_errors(model.max_exact_labels)
@@ -163,14 +165,14 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def _labels_by(self, model: UnionModel, problem: UnionProblem, bags: Bags) -> tuple[Callable[..., np.ndarray], int]:
         """What gives the most probable listed labels of a block, -1 where none is listed; and its columns."""
 
-        def infer(block: Block, bags: Bags, indicator: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
+        def infer(block: Block, bags: Bags, indicator: Given, errors: np.ndarray | None) -> np.ndarray:
             posterior = self._prior(bags, listed=True)
             model.infer(block.problem, posterior, softmax=self._gives_scores, errors=errors)
             return listed_labels(posterior, bags, indicator)
 
         return infer, len(self.classes_) + model.background
 
-    def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
+    def _find_listed(self, bags: Bags, indicator: Given, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bags; the most probable of them is the label (equation 27)."""
         model = self.union_model()
         problem = self._listed_problem(model, bags, indicator, known)
@@ -178,7 +180,7 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
 
     def _listed_problem(
-        self, model: UnionModel, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+        self, model: UnionModel, bags: Bags, indicator: Given, known: np.ndarray | None
     ) -> UnionProblem:
         """With a warning about bags that their labels do not explain."""
         relaxed = relaxed_bags(bags.offsets, indicator, known, model.background, model.noise)
@@ -193,12 +195,13 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     ) -> np.ndarray:
         """(n, c) probability that each label, listed or not, is truly in the bag: carried by one of its instances.
 
-        Without rates of label noise listed labels have probability one and others zero. With them, missing labels are
+        Without rates of label noise listed labels have probability one and others zero, but for what is less sure than
+        a list: possible labels, confidences, members of a group. With rates, missing labels are
         the unlisted ones of high probability, spurious labels the listed ones of low. NaN in a bag that nothing
         explains. Instances that are known (`instance_labels`, as of `find`) count as what they are.
         """
         Y, bags, model = given_labels(X, Y), self._start_predict(X), self.union_model()
-        indicator = encode_labels(Y, self.classes_, len(bags))
+        indicator = encode_evidence(Y, self.classes_, len(bags))
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=model.background)
         problem = model.problem(bags.offsets, indicator, known)
         presence = model.presence(problem, self._probabilities(bags, listed=True))

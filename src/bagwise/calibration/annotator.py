@@ -44,6 +44,7 @@ from bagwise.calibration._recalibration import (
 from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision
 from bagwise.core.bags import Bags, as_instance_labels, known_labels
 from bagwise.core.checks import check_that, is_count
+from bagwise.core.evidence import Given
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, Plain, TupleOf
 from bagwise.core.typing import BagsLike, LabelsLike, Learner, WeightsLike
@@ -162,6 +163,7 @@ class CalibratedAnnotator(UnionAnnotator):
             )
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
+        indicator, _, _ = learn_labels(y, len(bags))  # as the estimator will understand them
         asked = {
             "instance_labels": instance_labels, "callback": callback, "checkpoint": checkpoint,
             "sample_weight": sample_weight,
@@ -176,7 +178,7 @@ class CalibratedAnnotator(UnionAnnotator):
         self.classes_, self.single_label_ = final.classes_, final.single_label_
         self._set_calibration(*(Recalibration(),) * 3)
         if held is None:
-            held = self._cross_fit(bags, self._labelled(bags, y, instance_labels, sample_weight))
+            held = self._cross_fit(bags, self._labelled(bags, indicator, instance_labels, sample_weight))
         if self._is_enough(held.labelled):
             self._calibrate(bags if len(held.labelled) == len(bags) else bags[held.labelled.index], held)
         return self
@@ -190,11 +192,10 @@ class CalibratedAnnotator(UnionAnnotator):
         return self.estimator_
 
     def _labelled(
-        self, bags: Bags, y: LabelsLike | None, instance_labels: Bags | None, sample_weight: WeightsLike | None
+        self, bags: Bags, indicator: np.ndarray, instance_labels: Bags | None, sample_weight: WeightsLike | None
     ) -> LabelledBags:
         """What the estimator learned from: all bags but those that it leaves out."""
         model, settings = self.union_model(), final_step(self.estimator_).get_params(deep=False)
-        indicator, _, _ = learn_labels(y, len(bags))  # as the estimator has understood them
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=model.background)
         labelled = LabelledBags.of(bags.offsets, indicator, known, validate_weights(sample_weight, len(bags)))
         with warnings.catch_warnings():
@@ -390,13 +391,13 @@ class CalibratedAnnotator(UnionAnnotator):
         return final.noise_rates() if hasattr(final, "noise_rates") else {"missed": 0.0, "spurious": 0.0}
 
     def presence_when_fitted(
-        self, presence: np.ndarray, bags: Bags, indicator: np.ndarray, known: np.ndarray | None
+        self, presence: np.ndarray, bags: Bags, given: Given, known: np.ndarray | None
     ) -> np.ndarray:
         """What the estimator knows better of bags that it learned from."""
         final = final_step(self.estimator_)
         if not hasattr(final, "presence_when_fitted"):
             return presence
-        return final.presence_when_fitted(presence, transform_for_final(self.estimator_, bags), indicator, known)
+        return final.presence_when_fitted(presence, transform_for_final(self.estimator_, bags), given, known)
 
     @property
     def background_label_(self) -> Any:

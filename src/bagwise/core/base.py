@@ -16,15 +16,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_that, is_count
+from bagwise.core.evidence import Evidence, Given, possible_labels
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import COUNT_OF_JOBS, INPUTS, OUTPUT, Attribute, Flag, Labels
 from bagwise.core.typing import BagsLike, Callback, InstanceLabelsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import (
     decode_labels,
+    encode_evidence,
     encode_known,
     encode_labels,
     is_flat,
-    learn_labels,
+    learn_evidence,
+    plain_labels,
     split_dataset,
     validate_bags,
     validate_weights,
@@ -43,6 +46,8 @@ class BagTags:
         It gives labels to instances: `find`, `annotate`, `predict_instances`, `instance_decision_function`.
     probabilities : bool
         It gives them probabilities: `annotate_proba`, `predict_instances_proba`.
+    evidence : bool
+        It takes more than plain lists of labels (`bagwise.core.evidence`).
     background : bool
         It knows instances of no class: `background_proba`. Once fitted, what the fit found; before, what it was asked.
     label_sets : bool
@@ -64,6 +69,7 @@ class BagTags:
 
     annotates: bool = False
     probabilities: bool = False
+    evidence: bool = False
     background: bool = False
     label_sets: bool = False
     instance_labels: bool = False
@@ -157,6 +163,9 @@ class BagEstimator(BaseEstimator):
     _kept_parameters: ClassVar[tuple[str, ...]] = ()
     """Parameters without which what was learned means nothing: kept with it, under their name and an underscore."""
 
+    _takes_evidence: ClassVar[bool] = False
+    """Whether more may be said of bags than plain lists; they then come as a matrix or as `Evidence`."""
+
     _fitted: ClassVar[dict[str, Attribute]] = {**INPUTS, "n_jobs": COUNT_OF_JOBS}
     """Attributes of a fitted estimator, and parameters that prediction reads; see `bagwise.core.fitted`."""
 
@@ -190,8 +199,8 @@ class BagEstimator(BaseEstimator):
         """Validated bags and label indicator; sets ``n_features_in_``, ``classes_`` and ``single_label_``."""
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
-        indicator, self.classes_, self.single_label_ = learn_labels(y, len(bags))
-        return bags, indicator
+        given, self.classes_, self.single_label_ = learn_evidence(y, len(bags))
+        return bags, given if self._takes_evidence else plain_labels(given)  # type: ignore[return-value]
 
     def _start_weighted_fit(
         self, X: BagsLike, y: LabelsLike | None, sample_weight: WeightsLike | None
@@ -218,6 +227,7 @@ class BagEstimator(BaseEstimator):
             setattr(tags.bag_tags, name, name in takes)
         tags.bag_tags.warm_start = hasattr(self, "warm_start")
         tags.input_tags.sparse = True
+        tags.bag_tags.evidence = self._takes_evidence
         return tags
 
 
@@ -376,6 +386,7 @@ class InstanceAnnotatorMixin:
 
     classes_: np.ndarray
     background_label_: Any
+    _takes_evidence: ClassVar[bool]
     _start_predict: Any
     _instance_scores: Any
 
@@ -404,7 +415,9 @@ class InstanceAnnotatorMixin:
             if instance_labels is not None:
                 raise InputError("instance_labels are known labels among those of the bags; pass Y with them.")
             return self._find_alone(bags)
-        indicator = encode_labels(Y, self.classes_, len(bags))
+        indicator: Any = encode_evidence(Y, self.classes_, len(bags))
+        if not self._takes_evidence:
+            indicator = plain_labels(indicator)
         background = self.__sklearn_tags__().bag_tags.background
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=background)
         check_known_listed(bags.offsets, indicator, known, self._missed_rates())
@@ -528,17 +541,24 @@ def name_bags(index: Any, limit: int = 5) -> str:
 
 
 def check_known_listed(
-    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, missed: np.ndarray | None = None
+    offsets: np.ndarray, given: Given, known: np.ndarray | None, missed: np.ndarray | None = None
 ) -> None:
-    """An instance that is known to be of a class must be in a bag that carries it, unless it may have been `missed`."""
+    """An instance that is known to be of a class must be in a bag that may carry it, unless it may have been `missed`.
+
+    Nothing excuses an instance of a class that its bag is said not to carry.
+    """
     if known is None:
         return
+    indicator = possible_labels(given)
     n_classes = indicator.shape[1]
     bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     rows = np.flatnonzero((known >= 0) & (known < n_classes))  # background is listed nowhere
     outside = rows[indicator[bag[rows], known[rows]] == 0]
     if missed is not None:
-        outside = outside[missed[known[outside]] == 0.0]
+        excused = missed[known[outside]] > 0.0
+        if isinstance(given, Evidence):
+            excused &= given.values[bag[outside], known[outside]] != -np.inf
+        outside = outside[~excused]
     if len(outside):
         i = outside[0]
         raise InputError(

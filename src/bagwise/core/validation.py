@@ -192,11 +192,11 @@ def learn_evidence(Y: LabelsLike | None, n_bags: int) -> tuple[Given, np.ndarray
         given, columns = _labels_of(Y), Y.class_names
     sets = _as_label_sets(given)
     if sets is not None:
-        if not any(sets):
-            raise InputError("No bag carries any label; at least one label is needed to learn from.")
         classes = sort_classes({name for labels in sets for label in labels for name in names_in(label)})
         _check_rows(len(sets), n_bags)
-        return _encode_sets(sets, classes)[0], classes, False
+        given = _encode_sets(sets, classes)[0]
+        _check_some_label(given)
+        return given, classes, False
     if not sp.issparse(given) and not isinstance(given, Evidence):
         given = np.asarray(given)
     is_array = isinstance(given, np.ndarray)
@@ -213,10 +213,14 @@ def learn_evidence(Y: LabelsLike | None, n_bags: int) -> tuple[Given, np.ndarray
     _check_rows(len(indicator), n_bags)
     if indicator.shape[1] == 0:
         raise InputError("Y has no columns; pass one column per class.")
-    if not possible_labels(indicator).any():
-        raise InputError("No bag carries any label; at least one label is needed to learn from.")
+    _check_some_label(indicator)
     classes = np.arange(indicator.shape[1]) if columns is None else _as_class_array(list(columns))
     return indicator, classes, False
+
+
+def _check_some_label(given: Given) -> None:
+    if not possible_labels(given).any():
+        raise InputError("No bag carries any label; at least one label is needed to learn from.")
 
 
 def _check_values(values: np.ndarray) -> None:
@@ -255,7 +259,7 @@ def plain_labels(given: Given) -> np.ndarray:
     if isinstance(given, Evidence):
         raise InputError(
             "The labels say more than plain lists (confidences, NaN, inf, Certain, Possible, Absent or OneOf), which "
-            "ORedLogisticRegression, ORedForest and ORedNetwork take, and this does not; pass what is listed, a matrix "
+            "ORedLogisticRegression and ORedForest take, and this does not; pass what is listed, a matrix "
             "of 0 and 1: np.where(Y > 0.5, 1, 0)."
         )
     return given

@@ -32,7 +32,7 @@ from bagwise.core.fitted import (
     savable,
 )
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
-from bagwise.core.validation import refuse_sparse, validate_weights
+from bagwise.core.validation import plain_labels, refuse_sparse, validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.kernels.softmax import softmax_in_place
@@ -243,6 +243,7 @@ class ORedNetwork(UnionAnnotator):
         self.check_parameters()
         last = self._last_fit()
         bags, indicator = self._start_fit(X, y)
+        indicator = plain_labels(indicator)
         refuse_sparse(self, bags)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
         rates = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)

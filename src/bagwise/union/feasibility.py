@@ -9,13 +9,19 @@ import numpy as np
 
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.base import check_known_listed, name_bags
+from bagwise.core.evidence import Evidence, Given, possible_labels
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError, warn_caller
-from bagwise.union.problem import LabelNoise
+from bagwise.union.constants import FEW_LABELS
+from bagwise.union.problem import MAX_EXACT_LABELS, LabelNoise, UnionModel
+
+SAY_IT = (
+    "Where one of several labels is there, say so (OneOf); where one may be there, too (Possible, or NaN in a matrix)."
+)
 
 
 def infeasible_bags(
     offsets: np.ndarray,
-    indicator: np.ndarray,
+    given: Given,
     known: np.ndarray | None,
     background: bool,
     rates: LabelNoise | None = None,
@@ -26,7 +32,9 @@ def infeasible_bags(
     With `rates`, a label that may be spurious needs no instance, and a bag in which all went unnoticed no label. Bags
     of weight zero are not asked.
     """
-    sizes = np.diff(offsets)
+    if isinstance(given, Evidence):
+        return _without_explanation(offsets, given, known, background, rates, weights)
+    indicator, sizes = given, np.diff(offsets)
     n_classes = indicator.shape[1]
     n_labels = indicator.sum(axis=1).astype(np.int64)
     strict = slice(None) if rates is None else rates.spurious[:n_classes] == 0.0
@@ -51,13 +59,40 @@ def infeasible_bags(
     if n_labels[b] == 0:
         reason = f"bag {b} carries no label (background=True allows that)."
     elif free[b] == sizes[b]:
-        reason = f"bag {b} carries {n_labels[b]} labels but has {sizes[b]} instance(s)."
+        reason = f"bag {b} carries {n_labels[b]} labels but has {sizes[b]} instance(s). {SAY_IT}"
     else:
         reason = (
             f"bag {b} carries {needed[b]} label(s) that no known instance has, but {free[b]} instance(s) that are not "
             "known."
         )
     return impossible, reason
+
+
+def _without_explanation(
+    offsets: np.ndarray,
+    evidence: Evidence,
+    known: np.ndarray | None,
+    background: bool,
+    rates: LabelNoise | None,
+    weights: np.ndarray | None,
+) -> tuple[np.ndarray, str]:
+    """As `infeasible_bags`, by inference where all classes are as probable: groups may share what they need."""
+    check_known_listed(offsets, evidence, known, None if rates is None else rates.missed)
+    n_classes = evidence.shape[1]
+    problem = UnionModel(n_classes, background, rates).problem(offsets, evidence, known)
+    uniform = np.full((int(offsets[-1]), n_classes + background), 1.0 / (n_classes + background))
+    limit = FEW_LABELS if evidence.groups is None else MAX_EXACT_LABELS  # propagation knows what no label can share
+    found = problem.infer_in_place(uniform, softmax=False, residual=False, rates=rates, max_exact_labels=limit)
+    impossible = np.isneginf(found)
+    if weights is not None:
+        impossible &= weights > 0.0
+    if not impossible.any():
+        return impossible, ""
+    b = int(np.flatnonzero(impossible)[0])
+    return impossible, (
+        f"bag {b} has {np.diff(offsets)[b]} instance(s), too few for all labels and groups that it must carry, or no "
+        f"label that they may have. {SAY_IT}"
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +103,7 @@ class LabelledBags:
     ----------
     index : (n,) number of each bag among those that the fit was given
     offsets : (n + 1,) int64
-    indicator : (n, c) array of 0 and 1
+    indicator : (n, c) array of 0 and 1, or Evidence
     known : (m,) int or None
         Column of the instances whose label is known, -1 elsewhere.
     relaxed : (n,) bool or None
@@ -79,7 +114,7 @@ class LabelledBags:
 
     index: np.ndarray
     offsets: np.ndarray
-    indicator: np.ndarray
+    indicator: Any  # an array, or `Evidence`, which is sliced alike
     known: np.ndarray | None = None
     relaxed: np.ndarray | None = None
     weights: np.ndarray | None = None
@@ -88,7 +123,7 @@ class LabelledBags:
     def of(
         cls,
         offsets: np.ndarray,
-        indicator: np.ndarray,
+        indicator: Given,
         known: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> LabelledBags:
@@ -127,15 +162,16 @@ def count_instances(offsets: np.ndarray, weights: np.ndarray | None) -> float:
 
 
 def relaxed_bags(
-    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, background: bool, rates: LabelNoise | None
+    offsets: np.ndarray, given: Given, known: np.ndarray | None, background: bool, rates: LabelNoise | None
 ) -> np.ndarray | None:
     """(n,) mask of the bags whose instances are to carry labels of the set, but not all; None where there are none.
 
     With a warning that names them; a bag without labels to choose from is an error.
     """
-    impossible, reason = infeasible_bags(offsets, indicator, known, background, rates)
-    if np.any(impossible & ~indicator.any(axis=1)):
-        empty = np.flatnonzero(~indicator.any(axis=1))
+    impossible, reason = infeasible_bags(offsets, given, known, background, rates)
+    some = possible_labels(given).any(axis=1)
+    if np.any(impossible & ~some):
+        empty = np.flatnonzero(~some)
         raise InputError(
             f"{len(empty)} bag(s) carry no label, {name_bags(empty)}; an instance can only be given a label of its "
             "bag. Leave these bags out, use predict_instances, or fit with background=True."
@@ -162,9 +198,9 @@ def select_bags(
 
     `on_infeasible` is "drop", "error" or "relax"; None drops them where the learner leaves no choice.
     """
-    indicator, sizes = labelled.indicator, np.diff(labelled.offsets)
+    indicator, sizes = possible_labels(labelled.indicator), np.diff(labelled.offsets)
     impossible, reason = infeasible_bags(
-        labelled.offsets, indicator, labelled.known, background, rates, labelled.weights
+        labelled.offsets, labelled.indicator, labelled.known, background, rates, labelled.weights
     )
     keep, relaxed = np.ones(len(labelled), dtype=bool) if labelled.weights is None else labelled.weights > 0.0, None
     left_out = ""
