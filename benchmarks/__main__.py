@@ -51,6 +51,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "io-roundtrips": "benchmarks.io_roundtrips",
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
+    "lost": "benchmarks.lost",
     "wrong-labels": "benchmarks.wrong_labels",
     "forgotten-letters": "benchmarks.forgotten_letters",
     "calibration": "benchmarks.calibration",
