@@ -11,12 +11,14 @@ from scipy.optimize import check_grad
 from scipy.special import expit
 from sklearn.metrics import average_precision_score
 
-from bagwise import Bags
+from bagwise import BagDataset, Bags
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.annotation.noisy_or import NoisyOrObjective
 from bagwise.annotation.rates import RateParameters
+from bagwise.catalog import make_model
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
+from bagwise.model_selection import choose_model
 from bagwise.union import LabelNoise
 
 
@@ -249,3 +251,17 @@ def test_what_is_known_must_fit(instance_labels, message):
     Y[0, [0, 2]] = 1
     with pytest.raises(InputError, match=message):
         NoisyOrLogisticRegression().fit(bags, Y, instance_labels=Bags(instance_labels, bags.offsets))
+
+
+@pytest.mark.filterwarnings("ignore::bagwise.core.exceptions.InfeasibleBagWarning")
+@pytest.mark.parametrize("first", ["noisy-or", "ored-background"])
+def test_held_out_bags_say_how_many_labels_an_instance_carries(first):
+    candidates = {name: make_model(name) for name in sorted(("noisy-or", "ored-background"), key=lambda n: n != first)}
+    bags, Y, _ = made_windows(1.5, n_bags=60)
+    windows = BagDataset(bags, Y)
+    assert choose_model(candidates, windows, cv=3).name == "noisy-or"
+    many = {"instances_per_bag": (4, 6), "labels_per_bag": (3, 5)}
+    calls = make_gaussian_bags(n_bags=150, n_classes=8, separation=2.0, random_state=0, **many)
+    found = choose_model(candidates, calls)
+    assert found.name == "ored-background"
+    assert all(row["log_loss"] > 0 for row in found.rows)

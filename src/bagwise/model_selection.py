@@ -39,6 +39,7 @@ BAG_MEASURES: dict[str, tuple[Callable[..., float], str]] = {
 }
 MEASURES = ("accuracy", *BAG_MEASURES, "fit_seconds")
 KEYS = ("dataset", "model", "mode")
+SURE = 1e-6  # a probability nearer to 0 or 1 than this says no more
 COMMON = 0.9  # labels of a larger share of the bags are almost no evidence about an instance
 
 Record = dict[str, Any]
@@ -181,6 +182,10 @@ def _score_by_labels(final: Any, X: Bags, seen: np.ndarray, Y: np.ndarray) -> Re
             warnings.simplefilter("ignore", InfeasibleBagWarning)  # they are infeasible for every learner
             labels = final.find(X[rows], Y[rows]).labels
         record["explained"] = metrics.explained_share((Y * seen.any(axis=0))[rows], Bags(labels, X[rows].offsets))
+        if hasattr(final, "predict_proba") and not final.single_label_:
+            proba = np.clip(final.predict_proba(X[rows]), SURE, 1.0 - SURE)
+            losses = -np.where(Y[rows] == 1, np.log(proba), np.log1p(-proba))[:, seen.any(axis=0)]
+            record["log_loss"] = float(losses.sum(axis=1).mean())
     return record
 
 
@@ -192,8 +197,8 @@ class ModelChoice:
     ----------
     name : str
     rows : list of dict
-        One per learner: model, score, listed, explained, average_precision (shares, means over the folds), seconds of
-        all its fits; or model and why it could not be tried.
+        One per learner: model, score, listed, explained, average_precision (shares, means over the folds), log_loss per
+        bag where there are probabilities, seconds of all its fits; or model and why it could not be tried.
     """
 
     name: str
@@ -218,6 +223,11 @@ def choose_model(
     the learner chooses among them, as in annotation). The score is the mean of the two. Guessing explains but is not
     listed; calling everything the commonest label is listed but does not explain. Labels of more than nine in ten
     training bags are left out of ``listed``: any instance might be one.
+
+    Candidates that give instances one label and candidates that give them any number (`BagTags.label_sets`) are not
+    compared by that, since a set explains more than a label can: which of the two kinds is right is what the log loss
+    of the labels of held-out bags says, of the best candidate of either kind. Where the difference is within
+    two of its standard errors over the folds, it is the kind of the first candidate.
 
     Parameters
     ----------
@@ -257,6 +267,7 @@ def choose_model(
     for number, (_, test) in enumerate(split_bags(cv, len(dataset), random_state, groups)):
         fold[test] = number
     rows: list[Record] = []
+    losses: dict[str, np.ndarray] = {}
     for name, estimator in candidates.items():
         keep = np.ones(len(dataset), dtype=bool) if bag_tags(estimator).background else np.any(dataset.Y, axis=1)
         try:
@@ -273,15 +284,31 @@ def choose_model(
             rows.append({"model": name, "why": str(error)})
             continue
         rows.append(_row_of_choice(name, records))
-    scores = [round(float(row.get("score", -1.0)), 3) for row in rows]
-    if max(scores) < 0:
+        losses[name] = np.array([record.get("log_loss", np.nan) for record in records])
+    if all("why" in row for row in rows):
         raise InputError(f"None of {', '.join(candidates)} could be tried; the first: {rows[0]['why']}")
+    kind = _kind_of_choice({name: bag_tags(estimator).label_sets for name, estimator in candidates.items()}, losses)
+    scores = [round(float(row.get("score", -1.0)), 3) if kind is None or row["model"] in kind else -1.0 for row in rows]
     return ModelChoice(rows[scores.index(max(scores))]["model"], rows)
+
+
+def _kind_of_choice(sets: Mapping[str, bool], losses: Mapping[str, np.ndarray]) -> set[str] | None:
+    """The candidates of the kind that the log losses of the folds speak for; None where all are of one kind."""
+    of_kind = {kind: {name for name in losses if sets[name] is kind} for kind in (False, True)}
+    comparable = {kind: {name for name in names if np.isfinite(losses[name]).all()} for kind, names in of_kind.items()}
+    if not all(comparable.values()):
+        return None
+    one, several = (min((losses[name] for name in comparable[kind]), key=np.mean) for kind in (False, True))
+    difference = several - one
+    error = float(difference.std(ddof=1) / np.sqrt(len(difference)))
+    if abs(difference.mean()) <= 2.0 * error:
+        return of_kind[sets[next(iter(losses))]]
+    return of_kind[bool(difference.mean() < 0.0)]
 
 
 def _row_of_choice(name: str, records: Sequence[Record]) -> Record:
     row: Record = {"model": name}
-    for measure in ("listed", "explained", "average_precision"):
+    for measure in ("listed", "explained", "average_precision", "log_loss"):
         values = [record[measure] for record in records if measure in record]
         if values:
             row[measure] = float(np.mean(values))
