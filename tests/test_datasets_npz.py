@@ -302,7 +302,7 @@ def test_damaged_contents_fail_the_checksum(tmp_path):
     value = np.float64(7.0).tobytes()
     assert content.count(value) == 1
     path.write_bytes(content.replace(value, np.float64(8.5).tobytes()))
-    with pytest.raises(FormatError, match=r"'X' cannot be read \(Bad CRC-32.*damaged"):
+    with pytest.raises(FormatError, match=r"'X': it is damaged.*Bad CRC-32"):
         load_npz(path)
 
 
@@ -319,7 +319,7 @@ def test_damaged_contents_fail_the_checksum(tmp_path):
 def test_header_that_claims_more_than_there_is(tmp_path, shape, dtype):
     header = header_bytes(f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}}}")
     path = write_members(tmp_path, X=header + small_arrays()["X"].tobytes())
-    with pytest.raises(FormatError, match=r"made\.npz: the array 'X' (claims shape|cannot be read)"):
+    with pytest.raises(FormatError, match=r"made\.npz: the array 'X'( claims shape|: it is damaged)"):
         load_npz(path)
 
 
@@ -334,20 +334,20 @@ def test_huge_array_of_zeros_meets_the_memory_limit(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("member", "message"),
     [
-        (b"", "cannot be read"),
-        (b"not an array at all", "cannot be read .*magic string"),
-        (header_bytes("{'descr': '<f8'}"), "cannot be read"),
-        (header_bytes("{" * 500), "cannot be read"),
+        (b"", "it is damaged"),
+        (b"not an array at all", "it is damaged.*magic string"),
+        (header_bytes("{'descr': '<f8'}"), "it is damaged"),
+        (header_bytes("{" * 500), "it is damaged"),
         (
             header_bytes("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", version=3),
             "format version",
         ),
-        (header_bytes("a" * 20000), "cannot be read"),
+        (header_bytes("a" * 20000), "it is damaged"),
     ],
     ids=["nothing", "text", "keys", "brackets", "version", "long"],
 )
 def test_foreign_member(tmp_path, member, message):
-    with pytest.raises(FormatError, match=rf"made\.npz: the array 'X' .*{message}"):
+    with pytest.raises(FormatError, match=rf"made\.npz: the array 'X': .*{message}"):
         load_npz(write_members(tmp_path, X=member))
 
 

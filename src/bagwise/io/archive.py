@@ -160,13 +160,21 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
         raise FormatError("its members claim to be larger than the file.")
 
 
+def npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, order and type of the array of a ``.npy`` file, as its header claims them."""
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"format version {version} is for tables with named columns")
+    return _HEADERS[version](stream)
+
+
 def parse_array(raw: bytes, name: str) -> np.ndarray:
     """The array of one ``.npy`` file; what its header claims must be exactly what follows the header."""
     stream = io.BytesIO(raw)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy repairs old headers with a warning; ours need none
-            shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
+            shape, is_fortran, dtype = npy_header(stream)
     except Exception as error:  # numpy parses the header as Python literals, which fail in many ways
         raise FormatError(f"the header of its array {name!r} cannot be read ({error!r}).") from error
     if not is_storable(dtype):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import struct
 import warnings
 import zlib
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from bagwise.core.columns import check_features
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data._long import dense_features
-from bagwise.io.files import atomic_write, check_readable
+from bagwise.io.files import PathLike, atomic_write, check_readable, damaged
 
 BAGS, TARGETS = "bags", "targets"
 CLASS_NAMES = ("class_names", "class_name")
@@ -28,14 +26,8 @@ FEATURES, LABELS, BAG_IDS = "features", "labels", "bag_ids"
 CLASS = "positive"
 
 
-def mat_variables(path: str | os.PathLike[str]) -> list[str]:
-    """Names of the variables of a sound MATLAB file."""
-    return _check_mat(check_readable(path))
-
-
 def _load(path: Path, wanted: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
     from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
 
     names = mat_variables(path)
     missing = [name for name in wanted if name not in names]
@@ -46,31 +38,15 @@ def _load(path: Path, wanted: tuple[str, ...], optional: tuple[str, ...]) -> dic
         )
     if len(set(names)) < len(names):
         raise FormatError(f"{path}: two variables have the same name; remove one.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            content = loadmat(path, variable_names=[*wanted, *optional], verify_compressed_data_integrity=True)
-    except (
-        MatReadError,
-        ValueError,
-        TypeError,
-        OSError,
-        KeyError,
-        IndexError,
-        OverflowError,
-        NotImplementedError,
-        EOFError,
-        MemoryError,
-        UnicodeError,
-        AttributeError,
-    ) as error:
-        raise FormatError(f"{path}: it is damaged ({error}); write it again.") from error
+    with damaged(path, "MATLAB file"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        content = loadmat(path, variable_names=[*wanted, *optional], verify_compressed_data_integrity=True)
     if not all(name in content for name in wanted):
         raise FormatError(f"{path}: it is damaged, a variable cannot be found again; write it again.")
     return content
 
 
-def read_lamda(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
+def read_lamda(path: PathLike) -> tuple[BagDataset, str]:
     """Read ``bags`` (a cell of (n_i, d) arrays) and ``targets`` ((c, n), 1 and -1); also a sentence about it."""
     path = Path(path)
     content = _load(path, (BAGS, TARGETS), (*CLASS_NAMES, "bag_names", "feature_names"))
@@ -132,7 +108,7 @@ def _texts(content: dict[str, Any], keys: tuple[str, ...], length: int, path: Pa
     return out
 
 
-def write_lamda(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
+def write_lamda(dataset: BagDataset, path: PathLike) -> None:
     """Write LAMDA's form: class by bag targets of 1 and -1, and names of classes, bags and features as cells."""
     if dataset.Y is None:
         raise InputError("LAMDA's .mat needs bag labels, and the data set has none; use csv or parquet.")
@@ -146,9 +122,7 @@ def write_lamda(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
         "class_names": _cell_of_texts(dataset.class_names),
         "bag_names": _cell_of_texts(dataset.bag_names),
     }
-    if dataset.feature_names is not None:
-        content["feature_names"] = _cell_of_texts(dataset.feature_names)
-    _save(content, path)
+    _save(content, dataset.feature_names, path)
 
 
 def _cell_of_texts(names: list[Any]) -> np.ndarray:
@@ -157,14 +131,16 @@ def _cell_of_texts(names: list[Any]) -> np.ndarray:
     return cells
 
 
-def _save(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def _save(content: dict[str, Any], feature_names: list[str] | None, path: PathLike) -> None:
     from scipy.io import savemat
 
+    if feature_names is not None:
+        content["feature_names"] = _cell_of_texts(feature_names)
     with atomic_write(path) as file:
         savemat(file, content, do_compression=True)
 
 
-def read_benchmark(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
+def read_benchmark(path: PathLike) -> tuple[BagDataset, str]:
     """Read ``features`` (m, d), ``labels`` and ``bag_ids`` (a value for each instance); also a sentence about it.
 
     A bag is positive where one of its instances is. Labels that differ within a bag are instance labels.
@@ -208,7 +184,7 @@ def _flat(values: Any, name: str, length: int, path: Path) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def write_benchmark(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
+def write_benchmark(dataset: BagDataset, path: PathLike) -> None:
     """Write features, labels (1 and -1) and bag_ids; the data must have exactly one class.
 
     Bags are numbered unless their names are distinct whole numbers.
@@ -231,9 +207,7 @@ def write_benchmark(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
         LABELS: (2.0 * labels - 1.0)[None, :],
         BAG_IDS: ids[dataset.bags.bag_index][None, :],
     }
-    if dataset.feature_names is not None:
-        content["feature_names"] = _cell_of_texts(dataset.feature_names)
-    _save(content, path)
+    _save(content, dataset.feature_names, path)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -241,11 +215,11 @@ def write_benchmark(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
 # the bytes that are there, compressed parts are unpacked only as far as the memory limit allows, and only numbers,
 # sparse numbers, text and cells are let through.
 
-_COMPRESSED, _MATRIX = 15, 14
+_COMPRESSED, _MATRIX, _INT32, _UINT32 = 15, 14, 5, 6
 _ITEM_SIZE = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
 _CELL, _CHAR, _SPARSE = 1, 4, 5
 _NUMBERS = range(6, 16)
-_COMPLEX = 0x08
+_COMPLEX = 0x0800
 _MAX_DEPTH = 3
 _HEADER = 128
 _TAG = 8
@@ -255,9 +229,39 @@ class _Broken(Exception):
     """What is wrong with the bytes."""
 
 
-def _check_mat(path: Path) -> list[str]:
+class _Elements:
+    """The elements of some bytes, one after another: their types, and their data."""
+
+    def __init__(self, raw: memoryview, order: str, at: int = 0):
+        self.raw, self.order, self.at = raw, order, at
+
+    def take(self, padded: bool = True) -> tuple[int, memoryview]:
+        if self.at + _TAG > len(self.raw):
+            raise _Broken("it ends within an element")
+        kind, size = struct.unpack_from(f"{self.order}II", self.raw, self.at)
+        if kind >> 16:  # up to four bytes of data within the tag itself
+            kind, size, start = kind & 0xFFFF, kind >> 16, self.at + 4
+            if size > 4:
+                raise _Broken("a short element claims more than four bytes")
+            self.at += _TAG
+        else:
+            start = self.at + _TAG
+            if size > len(self.raw) - start:
+                raise _Broken(f"an element claims {size} bytes but {len(self.raw) - start} are left")
+            self.at = start + size + (-size % 8 if padded else 0)
+        return kind, self.raw[start : start + size]
+
+    def integers(self, what: str, kinds: tuple[int, ...] = (_INT32,)) -> tuple[int, ...]:
+        """The next element, which holds whole numbers of four bytes."""
+        kind, data = self.take()
+        if kind not in kinds or len(data) % 4:
+            raise _Broken(f"{what} cannot be read")
+        return struct.unpack(f"{self.order}{len(data) // 4}i", data)
+
+
+def mat_variables(path: Path) -> list[str]:
     """Names of the variables of a MATLAB 5 file whose structure is sound; `FormatError` where it is not."""
-    raw = path.read_bytes()
+    raw = check_readable(path).read_bytes()
     if raw[:8] == b"\x89HDF\r\n\x1a\n" or raw[:19] == b"MATLAB 7.3 MAT-file":
         raise FormatError(f"{path}: it is a MATLAB 7.3 file (HDF5), which is not read; save it with -v7 in MATLAB.")
     # a null byte among the first four makes scipy read it as version 4, past all that is checked here
@@ -267,123 +271,81 @@ def _check_mat(path: Path) -> list[str]:
     if struct.unpack_from(f"{order}H", raw, 124)[0] != 0x0100:
         raise FormatError(f"{path}: it is a MATLAB file of another version; save it with -v7 in MATLAB.")
     names: list[str] = []
-    limit = memory_limit()
+    limit, elements = memory_limit(), _Elements(memoryview(raw), order, _HEADER)
     try:
-        position = _HEADER
-        while position < len(raw):
-            kind, start, stop, after = _tag(raw, position, order, padded=False)
-            body = raw[start:stop]
+        while elements.at < len(raw):
+            kind, body = elements.take(padded=False)
             if kind == _COMPRESSED:
-                body, limit = _unpack(body, limit)
-                kind, start, stop, _ = _tag(body, 0, order, padded=False)
-                body = body[start:stop]
+                stream = zlib.decompressobj()
+                unpacked = stream.decompress(body, limit)
+                if stream.unconsumed_tail or not stream.eof:
+                    raise _Broken("a compressed part is cut off, or larger than the memory limit")
+                limit -= len(unpacked)
+                kind, body = _Elements(memoryview(unpacked), order).take(padded=False)
             if kind != _MATRIX:
                 raise _Broken(f"an element of type {kind} stands where a variable should")
             names.append(_check_matrix(body, order, 0))
-            position = after
     except (_Broken, struct.error, zlib.error) as error:
         raise FormatError(f"{path}: it is damaged or cut off ({error}); write it again.") from error
     return names
 
 
-def _unpack(body: bytes, limit: int) -> tuple[bytes, int]:
-    stream = zlib.decompressobj()
-    out = stream.decompress(body, limit)
-    if stream.unconsumed_tail or not stream.eof:
-        raise _Broken("a compressed part is cut off, or larger than the memory limit")
-    return out, limit - len(out)
-
-
-def _tag(raw: bytes, position: int, order: str, padded: bool = True) -> tuple[int, int, int, int]:
-    """Type, start and stop of the data, and where the next element begins."""
-    if position + _TAG > len(raw):
-        raise _Broken("it ends within an element")
-    first, size = struct.unpack_from(f"{order}II", raw, position)
-    if first >> 16:  # up to four bytes of data within the tag itself
-        kind, size = first & 0xFFFF, first >> 16
-        if size > 4:
-            raise _Broken("a short element claims more than four bytes")
-        return kind, position + 4, position + 4 + size, position + _TAG
-    start = position + _TAG
-    stop = start + size
-    after = stop + (-size % 8 if padded else 0)
-    if stop > len(raw):
-        raise _Broken(f"an element claims {size} bytes but {len(raw) - start} are left")
-    return first, start, stop, after
-
-
-def _check_matrix(raw: bytes, order: str, depth: int) -> str:
+def _check_matrix(raw: memoryview, order: str, depth: int) -> str:
     """Check one array; its name."""
     if not raw:
         return ""  # an empty cell
     if depth > _MAX_DEPTH:
         raise _Broken("cells are nested too deeply")
-    kind, start, stop, position = _tag(raw, 0, order)
-    if kind != 6 or stop - start != 8:
+    elements = _Elements(raw, order)
+    kind, data = elements.take()
+    if kind != _UINT32 or len(data) != 8:
         raise _Broken("an array has no flags")
-    flags = struct.unpack_from(f"{order}I", raw, start)[0]
-    array_class, is_complex = flags & 0xFF, bool((flags >> 8) & _COMPLEX)
-    kind, start, stop, position = _tag(raw, position, order)
-    if kind != 5 or (stop - start) % 4 or not 8 <= stop - start <= 16:
-        raise _Broken("the dimensions of an array cannot be read")
-    shape = struct.unpack_from(f"{order}{(stop - start) // 4}i", raw, start)
-    if min(shape) < 0:
+    flags = struct.unpack_from(f"{order}I", data)[0]
+    array_class = flags & 0xFF
+    shape = elements.integers("the dimensions of an array")
+    if not 2 <= len(shape) <= 4 or min(shape) < 0:
         raise _Broken(f"an array has the shape {shape}")
-    kind, start, stop, position = _tag(raw, position, order)
+    kind, data = elements.take()
     if kind not in (1, 2, 16):
         raise _Broken("an array has no name")
-    name = raw[start:stop].decode("latin-1")
-    count = math.prod(shape)
+    name, count = bytes(data).decode("latin-1"), math.prod(shape)
     if array_class == _CELL:
-        _check_cells(raw, order, position, count, depth)
+        if count * _TAG > len(raw):
+            raise _Broken(f"a cell array claims {count} cells but holds {len(raw)} bytes")
+        for _ in range(count):
+            kind, data = elements.take()
+            if kind != _MATRIX:
+                raise _Broken("a cell holds no array")
+            _check_matrix(data, order, depth + 1)
     elif array_class == _SPARSE:
-        _check_sparse(raw, order, position, shape)
+        _check_sparse(elements, shape)
     elif array_class in _NUMBERS or array_class == _CHAR:
-        if is_complex:
+        if flags & _COMPLEX:
             raise _Broken(f"the array {name!r} is complex")
-        kind, start, stop, _ = _tag(raw, position, order)
+        kind, data = elements.take()
         if kind not in _ITEM_SIZE:
             raise _Broken(f"the array {name!r} holds numbers of the unknown type {kind}")
         # text in UTF-8 may take several bytes a character
-        if array_class in _NUMBERS and (stop - start) != count * _ITEM_SIZE[kind]:
-            raise _Broken(f"the array {name!r} claims the shape {shape} but holds {stop - start} bytes")
-        if array_class == _CHAR and count > stop - start:
-            raise _Broken(f"the text {name!r} claims {count} characters but holds {stop - start} bytes")
+        if array_class in _NUMBERS and len(data) != count * _ITEM_SIZE[kind]:
+            raise _Broken(f"the array {name!r} claims the shape {shape} but holds {len(data)} bytes")
+        if array_class == _CHAR and count > len(data):
+            raise _Broken(f"the text {name!r} claims {count} characters but holds {len(data)} bytes")
     else:
         raise _Broken(f"the variable {name!r} is a structure or an object, which is not read")
     return name
 
 
-def _check_cells(raw: bytes, order: str, position: int, count: int, depth: int) -> None:
-    if count * _TAG > len(raw):
-        raise _Broken(f"a cell array claims {count} cells but holds {len(raw)} bytes")
-    for _ in range(count):
-        kind, start, stop, position = _tag(raw, position, order)
-        if kind != _MATRIX:
-            raise _Broken("a cell holds no array")
-        _check_matrix(raw[start:stop], order, depth + 1)
-
-
-def _check_sparse(raw: bytes, order: str, position: int, shape: tuple[int, ...]) -> None:
+def _check_sparse(elements: _Elements, shape: tuple[int, ...]) -> None:
     """Row indices, column pointers and values, each checked, because what reads them trusts them."""
     if len(shape) != 2:
         raise _Broken("a sparse array is not two-dimensional")
-    n_rows, n_columns = shape
-    kind, start, stop, position = _tag(raw, position, order)
-    rows = _integers(raw, kind, start, stop, order)
-    kind, start, stop, position = _tag(raw, position, order)
-    pointers = _integers(raw, kind, start, stop, order)
-    kind, start, stop, position = _tag(raw, position, order)
+    rows, pointers = (np.array(elements.integers("a sparse array", (_INT32, _UINT32))) for _ in range(2))
+    kind, data = elements.take()
     if kind not in _ITEM_SIZE:
         raise _Broken("a sparse array holds numbers of an unknown type")
-    n_values = (stop - start) // _ITEM_SIZE[kind]
-    if len(pointers) != n_columns + 1 or pointers[0] != 0 or any(b < a for a, b in pairwise(pointers)):
+    if len(pointers) != shape[1] + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
         raise _Broken("the columns of a sparse array do not fit")
-    if pointers[-1] > min(len(rows), n_values) or any(not 0 <= row < n_rows for row in rows[: pointers[-1]]):
+    n_used = pointers[-1]
+    is_inside = (rows[:n_used] >= 0) & (rows[:n_used] < shape[0])
+    if n_used > min(len(rows), len(data) // _ITEM_SIZE[kind]) or not is_inside.all():
         raise _Broken("the rows of a sparse array do not fit")
-
-
-def _integers(raw: bytes, kind: int, start: int, stop: int, order: str) -> tuple[int, ...]:
-    if kind not in (5, 6) or (stop - start) % 4:
-        raise _Broken("the indices of a sparse array cannot be read")
-    return struct.unpack_from(f"{order}{(stop - start) // 4}i", raw, start)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,30 +15,15 @@ from bagwise.core.checks import check_allocation
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.core.validation import check_finite
+from bagwise.io.archive import npy_header
 from bagwise.io.data._long import dense_features, has_names, has_unlabelled, is_int64
-from bagwise.io.files import atomic_write, check_readable
+from bagwise.io.files import PathLike, atomic_write, check_readable, damaged
 
 _REQUIRED = ("X", "bag")
 _OPTIONAL = ("Y", "y", "class_names", "feature_names", "bag_names", "labelled")
 _HOW_TO_WRITE = "write it with numpy.savez_compressed(path, X=X, bag=bag, Y=Y)"
 _DAMAGED = "the file is damaged or was cut off; copy or download it again"
 
-# What zipfile, zlib and numpy's reader raise on damaged or made-up bytes.
-_READ_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-    OSError,
-    SystemError,  # of the parser of Python 3.12, for some headers that are no text
-    EOFError,
-    ValueError,
-    TypeError,
-    SyntaxError,
-    RuntimeError,  # zipfile: the member is encrypted
-    NotImplementedError,
-    OverflowError,
-    MemoryError,
-)
 _MAX_DEFLATE_RATIO = 1100  # deflate cannot shrink anything more than 1032-fold
 
 _INTEGERS = "iu"
@@ -49,7 +31,7 @@ _NUMBERS = "biuf"
 _NAMES = "Uiu"
 
 
-def load_npz(path: str | os.PathLike[str]) -> BagDataset:
+def load_npz(path: PathLike) -> BagDataset:
     """Read a data set from an ``.npz`` file.
 
     Parameters
@@ -107,10 +89,8 @@ def read_arrays(path: Path, choose: Callable[[Collection[str]], Sequence[str]]) 
     check_readable(path)
     try:
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
+    except Exception as error:  # of zipfile, for what is damaged or another kind of file
         raise FormatError(_why_no_zip(path)) from error
-    except _READ_ERRORS as error:
-        raise FormatError(f"{path} cannot be read ({error}); check that it is a readable .npz file.") from error
     with archive:
         stored = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
         return {key: _read_array(path, archive, key) for key in choose(stored)}
@@ -131,41 +111,25 @@ def _read_array(path: Path, archive: zipfile.ZipFile, key: str) -> np.ndarray:
     info = archive.getinfo(f"{key}.npy")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise FormatError(f"{what} is compressed in a way that numpy does not write; {_HOW_TO_WRITE}.")
-    try:
+    with damaged(what, "array of numpy", "copy or download it again"):
         with archive.open(info) as file:
-            shape, dtype = _read_header(file)
+            shape, _, dtype = npy_header(file)
             n_left = info.file_size - file.tell()
-    except _READ_ERRORS as error:
-        raise FormatError(f"{what} cannot be read ({error}): {_DAMAGED}.") from error
-    if dtype.hasobject:
-        raise FormatError(
-            f"{what} holds Python objects, which are not loaded because unpickling can run any code; "
-            "save it as numbers or strings, for example with array.astype(float) or array.astype(str)."
-        )
-    n_bytes = math.prod(shape) * dtype.itemsize
-    n_possible = min(n_left, _MAX_DEFLATE_RATIO * path.stat().st_size)
-    if min(shape, default=0) < 0 or dtype.itemsize == 0 or n_bytes > n_possible:
-        raise FormatError(
-            f"{what} claims shape {shape} of {dtype}, {n_bytes} bytes, but the file holds at most "
-            f"{n_possible} bytes of it: {_DAMAGED}."
-        )
-    check_allocation(n_bytes, what, "split the data into several files")
-    try:
+        if dtype.hasobject:
+            raise FormatError(
+                f"{what} holds Python objects, which are not loaded because unpickling can run any code; "
+                "save it as numbers or strings, for example with array.astype(float) or array.astype(str)."
+            )
+        n_bytes = math.prod(shape) * dtype.itemsize
+        n_possible = min(n_left, _MAX_DEFLATE_RATIO * path.stat().st_size)
+        if min(shape, default=0) < 0 or dtype.itemsize == 0 or n_bytes > n_possible:
+            raise FormatError(
+                f"{what} claims shape {shape} of {dtype}, {n_bytes} bytes, but the file holds at most "
+                f"{n_possible} bytes of it: {_DAMAGED}."
+            )
+        check_allocation(n_bytes, what, "split the data into several files")
         with archive.open(info) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
-    except _READ_ERRORS as error:
-        raise FormatError(f"{what} cannot be read ({error}): {_DAMAGED}.") from error
-
-
-def _read_header(file: Any) -> tuple[tuple[int, ...], np.dtype]:
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    else:
-        raise ValueError(f"format version {version} is for tables with named columns")
-    return shape, dtype
 
 
 def _build(arrays: dict[str, np.ndarray], name: str) -> BagDataset:
@@ -272,13 +236,13 @@ def _names(arrays: dict[str, np.ndarray], key: str, length: int, of_what: str) -
         raise InputError(f"{key} is no valid text ({error}): {_DAMAGED}.") from error
 
 
-def read_npz(path: str | os.PathLike[str]) -> tuple[BagDataset, str]:
+def read_npz(path: PathLike) -> tuple[BagDataset, str]:
     """Read an ``.npz`` file; also a sentence that says what was in it."""
     dataset = load_npz(path)
     return dataset, f"arrays of {dataset.bags.n_instances} instances" + (", no labels" if dataset.Y is None else "")
 
 
-def write_npz(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
+def write_npz(dataset: BagDataset, path: PathLike) -> None:
     """Write an ``.npz`` file; names that are neither all text nor all whole numbers become text."""
     arrays: dict[str, Any] = {"X": dense_features(dataset), "bag": dataset.bags.bag_index}
     if dataset.Y is not None:
