@@ -11,7 +11,7 @@ from typing import Any
 
 from bagwise.core.checks import check_choice
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.files import undefuse
+from bagwise.io.files import PathLike, undefuse
 from bagwise.io.tables import TextTable, first_repeated, read_rows
 
 NAME_HEADINGS = {
@@ -75,7 +75,7 @@ class LabelTable:
 
 
 def read_labels(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     name: str | None = None,
     label: str | None = None,
@@ -132,7 +132,11 @@ def read_labels(
     (['a.wav', 'b.wav'], [['wren', 'robin'], ['wren']])
     """
     check_choice("repeats", repeats, ("error", "join"))
-    found = _read(read_rows(path, separator, sheet=sheet), path, name, label, _check_mark(list_mark), repeats == "join")
+    mark = _check_mark(list_mark)
+    table = read_rows(path, separator, sheet=sheet)
+    table.check_widths()
+    reader = _Reader(table, path, mark, repeats == "join")
+    found = reader.automatic() if name is None and label is None else reader.named(name, label)
     if fold_case:
         sets = fold_labels(found.label_sets)
         found = replace(found, label_sets=sets, class_names=sorted({label for labels in sets for label in labels}))
@@ -140,191 +144,178 @@ def read_labels(
     return replace(found, problems=[*found.problems, *remarks], path=os.fspath(path))
 
 
-def _read(
-    table: TextTable, path: str | os.PathLike[str], name: str | None, label: str | None, mark: str | None, join: bool
-) -> LabelTable:
-    """The table in the form that it has."""
-    table.check_widths()
-    if name is not None or label is not None:
-        return _from_named_columns(table, path, name, label, mark, join)
-    _check_cells(table, path, range(len(table.rows[0])))
-    heading = [cell.casefold() for cell in table.rows[0]]
-    if len(heading) == 1:
-        raise FormatError(
-            f"{path}, row {table.lines[0]}: there is one column, {table.rows[0][0]!r}; expected {_FORMS}."
-        )
-    if _is_one_hot(table, heading):
-        return _from_one_hot(table, path, join)
-    if len(heading) > 2:
-        raise FormatError(_unknown_columns(table, path, heading))
-    has_heading = heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS or table.lines[0] == 0
-    if not has_heading and not _is_data(table):
-        raise FormatError(
-            f"{path}, row {table.lines[0]}: it is not clear whether {table.rows[0]} is a heading; begin the file with "
-            "the line file,label."
-        )
-    start = 1 if has_heading else 0
-    heading_text = "" if has_heading else ", without a heading"
-    return _from_pairs(
-        [(line, row[0], row[1]) for line, row in zip(table.lines[start:], table.rows[start:], strict=True)],
-        path,
-        f"{table.source}{heading_text}",
-        mark,
-        join,
-    )
+class _Reader:
+    """Makes labels of a table, in whichever form it has.
 
+    Parameters
+    ----------
+    table : TextTable
+    path : path
+        As it was given, for messages.
+    mark : str or None
+        What is between the labels of one cell; None finds it out.
+    join : bool
+        Whether a second row of a name adds to the first.
+    """
 
-def _check_cells(table: TextTable, path: Any, columns: Iterable[int]) -> None:
-    """Refuse cells of the columns that are used which can be neither name nor label."""
-    used = set(columns)
-    for (row, column), flaw in sorted(table.flaws.items()):
-        if column in used:
-            others = " (of other columns than file and label: name the two to use, --columns FILE LABEL)"
+    def __init__(self, table: TextTable, path: Any, mark: str | None, join: bool):
+        self.table, self.path, self.mark, self.join = table, path, mark, join
+        self.top = f"{path}, row {table.lines[0]}"
+        self.heading = [cell.casefold() for cell in table.rows[0]]
+        self.below = list(zip(table.lines[1:], table.rows[1:], strict=True))
+
+    def automatic(self) -> LabelTable:
+        """By headings and cells."""
+        table, heading = self.table, self.heading
+        self._check_cells(range(len(heading)))
+        if len(heading) == 1:
+            raise FormatError(f"{self.top}: there is one column, {table.rows[0][0]!r}; expected {_FORMS}.")
+        if self._is_one_hot():
+            return self._from_one_hot()
+        if len(heading) > 2:
+            raise FormatError(self._unknown_columns())
+        if heading[0] in NAME_HEADINGS or heading[1] in LABEL_HEADINGS or table.lines[0] == 0:
+            return self._from_pairs(self.below, (0, 1), table.source)
+        if not self._is_data():
             raise FormatError(
-                f"{path}, row {table.lines[row]}: {flaw}{others if len(used) == len(table.rows[0]) else ''}."
+                f"{self.top}: it is not clear whether {table.rows[0]} is a heading; begin the file with the line "
+                "file,label."
             )
+        rows = [(table.lines[0], table.rows[0]), *self.below]
+        return self._from_pairs(rows, (0, 1), f"{table.source}, without a heading")
 
+    def named(self, name: str | None, label: str | None) -> LabelTable:
+        """From the columns with these headings."""
+        columns = []
+        for heading, what in ((name, "name"), (label, "label")):
+            if heading is None:
+                raise FormatError(
+                    f"{self.path}: the column of the {what} was not given; name both columns (--columns FILE LABEL), "
+                    "or neither."
+                )
+            if self.table.rows[0].count(heading) != 1:
+                found = ", ".join(map(repr, self.table.rows[0]))
+                raise FormatError(
+                    f"{self.top}: expected one column {heading!r}; the columns are {found} (--columns FILE LABEL names "
+                    "the two to use)."
+                )
+            columns.append(self.table.rows[0].index(heading))
+        self._check_cells(columns)
+        return self._from_pairs(self.below, (columns[0], columns[1]), f"from the columns {name!r} and {label!r}")
 
-def _is_one_hot(table: TextTable, heading: list[str]) -> bool:
-    """Whether all cells after the first column, below the first row, say yes or no, or how many."""
-    if len(table.rows) < 2 or (len(heading) == 2 and heading[1] in LABEL_HEADINGS):
-        return False
-    if len(heading) == 2 and heading[0] not in NAME_HEADINGS:
-        return False
-    cells = {undefuse(cell).casefold() for row in table.rows[1:] for cell in row[1:]}
-    in_words = [cell for cell in cells if cell in YES or cell in NO]
-    in_numbers = [cell for cell in cells if not cell or _COUNT.fullmatch(cell)]
-    return len(cells) in (len(in_words), len(in_numbers))
+    def _check_cells(self, columns: Sequence[int]) -> None:
+        """Refuse cells of the columns that are used which can be neither name nor label."""
+        for (row, column), flaw in sorted(self.table.flaws.items()):
+            if column in columns:
+                cure = " (of other columns than file and label: name the two to use, --columns FILE LABEL)"
+                cure = cure if len(columns) == len(self.heading) else ""
+                raise FormatError(f"{self.path}, row {self.table.lines[row]}: {flaw}{cure}.")
+
+    def _is_one_hot(self) -> bool:
+        """Whether all cells after the first column, below the first row, say yes or no, or how many."""
+        heading = self.heading
+        if not self.below or (len(heading) == 2 and (heading[1] in LABEL_HEADINGS or heading[0] not in NAME_HEADINGS)):
+            return False
+        cells = {undefuse(cell).casefold() for _, row in self.below for cell in row[1:]}
+        in_words = all(cell in YES or cell in NO for cell in cells)
+        return in_words or all(not cell or _COUNT.fullmatch(cell) for cell in cells)
+
+    def _is_data(self) -> bool:
+        """Whether the first row of two cells is clearly a name and its label, and no heading."""
+        name, label = self.table.rows[0]
+        if _FILE_ENDING.search(name) or name in {row[0] for _, row in self.below}:
+            return True
+        labels = set(split_labels(label, LIST_MARK))
+        return any(labels & set(split_labels(row[1], LIST_MARK)) for _, row in self.below)
+
+    def _unknown_columns(self) -> str:
+        table, heading = self.table, self.heading
+        known = NAME_HEADINGS | LABEL_HEADINGS
+        listed = ", ".join(map(repr, table.rows[0][:5]))
+        cure = "Name the two to use (--columns FILE LABEL), or remove the others."
+        if not known & set(heading):
+            return f"{self.top}: the columns {listed} are not known; expected {_FORMS}. {cure}"
+        if not LABEL_HEADINGS.isdisjoint(heading):
+            return f"{self.top}: besides file and label there are the columns {listed}. {cure}"
+        unknown = [cell for cell, folded in zip(table.rows[0], heading, strict=True) if folded not in known]
+        line, column, cell = next(
+            ((line, j, row[j]) for line, row in self.below for j in range(1, len(row)) if _says(row[j]) is None),
+            (table.lines[-1], -1, table.rows[-1][-1]),  # words and numbers in one table
+        )
+        return (
+            f"{self.path}, row {line}: the columns {', '.join(map(repr, unknown[:5]))} are not known, and "
+            f"{table.rows[0][column]!r} is no label with 0 and 1, since it holds {cell!r}; expected {_FORMS}. {cure}"
+        )
+
+    def _from_pairs(self, rows: list[tuple[int, list[str]]], columns: tuple[int, int], how: str) -> LabelTable:
+        """Name and label on every row, or name and list."""
+        if not rows:
+            raise FormatError(f"{self.path}: there is a heading but no row below it; add a row for each bag.")
+        name, label = columns
+        mark, remark = (self.mark, "") if self.mark is not None else _find_mark(row[label] for _, row in rows)
+        as_lists = next(((line, row[label]) for line, row in rows if mark and mark in row[label]), None)
+        form, once = "rows of bag and label", None
+        if as_lists is not None:
+            form = f"one row per bag, its labels in one cell separated by {_MARKS.get(str(mark), mark)}"
+            why = f", but row {as_lists[0]} lists several labels in one cell ({as_lists[1]!r})"
+            once = why, "use one row per name, or one label per row"
+        cut = [(line, row[name], split_labels(row[label], mark)) for line, row in rows]
+        classes = sorted({label for _, _, labels in cut for label in labels})
+        problems = [("labels", f"{self.path}: {remark}")] if remark else []
+        return self._gathered(cut, f"{form}, {how}", classes, once, problems)
+
+    def _from_one_hot(self) -> LabelTable:
+        """A column for each label."""
+        classes = [undefuse(cell) for cell in self.table.rows[0][1:]]
+        if self.heading[0] not in NAME_HEADINGS and all(cell and _says(cell) is not None for cell in classes):
+            raise FormatError(f"{self.top}: the first row holds 0 and 1; begin the file with the names of the labels.")
+        if "" in classes:
+            column = classes.index("") + 2
+            raise FormatError(f"{self.top}: column {column} has no name; write the name of its label.")
+        twice = first_repeated(classes)
+        if twice is not None:
+            raise FormatError(f"{self.top}: two columns are named {twice!r}; remove one of them.")
+        rows = [
+            (line, row[0], [label for label, cell in zip(classes, row[1:], strict=True) if _says(cell)])
+            for line, row in self.below
+        ]
+        how = f"one row per bag and a column of 0 and 1 for each label, {self.table.source}"
+        return self._gathered(rows, how, classes, ("", "remove one"), [])
+
+    def _gathered(
+        self,
+        rows: list[tuple[int, str, list[str]]],
+        form: str,
+        classes: list[str],
+        once: tuple[str, str] | None,
+        remarks: list[tuple[str, str]],
+    ) -> LabelTable:
+        """The labels of each name; `once` says why and with which cure a name may stand on one row only, if it may."""
+        found: dict[str, dict[str, None]] = {}
+        lines: dict[str, int] = {}
+        problems = []
+        for line, cell, labels in rows:
+            place = f"{self.path}, row {line}"
+            if not cell:
+                raise FormatError(f"{place}: the name of the bag is missing; write it in the first column.")
+            name = undefuse(cell)
+            if name in found and once is not None:
+                problem = f"{place}: the name {name!r} stands on row {lines[name]} already{once[0]}"
+                if not self.join:
+                    raise FormatError(f"{problem}; {once[1]}.")
+                problems.append((name, f"{problem}; it was given the labels of both rows."))
+            lines.setdefault(name, line)
+            found.setdefault(name, {}).update(dict.fromkeys(labels))
+        sets = [list(labels) for labels in found.values()]
+        return LabelTable(list(found), sets, list(lines.values()), form, classes, [*problems, *remarks])
 
 
 def _says(cell: str) -> bool | None:
     """Whether a cell says that the label is there; None where it says something else."""
-    _folded = undefuse(cell).casefold()
-    if _folded in YES or _folded in NO:
-        return _folded in YES
+    folded = undefuse(cell).casefold()
+    if folded in YES or folded in NO:
+        return folded in YES
     return float(cell) > 0 if _COUNT.fullmatch(cell) else None
-
-
-def _is_data(table: TextTable) -> bool:
-    """Whether the first row of two cells is clearly a name and its label, and no heading."""
-    (name, label), others = table.rows[0], table.rows[1:]
-    if _FILE_ENDING.search(name) or name in {row[0] for row in others}:
-        return True
-    labels = set(split_labels(label, LIST_MARK))
-    return any(labels & set(split_labels(row[1], LIST_MARK)) for row in others)
-
-
-def _unknown_columns(table: TextTable, path: Any, heading: list[str]) -> str:
-    known = NAME_HEADINGS | LABEL_HEADINGS
-    unknown = [cell for cell, _folded in zip(table.rows[0], heading, strict=True) if _folded not in known]
-    listed = ", ".join(map(repr, table.rows[0][:5]))
-    cure = "Name the two to use (--columns FILE LABEL), or remove the others."
-    if not known & set(heading):
-        return f"{path}, row {table.lines[0]}: the columns {listed} are not known; expected {_FORMS}. {cure}"
-    if not LABEL_HEADINGS.isdisjoint(heading):
-        return f"{path}, row {table.lines[0]}: besides file and label there are the columns {listed}. {cure}"
-    others = (
-        (line, row, j) for line, row in zip(table.lines[1:], table.rows[1:], strict=True) for j in range(1, len(row))
-    )
-    bad = next(
-        ((line, table.rows[0][j], row[j]) for line, row, j in others if _says(row[j]) is None),
-        (table.lines[-1], table.rows[0][-1], table.rows[-1][-1]),  # words and numbers in one table
-    )
-    return (
-        f"{path}, row {bad[0]}: the columns {', '.join(map(repr, unknown[:5]))} are not known, and {bad[1]!r} is no "
-        f"label with 0 and 1, since it holds {bad[2]!r}; expected {_FORMS}. {cure}"
-    )
-
-
-def _from_named_columns(
-    table: TextTable, path: Any, name: str | None, label: str | None, mark: str | None, join: bool
-) -> LabelTable:
-    columns = []
-    for heading, what in ((name, "name"), (label, "label")):
-        if heading is None:
-            raise FormatError(
-                f"{path}: the column of the {what} was not given; name both columns (--columns FILE LABEL), or neither."
-            )
-        if table.rows[0].count(heading) != 1:
-            found = ", ".join(map(repr, table.rows[0]))
-            raise FormatError(
-                f"{path}, row {table.lines[0]}: expected one column {heading!r}; the columns are {found} (--columns "
-                "FILE LABEL names the two to use)."
-            )
-        columns.append(table.rows[0].index(heading))
-    _check_cells(table, path, columns)
-    pairs = [
-        (line, row[columns[0]], row[columns[1]]) for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
-    ]
-    return _from_pairs(pairs, path, f"from the columns {name!r} and {label!r}", mark, join)
-
-
-def _from_pairs(pairs: list[tuple[int, str, str]], path: Any, how: str, mark: str | None, join: bool) -> LabelTable:
-    """Name and label on every row, or name and list."""
-    if not pairs:
-        raise FormatError(f"{path}: there is a heading but no row below it; add a row for each bag.")
-    remark = ""
-    if mark is None:
-        mark, remark = _find_mark(cell for _, _, cell in pairs)
-    as_lists = next(((line, cell) for line, _, cell in pairs if mark and mark in cell), None)
-    form, once = "rows of bag and label", None
-    if as_lists is not None:
-        form = f"one row per bag, its labels in one cell separated by {_MARKS.get(str(mark), mark)}"
-        why = f", but row {as_lists[0]} lists several labels in one cell ({as_lists[1]!r})"
-        once = why, "use one row per name, or one label per row"
-    rows = [(line, name, split_labels(labels, mark)) for line, name, labels in pairs]
-    classes = sorted({label for _, _, labels in rows for label in labels})
-    table = _gathered(rows, path, f"{form}, {how}", classes, join, once)
-    return replace(table, problems=[*table.problems, ("labels", f"{path}: {remark}")]) if remark else table
-
-
-def _from_one_hot(table: TextTable, path: Any, join: bool) -> LabelTable:
-    """A column for each label."""
-    classes = [undefuse(cell) for cell in table.rows[0][1:]]
-    if table.rows[0][0].casefold() not in NAME_HEADINGS and all(cell and _says(cell) is not None for cell in classes):
-        raise FormatError(
-            f"{path}, row {table.lines[0]}: the first row holds 0 and 1; begin the file with the names of the labels."
-        )
-    if "" in classes:
-        column = classes.index("") + 2
-        raise FormatError(f"{path}, row {table.lines[0]}: column {column} has no name; write the name of its label.")
-    twice = first_repeated(classes)
-    if twice is not None:
-        raise FormatError(f"{path}, row {table.lines[0]}: two columns are named {twice!r}; remove one of them.")
-    rows = [
-        (line, row[0], [label for label, cell in zip(classes, row[1:], strict=True) if _says(cell)])
-        for line, row in zip(table.lines[1:], table.rows[1:], strict=True)
-    ]
-    how = f"one row per bag and a column of 0 and 1 for each label, {table.source}"
-    return _gathered(rows, path, how, classes, join, ("", "remove one"))
-
-
-def _gathered(
-    rows: list[tuple[int, str, list[str]]],
-    path: Any,
-    form: str,
-    classes: list[str],
-    join: bool,
-    once: tuple[str, str] | None,
-) -> LabelTable:
-    """The labels of each name; `once` says why and with which cure a name may stand on one row only, if it may."""
-    found: dict[str, dict[str, None]] = {}
-    lines: dict[str, int] = {}
-    problems = []
-    for line, cell, labels in rows:
-        if not cell:
-            raise FormatError(f"{path}, row {line}: the name of the bag is missing; write it in the first column.")
-        name = undefuse(cell)
-        if name in found and once is not None:
-            problem = f"{path}, row {line}: the name {name!r} stands on row {lines[name]} already{once[0]}"
-            if not join:
-                raise FormatError(f"{problem}; {once[1]}.")
-            problems.append((name, f"{problem}; it was given the labels of both rows."))
-        lines.setdefault(name, line)
-        found.setdefault(name, {}).update(dict.fromkeys(labels))
-    return LabelTable(
-        list(found), [list(labels) for labels in found.values()], list(lines.values()), form, classes, problems
-    )
 
 
 def split_labels(cell: str, mark: str | None) -> list[str]:
