@@ -6,7 +6,6 @@ tests both agree on what scipy reads.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from bagwise.core.columns import check_features
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data._long import dense_features, feature_names_of, unique_names
-from bagwise.io.files import atomic_write, check_readable
+from bagwise.io.files import PathLike, atomic_write, check_readable
 from bagwise.io.tables import first_repeated
 from bagwise.io.text import read_text
 
@@ -35,18 +34,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LABEL_SPACE = "http://mulan.sourceforge.net/labels"
 
 
-class _Header:
-    """The attributes of the rows, and those of the instances."""
-
-    def __init__(self) -> None:
-        self.relation = ""
-        self.names: list[str] = []  # attributes of a row, in order
-        self.kinds: list[str] = []
-        self.relational: int | None = None
-        self.features: list[str] = []
-
-
-def read_arff(path: str | os.PathLike[str], *, xml: str | os.PathLike[str] | None = None) -> tuple[BagDataset, str]:
+def read_arff(path: PathLike, *, xml: PathLike | None = None) -> tuple[BagDataset, str]:
     """Read a multi-instance ARFF file; also a sentence that says how it was understood.
 
     Parameters
@@ -59,105 +47,90 @@ def read_arff(path: str | os.PathLike[str], *, xml: str | os.PathLike[str] | Non
     """
     path = Path(path)
     lines = enumerate(read_text(path).text.split("\n"), start=1)
-    header, n_read = _read_header(lines, path)
+    attributes, features, relational, line = _read_header(lines, path)
     xml_path = path.with_suffix(".xml")
     labels_path = Path(xml) if xml is not None else xml_path if xml_path.is_file() else None
-    labels = None if labels_path is None else read_label_names(labels_path)
-    bag_column, label_columns = _columns(header, labels, path, n_read)
-    names, rows, block_lines = list[str](), list[list[int]](), list[int]()
-    blocks: list[np.ndarray] = []
-    assert header.relational is not None
+    position = {name: i for i, name in enumerate(attributes)}
+    classes = attributes[relational + 1 :] if labels_path is None else read_label_names(labels_path)
+    for label in classes:
+        if label not in position:
+            raise FormatError(f"{path}, row {line}: the label {label!r} of the XML file is no attribute; add it.")
+    names, Y, places, blocks = list[str](), list[list[int]](), list[str](), list[np.ndarray]()
     for line, text in lines:
         if not text.strip() or text.lstrip().startswith("%"):
             continue
-        cells = _cells(text, f"{path}, row {line}")
-        if len(cells) != len(header.names):
+        place = f"{path}, row {line}"
+        cells = _cells(text, place)
+        if len(cells) != len(attributes):
             raise FormatError(
-                f"{path}, row {line}: there are {len(cells)} values but {len(header.names)} attributes; write one for "
-                "each (a bag's instances in quotes)."
+                f"{place}: there are {len(cells)} values but {len(attributes)} attributes; write one for each (a bag's "
+                "instances in quotes)."
             )
-        blocks.append(_instances(cells[header.relational], len(header.features), f"{path}, row {line}"))
-        names.append(cells[bag_column] if bag_column is not None else str(len(names)))
-        rows.append([_bit(cells[c], header.names[c], f"{path}, row {line}") for c in label_columns])
-        block_lines.append(line)
+        bits = {label: cells[position[label]] for label in classes}
+        for label, cell in bits.items():
+            if cell not in ("0", "1"):
+                raise FormatError(f"{place}: the label {label!r} is {cell[:40]!r}; expected 0 or 1.")
+        blocks.append(_instances(cells[relational], len(features), place))
+        names.append(cells[0] if relational > 0 else str(len(names)))
+        Y.append([int(cell) for cell in bits.values()])
+        places.append(place)
     if not blocks:
         raise FormatError(f"{path}: no row follows @data; add a row for each bag.")
     bags = Bags.from_list(blocks)
     check_features(
-        bags.instances,
-        header.features,
-        lambda row: f"{path}, row {block_lines[int(np.searchsorted(bags.offsets, row, side='right')) - 1]}",
+        bags.instances, features, lambda row: places[int(np.searchsorted(bags.offsets, row, side="right")) - 1]
     )
     dataset = BagDataset(
         bags=bags,
-        Y=np.array(rows, dtype=np.uint8) if label_columns else None,
-        class_names=[header.names[c] for c in label_columns],
+        Y=np.array(Y, dtype=np.uint8) if classes else None,
+        class_names=classes,
         bag_names=names,
-        feature_names=header.features,
+        feature_names=features,
         name=path.stem,
     )
     source = "the attributes after the instances" if labels_path is None else str(labels_path)
-    return dataset, f"a row per bag, {len(header.features)} features, {len(label_columns)} labels named by {source}"
+    return dataset, f"a row per bag, {len(features)} features, {len(classes)} labels named by {source}"
 
 
-def _read_header(lines: Iterator[tuple[int, str]], path: Path) -> tuple[_Header, int]:
-    header, inside, line = _Header(), False, 0
+def _read_header(lines: Iterator[tuple[int, str]], path: Path) -> tuple[list[str], list[str], int, int]:
+    """Attributes of the rows, features of the instances, which attribute these are, and the line of @data."""
+    attributes, features = list[str](), list[str]()
+    relational, inside, place = -1, False, f"{path}, row 1"
     for line, raw in lines:
-        text = raw.strip()
+        text, place = raw.strip(), f"{path}, row {line}"
         word = text.split(None, 1)[0].casefold() if text else ""
-        if not text or text.startswith("%"):
+        if not text or text.startswith("%") or word == "@relation":
             continue
-        if word == "@relation":
-            header.relation = text.partition(" ")[2].strip()
-        elif word == "@attribute":
+        if word == "@attribute":
             match = _ATTRIBUTE.match(text)
             if match is None:
-                raise FormatError(f"{path}, row {line}: the attribute cannot be read; write @attribute NAME TYPE.")
+                raise FormatError(f"{place}: the attribute cannot be read; write @attribute NAME TYPE.")
             name, kind = _unquote(match[1]), match[2].strip()
             if inside:
                 if kind.casefold() not in _NUMERIC:
-                    raise FormatError(f"{path}, row {line}: the feature {name!r} is {kind[:40]!r}; expected numeric.")
-                header.features.append(name)
+                    raise FormatError(f"{place}: the feature {name!r} is {kind[:40]!r}; expected numeric.")
+                features.append(name)
                 continue
             if kind.casefold() == "relational":
-                if header.relational is not None:
-                    raise FormatError(f"{path}, row {line}: there are two relational attributes; expected one.")
-                header.relational, inside = len(header.names), True
-            header.names.append(name)
-            header.kinds.append(kind)
+                if relational >= 0:
+                    raise FormatError(f"{place}: there are two relational attributes; expected one.")
+                relational, inside = len(attributes), True
+            attributes.append(name)
         elif word == "@end":
             inside = False
         elif word == "@data":
-            return _checked(header, path, line), line
+            if not features:
+                raise FormatError(
+                    f"{place}: no relational attribute with features was declared, so there are no bags; a "
+                    "multi-instance file has one."
+                )
+            twice = [name for names in (attributes, features) if (name := first_repeated(names)) is not None]
+            if twice:
+                raise FormatError(f"{place}: two attributes are named {twice[0]!r}; rename one.")
+            return attributes, features, relational, line
         else:
-            raise FormatError(f"{path}, row {line}: {text[:40]!r} is no ARFF; expected @attribute or @data.")
-    raise FormatError(f"{path}, row {line}: the file ends before @data; it is cut off or no ARFF file.")
-
-
-def _checked(header: _Header, path: Path, line: int) -> _Header:
-    if header.relational is None or not header.features:
-        raise FormatError(
-            f"{path}, row {line}: no relational attribute with features was declared, so there are no bags; "
-            "a multi-instance file has one."
-        )
-    for names in (header.names, header.features):
-        twice = first_repeated(names)
-        if twice is not None:
-            raise FormatError(f"{path}, row {line}: two attributes are named {twice!r}; rename one.")
-    return header
-
-
-def _columns(header: _Header, labels: list[str] | None, path: Path, line: int) -> tuple[int | None, list[int]]:
-    """Columns of the bag's name and of its labels."""
-    assert header.relational is not None
-    bag_column = 0 if header.relational > 0 else None
-    if labels is None:
-        return bag_column, list(range(header.relational + 1, len(header.names)))
-    position = {name: i for i, name in enumerate(header.names)}
-    for label in labels:
-        if label not in position:
-            raise FormatError(f"{path}, row {line}: the label {label!r} of the XML file is no attribute; add it.")
-    return bag_column, [position[label] for label in labels]
+            raise FormatError(f"{place}: {text[:40]!r} is no ARFF; expected @attribute or @data.")
+    raise FormatError(f"{place}: the file ends before @data; it is cut off or no ARFF file.")
 
 
 def _cells(text: str, place: str) -> list[str]:
@@ -211,13 +184,7 @@ def _instances(text: str, width: int, place: str) -> np.ndarray:
     return np.array(rows)
 
 
-def _bit(cell: str, name: str, place: str) -> int:
-    if cell not in ("0", "1"):
-        raise FormatError(f"{place}: the label {name!r} is {cell[:40]!r}; expected 0 or 1.")
-    return int(cell)
-
-
-def read_label_names(path: str | os.PathLike[str]) -> list[str]:
+def read_label_names(path: PathLike) -> list[str]:
     """The names in the XML file of labels that goes with an ARFF file; entities and external files are refused."""
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import fromstring
@@ -243,7 +210,7 @@ def read_label_names(path: str | os.PathLike[str]) -> list[str]:
     return [str(name) for name in names]
 
 
-def write_arff(dataset: BagDataset, path: str | os.PathLike[str]) -> None:
+def write_arff(dataset: BagDataset, path: PathLike) -> None:
     """Write a multi-instance ARFF file, and next to it the XML file that names the labels (where there are any)."""
     path = Path(path)
     names = unique_names(dataset)
