@@ -43,7 +43,7 @@ from bagwise.core.exceptions import FormatError, InputError
 from bagwise.core.fitted import Attribute
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io import archive, model
-from bagwise.io.archive import MAX_DEPTH
+from bagwise.io.model import MAX_DEPTH
 from bagwise.pipeline import BagPipeline, bag_tags, fit_parameters
 from bagwise.preprocessing import CLPLScaler, PerInstance, RandomFourierFeatures, RBFDictionary
 

@@ -7,16 +7,39 @@ those that the families of estimators registered (`bagwise.core.fitted.savable`)
 
 ``model.json`` is an object with the members ``format`` ("bagwise-model"), ``version`` (1), ``written_by``
 (the versions of the libraries) and ``estimator``: an object of the kind "estimator" with the members
-``class`` (such a name), ``params`` and ``state`` (objects, name to value). How values are written
-stands in `bagwise.io.archive`. An optional member ``about`` holds plain data for people and for the command line.
+``class`` (such a name), ``params`` and ``state`` (objects, name to value). An optional member ``about`` holds plain
+data for people and for the command line.
+
+Null, true, false, finite numbers, strings and lists stand for themselves. Everything else is an object with a
+``kind``:
+
+=====================  ===================================================================================
+kind                   other members
+=====================  ===================================================================================
+float                  value: "inf", "-inf" or "nan"
+tuple, set, frozenset  items: list of values
+dict                   items: list of [key, value]
+scalar                 of numpy; dtype, hex: its bytes
+numpy-str              value
+dtype                  value: such as "<f8"
+numpy-type             value: such as "float64"
+array                  index: of the array in the archive; each has one place
+object-array           shape, items
+csr                    form: "matrix" or "array"; shape, data, indices, indptr
+bags                   instances, offsets
+estimator              what the caller makes of it
+=====================  ===================================================================================
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import keyword
+import math
 import os
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -25,6 +48,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+import scipy.sparse as sp
 import sklearn
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -32,25 +56,15 @@ from sklearn.preprocessing import StandardScaler
 from bagwise._version import __version__
 from bagwise.calibration.novelty import ATTRIBUTE as NOVELTY
 from bagwise.calibration.novelty import FITTED as NOVELTY_PARTS
+from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.core.fitted import (
     CARRIED,
     CLASSES,
-    INPUTS,
-    OUTPUT,
-    Attribute,
-    Choice,
+    MOST_KEYS,
     Either,
-    Flag,
-    Labels,
-    Maybe,
-    Number,
-    Numbers,
     Part,
-    Size,
-    Text,
-    TupleOf,
     carry,
     check_attributes,
     check_pipeline,
@@ -60,28 +74,28 @@ from bagwise.core.fitted import (
     n_inputs,
 )
 from bagwise.core.typing import Learner, Transformer
-from bagwise.io.archive import (
-    DOCUMENT,
-    Decoder,
-    Encoder,
-    Node,
-    as_read,
-    member,
-    read_archive,
-    read_document,
-    write_archive,
-)
+from bagwise.io._sklearn import MODULES, SKLEARN
+from bagwise.io.archive import ARRAY_KINDS, DOCUMENT, as_read, is_storable, read_archive, read_document, write_archive
 from bagwise.io.files import PathLike, atomic_write
 from bagwise.pipeline import unwrap
 
 FORMAT = "bagwise-model"
 VERSION = 1
-
 carry(NOVELTY, Either(NOVELTY_PARTS, None))
+MAX_DEPTH = 60
+MOST_KEYS_IN_ALL = 20 * MOST_KEYS
+SCALAR_KINDS = "biufcmM"
+NUMPY_TYPES: dict[str, Any] = {
+    np.dtype(code).type.__name__: np.dtype(code).type
+    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+}
+_DTYPE = re.compile(rf"[<>|][{ARRAY_KINDS}][0-9]{{1,9}}(\[[0-9]*[a-zA-Z]+\])?")
 _TRUSTED = {
     "memory": "a cache folder, whose content would be trusted",
     "transform_input": "what is routed through its steps in a fit",
 }
+
+carry(NOVELTY, Either(NOVELTY_PARTS, None))
 
 
 def save(estimator: Learner | Transformer, path: PathLike, about: dict[str, Any] | None = None) -> None:
@@ -118,7 +132,7 @@ def save(estimator: Learner | Transformer, path: PathLike, about: dict[str, Any]
     if unwrap(estimator) is not estimator and not hasattr(estimator, "best_estimator_"):
         raise InputError(f"{type(estimator).__name__} has found nothing to save; fit it, with refit=True.")
     estimator = unwrap(estimator)
-    encoder = Encoder(_encode_estimator)
+    encoder = _Encoder()
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -204,11 +218,11 @@ def _check_loads(document: dict[str, Any], arrays: list[np.ndarray]) -> None:
 def _rebuilt(document: Any, arrays: dict[int, np.ndarray]) -> tuple[Any, bool]:
     """The estimator of a document and of all of its arrays, and whether one of scikit-learn is in it."""
     _check_document(document)
-    rebuild = _Rebuild(document["written_by"].get("bagwise"))
-    estimator = Decoder(arrays, rebuild).decode(document["estimator"])
+    decoder = _Decoder(arrays, document["written_by"].get("bagwise"))
+    estimator = decoder.decode(document["estimator"])
     if arrays:
         raise FormatError(f"it holds {len(arrays)} array(s) that belong nowhere.")
-    return estimator, rebuild.met_sklearn
+    return estimator, decoder.met_sklearn
 
 
 def is_model_file(path: PathLike) -> bool:
@@ -246,7 +260,84 @@ def _check_document(document: Any) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Estimators
+# Values to JSON
+
+
+class _Encoder:
+    """Turns values into JSON and gathers their `arrays`, in the order of their index."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+
+    def encode(self, value: Any, where: str, depth: int = 0) -> Any:
+        """The JSON of `value`; `where` is its place, for messages."""
+        if depth > MAX_DEPTH:
+            raise InputError(f"{where} is nested more than {MAX_DEPTH} deep or holds itself; it cannot be saved.")
+
+        def inner(item: Any, place: str) -> Any:
+            return self.encode(item, where + place, depth + 1)
+
+        kind: Any = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
+        if kind is dict:
+            items = [[inner(k, ", a key"), inner(v, f"[{k!r}]")] for k, v in value.items()]
+            return {"kind": "dict", "items": items}
+        if kind in (list, tuple, set, frozenset):
+            items = [inner(item, f"[{i}]") for i, item in enumerate(value)]
+            if kind in (set, frozenset):
+                items.sort(key=json.dumps)  # sets have no order, files should
+            return items if kind is list else {"kind": kind.__name__, "items": items}
+        if kind in (np.ndarray, np.memmap):
+            return self._encode_array(value, where, inner)
+        if isinstance(value, (np.generic, np.dtype, type)):
+            return _encode_numpy(value, where)
+        if sp.issparse(value) and value.format == "csr":
+            form = "array" if isinstance(value, sp.sparray) else "matrix"
+            parts = {part: inner(getattr(value, part), f".{part}") for part in ("data", "indices", "indptr")}
+            return {"kind": "csr", "form": form, "shape": list(value.shape), **parts}
+        if kind is Bags:
+            parts = {part: inner(getattr(value, part), f".{part}") for part in ("instances", "offsets")}
+            return {"kind": "bags", **parts}
+        if hasattr(value, "get_params"):
+            return _encode_estimator(value, where, inner)
+        raise InputError(_why_not(value, where))
+
+    def _encode_array(self, value: np.ndarray, where: str, inner: Callable[[Any, str], Any]) -> Any:
+        if value.dtype == object:
+            items = [inner(item, f"[{i}]") for i, item in enumerate(value.ravel().tolist())]
+            return {"kind": "object-array", "shape": list(value.shape), "items": items}
+        if not is_storable(value.dtype):
+            raise InputError(f"{where} is an array of dtype {value.dtype}, which cannot be saved; use numbers.")
+        self.arrays.append(np.asarray(value))
+        return {"kind": "array", "index": len(self.arrays) - 1}
+
+
+def _encode_numpy(value: Any, where: str) -> dict[str, Any]:
+    if isinstance(value, np.str_):
+        return {"kind": "numpy-str", "value": str(value)}
+    if isinstance(value, np.generic) and value.dtype.kind in SCALAR_KINDS:
+        return {"kind": "scalar", "dtype": value.dtype.str, "hex": value.tobytes().hex()}
+    if isinstance(value, np.dtype) and _DTYPE.fullmatch(value.str):
+        return {"kind": "dtype", "value": value.str}
+    for name, numpy_type in NUMPY_TYPES.items():
+        if value is numpy_type:
+            return {"kind": "numpy-type", "value": name}
+    raise InputError(_why_not(value, where))
+
+
+def _why_not(value: Any, where: str) -> str:
+    if isinstance(value, (np.random.RandomState, np.random.Generator)):
+        return f"{where} is a numpy {type(value).__name__}, which cannot be saved; pass an int as the seed."
+    if callable(value):
+        return f"{where} is {value!r}, and code cannot be saved; use one of the built-in choices."
+    return (
+        f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be saved; values "
+        "may be None, bool, int, float, str, list, tuple, dict, set, numpy arrays and scalars, CSR matrices, "
+        "Bags and estimators."
+    )
 
 
 def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], Any]) -> Node:
@@ -268,31 +359,209 @@ def _encode_estimator(estimator: Any, where: str, inner: Callable[[Any, str], An
     }
 
 
-class _Rebuild:
-    """Makes estimators from their nodes, and notes whether one of scikit-learn was among them."""
+# ---------------------------------------------------------------------------------------------------------------------
+# JSON to values
 
-    def __init__(self, writer: str | None):
-        self.writer = writer
+
+Node = dict[str, Any]
+
+
+class _Decoder:
+    """Turns JSON back into values; trusts nothing in it.
+
+    What does not fit is a `FormatError`, or an exception of numpy or scipy that the caller turns into one.
+
+    Parameters
+    ----------
+    arrays : dict of int to array
+        Each is handed out once, so that a small file cannot ask for many copies; the rest belongs nowhere.
+    writer : str or None
+        The version of bagwise that wrote the file.
+
+    Attributes
+    ----------
+    met_sklearn : bool
+        Whether an estimator of scikit-learn was among the values.
+    """
+
+    def __init__(self, arrays: dict[int, np.ndarray], writer: str | None):
+        self.arrays, self.writer = arrays, writer
         self.met_sklearn = False
+        self.n_keys = 0
 
-    def __call__(self, decoder: Decoder, node: Node, depth: int) -> Any:
-        name = member(node, "class", str)
-        cls = _class_of(name)
-        if cls is None:
+    def keys(self, items: list[Any]) -> list[Any]:
+        """The entries of a set or dict, refused where there are so many that colliding hashes would take minutes."""
+        self.n_keys += (found := sum(not isinstance(key, str) for key in items))
+        if found > MOST_KEYS or self.n_keys > MOST_KEYS_IN_ALL:
             raise FormatError(
-                f"it names the class {name!r}, which bagwise {__version__} does not read; {self.writer} wrote it."
+                f"it holds a set or dict of more than {MOST_KEYS} entries that are not text; use an array."
             )
-        self.met_sklearn |= name.startswith("sklearn.")
-        params = decoder.decode_named(node, "params", depth)
-        state = decoder.decode_named(node, "state", depth)
-        try:
-            _check_names(cls, params, state)
-            estimator = cls(**params)
-            vars(estimator).update(state)  # not setattr: no setter of the class runs
-            _check_whole(estimator, params, state)
-        except InputError as error:
-            raise FormatError(f"{error}.") from error
-        return estimator
+        return items
+
+    def decode(self, node: Any, depth: int = 0) -> Any:
+        """The value of a piece of JSON."""
+        if depth > MAX_DEPTH:
+            raise FormatError(f"it is nested more than {MAX_DEPTH} deep.")
+        if isinstance(node, list):
+            for i, item in enumerate(node):  # in place: the file's list and its copy would be twice the memory
+                node[i] = self.decode(item, depth + 1)
+            return node
+        if not isinstance(node, dict):
+            return node
+        kind = node.get("kind")
+        if not isinstance(kind, str) or kind not in _DECODERS:
+            raise FormatError(f"it holds a value of the unknown kind {kind!r}.")
+        return _DECODERS[kind](self, node, depth + 1)
+
+    def decode_items(self, node: Node, depth: int) -> list[Any]:
+        """The list ``items`` of a node."""
+        items: list[Any] = _member(node, "items", list)
+        for i, item in enumerate(items):
+            items[i] = self.decode(item, depth)
+        return items
+
+    def decode_named(self, node: Node, key: str, depth: int) -> dict[str, Any]:
+        """The values by name in the object `key` of a node."""
+        return {name: self.decode(value, depth) for name, value in _member(node, key, dict).items()}
+
+
+def _member(node: Node, key: str, kind: type) -> Any:
+    """The member `key` of a node, which must be exactly of this Python type."""
+    value = node.get(key)
+    if type(value) is not kind:
+        raise FormatError(f"a value of kind {node['kind']!r} lacks its {key!r}, or it is no {kind.__name__}.")
+    return value
+
+
+def _decode_float(decoder: _Decoder, node: Node, depth: int) -> float:
+    if node.get("value") not in ("inf", "-inf", "nan"):
+        raise FormatError(f"it holds {node.get('value')!r} for a number.")
+    return float(node["value"])
+
+
+def _decode_dict(decoder: _Decoder, node: Node, depth: int) -> dict[Any, Any]:
+    pairs = _member(node, "items", list)
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise FormatError("the items of a dict are not pairs.")
+    keys = decoder.keys([decoder.decode(key, depth) for key, _ in pairs])
+    return {key: decoder.decode(value, depth) for key, (_, value) in zip(keys, pairs, strict=True)}
+
+
+def _decode_dtype(decoder: _Decoder, node: Node, depth: int, key: str = "value") -> np.dtype:
+    text = _member(node, key, str)
+    if not _DTYPE.fullmatch(text):
+        raise FormatError(f"it names the dtype {text!r}, which is not read.")
+    return np.dtype(text)
+
+
+def _decode_scalar(decoder: _Decoder, node: Node, depth: int) -> Any:
+    dtype, raw = _decode_dtype(decoder, node, depth, "dtype"), bytes.fromhex(_member(node, "hex", str))
+    if dtype.kind not in SCALAR_KINDS or len(raw) != dtype.itemsize or (dtype.kind == "b" and raw[0] > 1):
+        raise FormatError(f"it holds {len(raw)} bytes that are no number of dtype {dtype}.")
+    return np.frombuffer(raw, dtype)[0]
+
+
+def _decode_numpy_type(decoder: _Decoder, node: Node, depth: int) -> Any:
+    name = _member(node, "value", str)
+    if name not in NUMPY_TYPES:
+        raise FormatError(f"it names the numpy type {name!r}, which is not read.")
+    return NUMPY_TYPES[name]
+
+
+def _decode_array(decoder: _Decoder, node: Node, depth: int) -> np.ndarray:
+    index = _member(node, "index", int)
+    if index not in decoder.arrays:
+        raise FormatError(f"its array {index} is missing, or used twice.")
+    return decoder.arrays.pop(index)
+
+
+def _decode_shape(node: Node) -> tuple[int, ...]:
+    shape = _member(node, "shape", list)
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise FormatError(f"it holds the shape {shape!r}.")
+    return tuple(shape)
+
+
+def _decode_object_array(decoder: _Decoder, node: Node, depth: int) -> np.ndarray:
+    shape, items = _decode_shape(node), decoder.decode_items(node, depth)
+    if math.prod(shape) != len(items):
+        raise FormatError(f"an array of shape {shape} comes with {len(items)} items.")
+    array = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        array[i] = item
+    return array.reshape(shape)
+
+
+def _decode_csr(decoder: _Decoder, node: Node, depth: int) -> Any:
+    parts = [decoder.decode(_member(node, part, dict), depth) for part in ("data", "indices", "indptr")]
+    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
+        raise FormatError("the parts of a sparse matrix are no lists of numbers.")
+    if parts[0].dtype.kind not in "biufc" or any(part.dtype.kind != "i" for part in parts[1:]):
+        raise FormatError("the parts of a sparse matrix are not of the right kinds.")
+    form = {"matrix": sp.csr_matrix, "array": sp.csr_array}[_member(node, "form", str)]
+    matrix = form(tuple(parts), shape=_decode_shape(node))
+    matrix.check_format(full_check=True)  # scipy's C code trusts the indices
+    return matrix
+
+
+def _decode_bags(decoder: _Decoder, node: Node, depth: int) -> Bags:
+    instances, offsets = (decoder.decode(_member(node, key, dict), depth) for key in ("instances", "offsets"))
+    if not isinstance(offsets, np.ndarray) or not (isinstance(instances, np.ndarray) or sp.issparse(instances)):
+        raise FormatError("the instances or offsets of bags are no array.")
+    return Bags(instances, offsets)
+
+
+def _decode_estimator(decoder: _Decoder, node: Node, depth: int) -> Any:
+    name = _member(node, "class", str)
+    cls = _class_of(name)
+    if cls is None:
+        raise FormatError(
+            f"it names the class {name!r}, which bagwise {__version__} does not read; {decoder.writer} wrote it."
+        )
+    decoder.met_sklearn |= name.startswith("sklearn.")
+    params = decoder.decode_named(node, "params", depth)
+    state = decoder.decode_named(node, "state", depth)
+    try:
+        _check_names(cls, params, state)
+        estimator = cls(**params)
+        vars(estimator).update(state)  # not setattr: no setter of the class runs
+        _check_whole(estimator, params, state)
+    except InputError as error:
+        raise FormatError(f"{error}.") from error
+    return estimator
+
+
+_DECODERS: dict[str, Callable[[_Decoder, Node, int], Any]] = {
+    "float": _decode_float,
+    "tuple": lambda decoder, node, depth: tuple(decoder.decode_items(node, depth)),
+    "set": lambda decoder, node, depth: set(decoder.keys(decoder.decode_items(node, depth))),
+    "frozenset": lambda decoder, node, depth: frozenset(decoder.keys(decoder.decode_items(node, depth))),
+    "dict": _decode_dict,
+    "scalar": _decode_scalar,
+    "numpy-str": lambda decoder, node, depth: np.str_(_member(node, "value", str)),
+    "dtype": _decode_dtype,
+    "numpy-type": _decode_numpy_type,
+    "array": _decode_array,
+    "object-array": _decode_object_array,
+    "csr": _decode_csr,
+    "bags": _decode_bags,
+    "estimator": _decode_estimator,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Estimators
+
+
+def _class_of(name: str) -> type | None:
+    """The class that a model file calls so, if any is."""
+    prefix, _, own = name.rpartition(".")
+    if not prefix:
+        return CLASSES.get(name)
+    module = next((module for module, classes in MODULES.items() if own in classes), None)
+    if prefix != "sklearn" or module is None:
+        return None
+    return getattr(importlib.import_module(f"sklearn.{module}"), own)
 
 
 def _check_names(cls: type, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -345,94 +614,6 @@ def _check_whole(estimator: Any, params: dict[str, Any], state: dict[str, Any]) 
         _check_together(estimator)
     elif hasattr(estimator, "_check_fitted"):
         estimator._check_fitted()
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# scikit-learn
-
-_SEEN = Either(Number(0), Numbers("features"), Numbers("features", whole=True))
-_EACH = Numbers("features")
-_OR_NOTHING = Either(None, _EACH)
-_SCALE = Either(None, Numbers("features", positive=True))
-_TRANSFORMER = {**INPUTS, **OUTPUT}
-_SCALER: dict[str, Attribute] = {**_TRANSFORMER, "n_samples_seen_": _SEEN}
-_DECOMPOSED: dict[str, Attribute] = {
-    **_TRANSFORMER,
-    "components_": Numbers("components", "features"),
-    "explained_variance_": Numbers("components", low=0),
-    "singular_values_": Numbers("components"),
-    "explained_variance_ratio_": Numbers("components", finite=False),
-}
-_LINEAR: dict[str, Attribute] = {
-    **INPUTS,
-    "classes_": Labels(),
-    "coef_": Numbers("outputs", "features", sparse=True),
-    "intercept_": Either(Number(), Numbers("outputs")),
-    "n_iter_": Either(None, Number(0), Numbers("outputs", whole=True), Numbers(1, whole=True)),
-}
-# The modules of scikit-learn, which are imported when a file names one of their classes, and what these are fitted to.
-_MODULES: dict[str, dict[str, dict[str, Attribute]]] = {
-    "pipeline": {"Pipeline": {}},
-    "preprocessing": {
-        "StandardScaler": {**_SCALER, "mean_": _OR_NOTHING, "var_": _OR_NOTHING, "scale_": _SCALE},
-        "MinMaxScaler": {
-            **_SCALER,
-            **dict.fromkeys(("scale_", "min_", "data_min_", "data_max_", "data_range_"), _EACH),
-            "feature_range": TupleOf(Number(), Number()),
-        },
-        "MaxAbsScaler": {**_SCALER, "scale_": _SCALE, "max_abs_": _EACH},
-        "RobustScaler": {**_TRANSFORMER, "center_": _OR_NOTHING, "scale_": _SCALE},
-        "QuantileTransformer": {
-            **_TRANSFORMER,
-            "n_quantiles_": Size("quantiles"),
-            "references_": Numbers("quantiles"),
-            "quantiles_": Numbers("quantiles", "features"),
-        },
-        "PowerTransformer": {**_TRANSFORMER, "lambdas_": _EACH, "_scaler": Maybe(Attribute())},
-        "Normalizer": _TRANSFORMER,
-        "LabelBinarizer": {
-            "y_type_": Choice("binary", "multiclass"),
-            "sparse_input_": Flag(),
-            "classes_": Labels(),
-        },
-    },
-    "decomposition": {
-        "PCA": {
-            **_DECOMPOSED,
-            "mean_": _EACH,
-            "noise_variance_": Number(),
-            "n_samples_": Number(0),
-            "n_components_": Size("components"),
-            "_fit_svd_solver": Text(),
-        },
-        "TruncatedSVD": _DECOMPOSED,
-    },
-    "feature_selection": {"VarianceThreshold": {**_TRANSFORMER, "variances_": _EACH}},
-    "linear_model": {
-        "LogisticRegression": _LINEAR,
-        "RidgeClassifier": {
-            **_LINEAR,
-            "classes_": Maybe(Labels()),
-            "_label_binarizer": Attribute(),
-            "solver_": Text(),
-            "coef_": Either(Numbers("outputs", "features", sparse=True), _EACH),
-        },
-    },
-    "svm": {"LinearSVC": _LINEAR},
-}
-SKLEARN = {name: declared for classes in _MODULES.values() for name, declared in classes.items()}
-"""The classes of scikit-learn that a model file takes, and their fitted attributes."""
-
-
-def _class_of(name: str) -> type | None:
-    """The class that a model file calls so, if any is."""
-    prefix, _, own = name.rpartition(".")
-    if not prefix:
-        return CLASSES.get(name)
-    module = next((module for module, classes in _MODULES.items() if own in classes), None)
-    if prefix != "sklearn" or module is None:
-        return None
-    return getattr(importlib.import_module(f"sklearn.{module}"), own)
 
 
 def _check_together(estimator: Any) -> None:
