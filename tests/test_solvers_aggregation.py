@@ -13,7 +13,7 @@ def explicit_support(support, X, offsets, n_classes):
     n = len(offsets) - 1
     out = np.empty((n, n_classes, X.shape[1]))
     for i, j in np.ndindex(n, n_classes):
-        if support.rows is not None:
+        if support.rows.size:
             out[i, j] = X[support.rows[i, j]]
         else:
             bag = slice(offsets[i], offsets[i + 1])

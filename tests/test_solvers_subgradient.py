@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import oracles_sim as oracles
 from bagwise import Bags
 from bagwise.kernels import pegasos
-from bagwise.solvers.aggregation import AGGREGATIONS, Support
+from bagwise.kernels.pegasos import Support
+from bagwise.solvers.aggregation import AGGREGATIONS
 from bagwise.solvers.losses import LOSSES
 from bagwise.solvers.subgradient import BagProblem, cccp, heuristic
 
@@ -54,7 +55,7 @@ def test_objective_and_subgradient_equal_the_algorithms_as_printed(loss, aggrega
             X, W, before = np.round(X), np.round(W), np.round(before)
         problem = problem_of(X, offsets, Y, loss, alpha=0.01)
         _, support = problem.aggregate(AGGREGATIONS[aggregation], before)
-        if upper_bound and support.rows is None:
+        if upper_bound and not support.rows.size:
             support = Support(rows=np.full(Y.shape, -1), weights=support.weights)
         explicit = oracles.support_instances(X, offsets, before, aggregation)
         others = oracles.support_instances(X, offsets, W, "max") if upper_bound else None
@@ -229,7 +230,7 @@ def bags_of(offsets):
 
 
 def explicit_support(support, X, offsets):
-    if support.rows is not None:
+    if support.rows.size:
         return X[support.rows]
     return np.array([support.weights[bag].T @ X[bag] for bag in bags_of(offsets)])
 

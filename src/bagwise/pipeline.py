@@ -55,7 +55,7 @@ def bag_tags(estimator: Any) -> BagTags:
     (True, False)
     """
     tags = _own_tags(final_step(estimator))
-    if loses_instances(estimator):
+    if _loses_instances(estimator):
         return replace(tags, annotates=False, probabilities=False, background=False, instance_labels=False)
     return tags
 
@@ -66,13 +66,13 @@ def _own_tags(estimator: Any) -> BagTags:
     return getattr(get_tags(estimator), "bag_tags", BagTags())  # estimators of other libraries have no tags for bags
 
 
-def loses_instances(estimator: Any) -> bool:
+def _loses_instances(estimator: Any) -> bool:
     """Whether a pipeline makes one row of every bag on the way to its last step, which then cannot annotate."""
     estimator = unwrap(estimator)
     if not isinstance(estimator, Pipeline):
         return False
     *before, last = (step for _, step in estimator.steps)
-    return any(_makes_rows_of_bags(step) for step in before) or loses_instances(last)
+    return any(_makes_rows_of_bags(step) for step in before) or _loses_instances(last)
 
 
 def _makes_rows_of_bags(step: Any) -> bool:
@@ -127,7 +127,7 @@ def _final_has(method: str) -> Callable[[Any], bool]:
 
 def _final_sees_instances(method: str) -> Callable[[Any], bool]:
     def check(self: Any) -> bool:
-        return _final_has(method)(self) and not loses_instances(self)
+        return _final_has(method)(self) and not _loses_instances(self)
 
     return check
 

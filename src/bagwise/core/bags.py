@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import pairwise
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from bagwise.core.checks import check_allocation, check_choice
-from bagwise.core.columns import Columns, make_frame
+from bagwise.core.columns import Columns
 from bagwise.core.exceptions import InputError
 
 SHOWN = 8  # instances and features in a notebook
@@ -147,8 +148,8 @@ class Bags:
             return self
         missing, extra = [n for n in names if n not in set(own)], [n for n in own if n not in set(names)]
         if missing or extra:
-            parts = [f"{what}: {', '.join(map(repr, found[:5]))}" for what, found in
-                     (("missing", missing), ("not known there", extra)) if found]  # fmt: skip
+            lists = (("missing", missing), ("not known there", extra))
+            parts = [f"{what}: {', '.join(map(repr, found[:5]))}" for what, found in lists if found]
             raise InputError(
                 f"The features are not those that {who} has ({'; '.join(parts)}); pass the same columns, in any order."
             )
@@ -267,7 +268,13 @@ class Bags:
         bag_names : list or None
             By default 0, 1, 2, ...
         """
+        import narwhals as nw  # here, so that the command line starts without it
+
         check_choice("library", library, ("pandas", "polars", "pyarrow"))
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise ImportError(f"A frame of {library} needs {library}; pip install {library}.") from error
         names = range(len(self)) if bag_names is None else list(bag_names)
         if len(names) != len(self):
             raise InputError(f"There are {len(names)} bag names for {len(self)} bags; pass one for each.")
@@ -280,7 +287,8 @@ class Bags:
         dense = self.instances.toarray() if sp.issparse(self.instances) else self.instances
         columns = dense.reshape(self.n_instances, -1).T
         named = [names[i] for i in self.bag_index.tolist()]
-        return make_frame({bag: named, **dict(zip(headings, columns, strict=True))}, library)
+        table = {bag: named, **dict(zip(headings, columns, strict=True))}
+        return nw.from_dict(table, backend=library).to_native()  # type: ignore[arg-type]
 
     def _repr_html_(self) -> str:
         """What a notebook shows: how much there is, and the first features of the first instances."""
@@ -324,32 +332,43 @@ def as_bags(X: Any) -> Bags:
     """
     if isinstance(X, Bags):
         return X
-    if isinstance(getattr(X, "bags", None), Bags):  # a BagDataset, which is a floor above
+    if _is_dataset(X):
         return X.bags if X.feature_names is None else Bags(X.bags.instances, X.bags.offsets, X.feature_names)
-    if sp.issparse(X):
-        return Bags(X, np.arange(X.shape[0] + 1))
-    X = listed(X)
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and X.size:
-        X = list(X)
-    if isinstance(X, (list, tuple)) and X and (sp.issparse(X[0]) or np.ndim(X[0]) == 2):
-        return Bags.from_list(X)
-    X = np.asarray(X)
-    if X.ndim == 3:
-        n_bags, size, n_features = X.shape
-        if n_bags == 0 or size == 0:
-            raise InputError(f"X has shape {X.shape}; there must be at least one bag and one instance in each.")
-        return Bags(X.reshape(n_bags * size, n_features), np.arange(n_bags + 1) * size)
+    listed = _listed_bags(X)
+    if listed is not None:
+        return Bags.from_list(listed)
+    X = X if sp.issparse(X) else np.asarray(X)
     if X.ndim == 2:
         return Bags(X, np.arange(X.shape[0] + 1))
-    raise InputError(
-        f"X has shape {X.shape}; expected Bags, a list of (n_i, d) arrays, a 3-d array (bag, instance, feature) or a "
-        "2-d array with one instance a bag. Reshape your data."
-    )
+    if X.ndim != 3:
+        raise InputError(
+            f"X has shape {X.shape}; expected Bags, a list of (n_i, d) arrays, a 3-d array (bag, instance, feature) or "
+            "a 2-d array with one instance per bag. Reshape your data."
+        )
+    n_bags, size, n_features = X.shape
+    if n_bags == 0 or size == 0:
+        raise InputError(f"X has shape {X.shape}; there must be at least one bag and one instance in each.")
+    return Bags(X.reshape(n_bags * size, n_features), np.arange(n_bags + 1) * size)
 
 
-def listed(X: Any) -> Any:
-    """A series of pandas or polars as the list of its values, anything else as it is."""
-    return X.to_list() if hasattr(X, "to_list") and np.ndim(X) == 1 else X
+def is_flat(X: Any) -> bool:
+    """Whether `X` is a plain table, each row a bag of one instance."""
+    is_cube = isinstance(X, np.ndarray) and X.ndim == 3
+    return not (isinstance(X, Bags) or _is_dataset(X) or is_cube) and _listed_bags(X) is None
+
+
+def _is_dataset(X: Any) -> bool:
+    return isinstance(getattr(X, "bags", None), Bags)  # its class is a floor above
+
+
+def _listed_bags(X: Any) -> list[Any] | None:
+    """The bags of a list, a series or an array of objects, if it holds such; None where `X` is one table."""
+    if hasattr(X, "to_list") and np.ndim(X) == 1:
+        X = X.to_list()
+    elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+        X = list(X)
+    is_list = isinstance(X, (list, tuple)) and len(X) > 0 and (sp.issparse(X[0]) or np.ndim(X[0]) == 2)
+    return list(X) if is_list else None
 
 
 def column_names(table: Any) -> list[str] | None:

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise.core.bags import Bags, known_labels
+from bagwise.core.bags import Bags, is_flat, known_labels
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.evidence import Evidence, Given, possible_labels
 from bagwise.core.exceptions import InputError
@@ -25,7 +25,6 @@ from bagwise.core.validation import (
     encode_evidence,
     encode_known,
     encode_labels,
-    is_flat,
     learn_evidence,
     plain_labels,
     split_dataset,

@@ -6,8 +6,7 @@ know but that speaks Arrow (``__arrow_c_stream__``) is read by pyarrow, where th
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -78,17 +77,6 @@ class Columns:
             if is_missing(value):
                 raise InputError(f"{place_in_table(row)}: the column {name!r} is empty; name the bag of every row.")
         return values
-
-
-def make_frame(columns: Mapping[str, Any], library: str) -> Any:
-    """A frame of that library from columns of one length."""
-    import narwhals as nw
-
-    try:
-        importlib.import_module(library)
-    except ImportError as error:
-        raise ImportError(f"A frame of {library} needs {library}; install it with: pip install {library}") from error
-    return nw.from_dict(dict(columns), backend=library).to_native()  # type: ignore[arg-type]
 
 
 def place_in_table(row: int) -> str:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from bagwise.core.bags import Bags, as_bags, as_indicator, listed
+from bagwise.core.bags import Bags, as_bags, as_indicator, is_flat
 from bagwise.core.dataset import BagDataset
 from bagwise.core.evidence import (
     MARKERS,
@@ -94,18 +94,6 @@ def _check_features(estimator: Any, bags: Bags) -> Bags:
             f"{estimator.n_features_in_} features as input; pass instances with the features it was trained on."
         )
     return bags
-
-
-def is_flat(X: Any) -> bool:
-    """Whether `X` is a plain table, each row a bag of one instance."""
-    if isinstance(X, (Bags, BagDataset)):
-        return False
-    X = listed(X)
-    if isinstance(X, (list, tuple)):
-        return not (len(X) and (sp.issparse(X[0]) or np.ndim(X[0]) == 2))
-    if isinstance(X, np.ndarray):
-        return X.ndim != 3 and not (X.dtype == object and X.ndim == 1 and X.size and np.ndim(X[0]) == 2)
-    return True
 
 
 def check_finite(bags: Bags) -> None:

@@ -34,11 +34,19 @@ class Layout(NamedTuple):
     block_rows: int  # rows of the largest block
 
 
-class SupportArrays(NamedTuple):
-    """The support instances as arrays of one type each; the one that is not used is empty."""
+class Support(NamedTuple):
+    """The support instance of every bag and class, as one row or as a weighted sum of the bag's rows.
 
-    rows: np.ndarray  # (n, c) row of each bag and class, -1 where the bag's rows are weighted
-    shares: np.ndarray  # (m, c) weights of the rows
+    Attributes
+    ----------
+    rows : (n, c) array of int, or empty
+        Row of the instances, -1 where the bag's rows are weighted.
+    weights : (m, c) array, or empty
+        Weight of every instance of the bag.
+    """
+
+    rows: np.ndarray = np.empty((0, 0), dtype=np.int64)
+    weights: np.ndarray = np.empty((0, 0))
 
 
 class _Work(NamedTuple):
@@ -77,7 +85,7 @@ def pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, we
         `ONE_ROW`, `WEIGHTED_ROWS` or `UPPER_BOUND`.
     rows : Rows
     layout : Layout
-    support : SupportArrays
+    support : Support
     loss : int
         The branch of `hinge_slopes`.
     alpha : float
@@ -134,7 +142,7 @@ def _score_block(start, stop, mode, rows, layout, support, weights, transposed, 
     base, last = offsets[0], offsets[stop - start]
     score_rows(rows.dense, rows.data, rows.indices, rows.indptr, base, last, transposed, scores)
     if mode == WEIGHTED_ROWS:
-        segment_weighted_sum(scores, support.shares[base:last], offsets, bag_scores)
+        segment_weighted_sum(scores, support.weights[base:last], offsets, bag_scores)
         return
     segment_max(scores, offsets, bag_scores, behind)
     for i in range(start, stop):  # the bag's labels keep their fixed support
@@ -145,7 +153,7 @@ def _score_block(start, stop, mode, rows, layout, support, weights, transposed, 
                 total = scores[row - base, j]
             else:
                 for q in range(offsets[i - start], offsets[i - start + 1]):
-                    total += support.shares[q, j] * scores[q - base, j]
+                    total += support.weights[q, j] * scores[q - base, j]
             bag_scores[i - start, j], behind[i - start, j] = total, row
 
 
@@ -166,10 +174,10 @@ def _update_block(start, stop, mode, rows, layout, support, loss, work, slopes, 
             else:
                 n_changed += old[j] != new[j]
     if mode == WEIGHTED_ROWS and rows.indptr.shape[0] == 0 and n_changed > DENSE_FROM * (stop - start) * n_classes:
-        _pull_densely(start, stop, rows.dense, layout, support.shares, work, slopes, pull)
+        _pull_densely(start, stop, rows.dense, layout, support.weights, work, slopes, pull)
     else:
         moved = changed[:n_changed]
-        _pull_changed(start, moved, rows, layout, support.shares, new_slopes, new_behind, slopes, behind, pull)
+        _pull_changed(start, moved, rows, layout, support.weights, new_slopes, new_behind, slopes, behind, pull)
     return total
 
 

@@ -13,9 +13,9 @@ from sklearn.utils.extmath import row_norms
 from bagwise.annotation.clpl import SummedLoss, largest_and_squares, norm_of
 from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood
 from bagwise.core.bags import Bags
-from bagwise.kernels.pegasos import take_step
+from bagwise.kernels.pegasos import Support, take_step
 from bagwise.scale._engine import Engine, Sums
-from bagwise.solvers.aggregation import AGGREGATIONS, Aggregation, Support, averaging_matrix
+from bagwise.solvers.aggregation import AGGREGATIONS, Aggregation, averaging_matrix
 from bagwise.solvers.em import SHRINK
 from bagwise.solvers.losses import Loss
 from bagwise.solvers.subgradient import Descent
@@ -269,8 +269,7 @@ def _scores_of(X: Any, weights: np.ndarray) -> np.ndarray:
 
 def _shares_of(support: Support, shape: tuple[int, ...]) -> np.ndarray:
     """(m, c) part that every instance has in the support instance of its bag and class."""
-    if support.rows is None:
-        assert support.weights is not None  # a support is one or the other
+    if not support.rows.size:
         return support.weights
     shares = np.zeros(shape)
     shares[support.rows, np.arange(shape[1])] = 1.0

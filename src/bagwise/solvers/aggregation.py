@@ -13,30 +13,13 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from bagwise.core.bags import Bags
+from bagwise.kernels.pegasos import Support
 from bagwise.kernels.segments import segment_max, segment_softmax
-
-
-@dataclass(frozen=True)
-class Support:
-    """The support instance of every bag and class, as one row or as a weighted sum of the bag's rows.
-
-    Attributes
-    ----------
-    rows : (n, c) array of int, or None
-        Row of the instances.
-    weights : (m, c) array, or None
-        Weight of every instance of the bag, where `rows` is None or negative.
-    """
-
-    rows: np.ndarray | None = None
-    weights: np.ndarray | None = None
-
 
 Aggregation = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Support]]
 """(m, c) instance scores, which it may overwrite, and (n + 1,) offsets -> (n, c) bag scores and their support."""

@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.core.bags import Bags
-from bagwise.kernels.pegasos import ONE_ROW, UPPER_BOUND, WEIGHTED_ROWS, Layout, SupportArrays, block_starts, pegasos
+from bagwise.kernels.pegasos import ONE_ROW, UPPER_BOUND, WEIGHTED_ROWS, Layout, Support, block_starts, pegasos
 from bagwise.kernels.segments import Rows
-from bagwise.solvers.aggregation import Aggregation, Support, averaging_matrix
+from bagwise.solvers.aggregation import Aggregation, averaging_matrix
 from bagwise.solvers.losses import Loss, label_lists
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
 
@@ -135,15 +135,11 @@ class BagProblem:
         if upper_bound:
             mode = UPPER_BOUND
         else:
-            mode = WEIGHTED_ROWS if support.rows is None else ONE_ROW
+            mode = ONE_ROW if support.rows.size else WEIGHTED_ROWS
         weights, best, values = start.copy(), start.copy(), np.empty(n_steps + 1)
-        support_arrays = SupportArrays(
-            np.empty((0, 0), dtype=np.int64) if support.rows is None else support.rows,
-            np.empty((0, 0)) if support.weights is None else support.weights,
-        )
         rows, layout = Rows.of(self.instances), self._layout()
         loss, alpha = self.loss.code, self.alpha
-        pegasos(mode, rows, layout, support_arrays, loss, alpha, first_step, skip_start, weights, best, values)
+        pegasos(mode, rows, layout, support, loss, alpha, first_step, skip_start, weights, best, values)
         return Descent(best, weights, values)
 
 

@@ -26,7 +26,7 @@ from bagwise.core.fitted import is_fitted, n_inputs, real_steps
 from bagwise.io.files import check_readable
 from bagwise.io.model import read_about
 from bagwise.io.tables import first_repeated
-from bagwise.pipeline import bag_tags, classes_of, final_step, fit_parameters, loses_instances, make_pipeline
+from bagwise.pipeline import bag_tags, classes_of, final_step, fit_parameters, make_pipeline
 
 BAG = "bag"
 RATES, LEARN = ("missed", "spurious"), "learn"  # settings that are a number or this word
@@ -76,7 +76,7 @@ def _unfit_to_annotate(model: Any) -> str | None:
     if bag_tags(model).annotates and hasattr(model, "find"):
         return None
     cure = "bagwise predict gives the label sets of bags"
-    if loses_instances(model):
+    if bag_tags(final_step(model)).annotates:
         return f"makes one row of every bag before its last step, so that it does not annotate instances ({cure})"
     return f"is a {type(final_step(model)).__name__}, which does not annotate instances ({cure})"
 
