@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles_sim as oracles
 from bagwise import Bags
-from bagwise.kernels import pegasos
+from bagwise.core.bags import cut_bags
 from bagwise.kernels.pegasos import Support
+from bagwise.solvers import subgradient
 from bagwise.solvers.aggregation import AGGREGATIONS
 from bagwise.solvers.losses import LOSSES
 from bagwise.solvers.subgradient import BagProblem, cccp, heuristic
@@ -287,17 +288,17 @@ def test_blocks_do_not_matter(monkeypatch):
     X, offsets, Y, _ = oracles.random_problem(6, n_bags=200, n_classes=20, max_size=5)
     results = []
     for n_entries in (1, 10**9):
-        monkeypatch.setattr(pegasos, "BLOCK_ENTRIES", n_entries)
-        n_blocks = len(pegasos.block_starts(offsets, 20)) - 1
+        monkeypatch.setattr(subgradient, "BLOCK_ENTRIES", n_entries)
+        n_blocks = len(problem_of(X, offsets, Y)._layout().blocks) - 1
         assert (n_blocks > 5) == (n_entries == 1)
         results.append(heuristic(problem_of(X, offsets, Y), AGGREGATIONS["softmax"], n_phases=2, n_steps=10))
     assert_allclose(results[0].weights, results[1].weights, rtol=1e-8, atol=1e-10)
 
 
 def test_a_bag_larger_than_a_block():
-    starts = pegasos.block_starts(np.array([0, 3, 5000, 5001, 5002]), 4)
-    assert_array_equal(starts, [0, 1, 2, 4])
-    assert_array_equal(pegasos.block_starts(np.array([0, 3, 5000]), 4), [0, 1, 2])  # the last bag alone
+    assert cut_bags(np.array([0, 3, 5000, 5001, 5002]), 2048) == [(0, 1), (1, 2), (2, 4)]
+    assert cut_bags(np.array([0, 3, 5000]), 2048) == [(0, 1), (1, 2)]  # the last bag alone
+    assert cut_bags(np.array([0, 3, 5000]), 9000, np.array([1])) == [(0, 1), (1, 2)]  # at the group in reach
 
 
 def test_neither_start_nor_instances_are_changed():

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.core.bags import Bags
+from bagwise.core.bags import Bags, cut_bags
 from bagwise.union import UnionProblem
 
 BLOCK_ENTRIES = 2**20  # scores of a block; it stays in the processor's cache from one step to the next
@@ -26,12 +25,7 @@ OWN_FROM = 32  # times the labels of a bag, from which number of classes on it i
 
 def cut_blocks(offsets: np.ndarray, n_columns: int) -> list[tuple[int, int]]:
     """First and last bag of blocks of neighbours with at most `BLOCK_ENTRIES` scores, or of one bag."""
-    n_bags, rows = len(offsets) - 1, max(BLOCK_ENTRIES // max(n_columns, 1), 1)
-    cuts = [0]
-    while cuts[-1] < n_bags:
-        farthest = int(np.searchsorted(offsets, offsets[cuts[-1]] + rows, side="right")) - 1
-        cuts.append(max(farthest, cuts[-1] + 1))
-    return list(pairwise(cuts))
+    return cut_bags(offsets, max(BLOCK_ENTRIES // max(n_columns, 1), 1))
 
 
 def by_blocks(bags: Bags, n_columns: int, function: Callable[[Bags], np.ndarray]) -> np.ndarray:

@@ -19,12 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
-from bagwise.core.bags import Bags
+from bagwise.core.bags import Bags, cut_bags
 from bagwise.core.checks import check_allocation, memory_limit
 from bagwise.solvers import maximize_svm_dual
 from bagwise.solvers.aggregation import averaging_matrix
 from bagwise.solvers.result import SolveResult
-from bagwise.solvers.support import bag_blocks, rows_at_once
+from bagwise.solvers.support import rows_at_once
 
 KERNELS = ("linear", "rbf")
 ROUTES = {
@@ -81,8 +81,9 @@ def mean_map_gram(examples: Examples, kernel: str, gamma: float) -> np.ndarray:
     """(len(examples), len(examples)) kernel matrix, of blocks of kernel values that are averaged at once."""
     bags, taken, n = examples.bags, examples.taken, len(examples.bags)
     gram, at = np.empty((len(examples), len(examples))), np.cumsum(taken) - 1
-    for block in bag_blocks(bags.offsets, rows_at_once(24 * bags.n_instances)):
-        part, rows = bags[block], slice(n + bags.offsets[block.start], n + bags.offsets[block.stop])
+    for first, last in cut_bags(bags.offsets, rows_at_once(24 * bags.n_instances)):
+        block, rows = slice(first, last), slice(n + bags.offsets[first], n + bags.offsets[last])
+        part = bags[block]
         values = kernel_matrix(part.instances, bags.instances, kernel, gamma)
         means = np.add.reduceat(values, bags.offsets[:-1], axis=1) / bags.sizes
         values = np.hstack([means, values])[:, taken]

@@ -532,17 +532,15 @@ def offsets_of(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def cut_bags(sizes: np.ndarray, most: int, groups: np.ndarray | None = None) -> np.ndarray:
-    """Numbers of the bags at which pieces begin, and of all: of at most so many instances each, or of one bag.
+def cut_bags(offsets: np.ndarray, most: int, groups: np.ndarray | None = None) -> list[tuple[int, int]]:
+    """First and last bag of pieces that follow each other: of at most so many instances each, or of one bag.
 
     Where numbers of bags in `groups` are in reach, cuts are made at these.
     """
-    ends = np.cumsum(sizes)
     groups = np.empty(0, np.int64) if groups is None else groups
-    cuts, n_bags = [0], len(ends)
-    while cuts[-1] < n_bags:
-        done = ends[cuts[-1] - 1] if cuts[-1] else 0
-        farthest = max(int(np.searchsorted(ends, done + most, side="right")), cuts[-1] + 1)
+    cuts = [0]
+    while cuts[-1] < len(offsets) - 1:
+        farthest = max(int(np.searchsorted(offsets, offsets[cuts[-1]] + most, side="right")) - 1, cuts[-1] + 1)
         at_group = groups[(groups > cuts[-1]) & (groups <= farthest)]
         cuts.append(int(at_group[-1]) if len(at_group) else farthest)
-    return np.array(cuts)
+    return list(pairwise(cuts))

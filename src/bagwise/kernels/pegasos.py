@@ -20,7 +20,6 @@ from bagwise.kernels.segments import (
 # rows for the bag's labels and the best row under the current weights for all other classes
 ONE_ROW, WEIGHTED_ROWS, UPPER_BOUND = 0, 1, 2
 DENSE_FROM = 0.35  # share of changed slopes from which a product with all rows beats adding row after row
-BLOCK_ENTRIES = 8192  # instance scores that are worked on at a time: they stay in the processor's cache
 
 
 class Layout(NamedTuple):
@@ -59,16 +58,6 @@ class _Work(NamedTuple):
     n_active: np.ndarray  # (bags,) active hinges
     changed: np.ndarray  # (bags * c + 1, 2) bag and class of the slopes that changed
     product: np.ndarray  # (c, d)
-
-
-def block_starts(offsets: np.ndarray, n_classes: int) -> np.ndarray:
-    """First bag of every block, and the number of bags: blocks of about `BLOCK_ENTRIES` scores, at least 64 rows."""
-    n_rows = max(64, BLOCK_ENTRIES // n_classes)
-    n_bags, starts = len(offsets) - 1, [0]
-    while starts[-1] < n_bags:
-        bag = starts[-1]
-        starts.append(max(bag + 1, int(np.searchsorted(offsets, offsets[bag] + n_rows, side="right")) - 1))
-    return np.asarray(starts)
 
 
 # The kernels below pass named tuples of arrays and loop over bags inside: handing a dozen arrays to a function for each

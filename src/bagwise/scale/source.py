@@ -132,7 +132,7 @@ class BagSource:
             rows = np.append(outline.first_rows, file.n_rows)
             # row groups are joined while they fit; one that is too large is cut between bags
             groups = np.unique(np.searchsorted(outline.first_rows, file.group_rows))  # bags that begin in each
-            for start, stop in pairwise(cut_bags(outline.sizes, n_rows, groups).tolist()):
+            for start, stop in cut_bags(offsets_of(outline.sizes), n_rows, groups):
                 piece = FilePiece(
                     path=str(file.path),
                     fingerprint=known_as,
@@ -286,7 +286,7 @@ class BagSource:
         parts, starts = list[Piece](), [0]
         for piece in self._pieces:
             before = starts[-1]
-            for first, last in pairwise(cut_bags(piece.sizes, most).tolist()):
+            for first, last in cut_bags(offsets_of(piece.sizes), most):
                 parts.append(piece.part(first, last))
                 starts.append(before + last)
         if len(parts) == self.n_pieces:

@@ -17,12 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.core.bags import Bags
-from bagwise.kernels.pegasos import ONE_ROW, UPPER_BOUND, WEIGHTED_ROWS, Layout, Support, block_starts, pegasos
+from bagwise.core.bags import Bags, cut_bags
+from bagwise.kernels.pegasos import ONE_ROW, UPPER_BOUND, WEIGHTED_ROWS, Layout, Support, pegasos
 from bagwise.kernels.segments import Rows
 from bagwise.solvers.aggregation import Aggregation, averaging_matrix
 from bagwise.solvers.losses import Loss, label_lists
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
+
+BLOCK_ENTRIES = 8192  # instance scores that are worked on at a time: they stay in the processor's cache
+LEAST_ROWS = 64  # of a block, however many classes there are
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ class BagProblem:
 
     def _layout(self) -> Layout:
         """What the kernels see of bags and labels."""
-        blocks = block_starts(self.offsets, self.Y.shape[1])
+        cuts = cut_bags(self.offsets, max(LEAST_ROWS, BLOCK_ENTRIES // self.Y.shape[1]))
+        blocks = np.array([0, *(last for _, last in cuts)])
         block_rows = int(np.diff(self.offsets[blocks]).max())
         weights = self.loss.bag_weights(self.Y)
         weights = weights if self.relative is None else weights * self.relative

@@ -31,15 +31,6 @@ def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:
     return gen_batches(n_rows, rows_at_once(bytes_per_row))
 
 
-def bag_blocks(offsets: np.ndarray, most: int) -> Iterator[slice]:
-    """Slices over the bags that hold at most so many rows together; a larger bag is one of its own."""
-    first = 0
-    while first < len(offsets) - 1:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
-        yield slice(first, last)
-        first = last
-
-
 def rows_at_once(bytes_per_row: int) -> int:
     """How many rows have a workspace below a sixteenth of the memory limit (and 256 MiB); one at least."""
     return max(1, min(memory_limit() // 16, 2**28) // max(bytes_per_row, 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -251,9 +250,9 @@ def _refuse_unknown(dataset: BagDataset, classes: Sequence[Any]) -> None:
 def in_parts(model: Any, dataset: BagDataset) -> Iterator[BagDataset]:
     """The bags in parts of at most `MOST_SCORES` numbers for instances and classes, or of one bag."""
     most = max(MOST_SCORES // max(len(classes_of(model) or []), 1), 1)
-    cuts = cut_bags(dataset.bags.sizes, most).tolist()
-    for first, last in pairwise(cuts):
-        yield dataset if len(cuts) == 2 else dataset[first:last]
+    cuts = cut_bags(dataset.bags.offsets, most)
+    for first, last in cuts:
+        yield dataset if len(cuts) == 1 else dataset[first:last]
 
 
 def predict_piece(model: Any, dataset: BagDataset, with_scores: bool = False) -> Piece:

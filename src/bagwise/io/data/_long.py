@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -402,7 +402,7 @@ def has_unlabelled(dataset: BagDataset) -> bool:
 
 def _pieces_of(dataset: BagDataset) -> Iterator[BagDataset]:
     """The data set cut between bags into pieces of about `PIECE` rows."""
-    for start, stop in pairwise(cut_bags(dataset.bags.sizes, PIECE).tolist()):
+    for start, stop in cut_bags(dataset.bags.offsets, PIECE):
         yield dataset[start:stop]
 
 
