@@ -15,12 +15,11 @@ from sklearn.utils import check_random_state
 
 from bagwise.clustering._shared import BagClusterer, find_witnesses, rank_by_size, warn_empty_clusters
 from bagwise.clustering.scaling import are_words
-from bagwise.core.bags import Bags, as_bags
+from bagwise.core.bags import Bags, as_bags, cut_bags
 from bagwise.core.checks import check_choice, check_count, check_not_negative, check_positive
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Attribute, Choice, Numbers
 from bagwise.core.typing import BagsLike
-from bagwise.solvers.support import bag_blocks
 
 KINDS = ("auto", "features", "codebooks")
 N_SHORT = 8  # iterations of every start, after which the best go on
@@ -242,9 +241,9 @@ class _Codebook(NamedTuple):
     def counts(self, bags: Bags) -> np.ndarray:
         """(n, v) expected number of instances of each kind in each bag."""
         counts = np.empty((len(bags), len(self.centres)))
-        for block in bag_blocks(bags.offsets, max(1, BLOCK // len(self.centres))):
-            part = bags[block]
-            counts[block] = np.add.reduceat(self.memberships(part.instances), part.offsets[:-1], axis=0)
+        for first, last in cut_bags(bags.offsets, max(1, BLOCK // len(self.centres))):
+            part = bags[first:last]
+            counts[first:last] = np.add.reduceat(self.memberships(part.instances), part.offsets[:-1], axis=0)
         return counts
 
 
