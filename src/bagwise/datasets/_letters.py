@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy import ndimage
+from sklearn.utils import gen_batches
 
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset, as_column
@@ -95,8 +96,7 @@ def make_letter_bags(
 def _as_words(words: str | Sequence[str]) -> list[str]:
     """Words of the letters a to z only."""
     if isinstance(words, str):
-        folded = [_fold(word) for word in re.split(r"\s+|--+|[\u2012-\u2015]", words)]
-        folded = [word for word in folded if word]
+        folded = list(filter(None, map(_fold, re.split(r"\s+|--+|[\u2012-\u2015]", words))))
     else:
         for i, word in enumerate(words):
             if not isinstance(word, str):
@@ -204,8 +204,7 @@ def _draw_with_fonts(
     images = np.empty((len(codes), IMAGE_SIZE, IMAGE_SIZE), dtype=bool)
     if len(codes):
         atlas, half_sizes = _render_glyphs(glyphs)
-        for start in range(0, len(codes), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in gen_batches(len(codes), _CHUNK):
             images[part] = _warp(atlas, half_sizes, glyph_of_letter[part], draws[part, 1:], distortion)
     return images, [FONTS[i] for i in font]
 
@@ -390,8 +389,9 @@ def _measure_letters(images: Any) -> np.ndarray:
     (m, 16) float64 array
     """
     images = _as_binary(images)
-    chunks = [_measure(images[start : start + MEASURED_AT_ONCE]) for start in range(0, len(images), MEASURED_AT_ONCE)]
-    return np.concatenate(chunks) if chunks else np.empty((0, len(FEATURE_NAMES)))
+    starts = range(0, len(images), MEASURED_AT_ONCE)
+    blocks = [_measure(images[start : start + MEASURED_AT_ONCE]) for start in starts]
+    return np.concatenate([np.empty((0, len(FEATURE_NAMES))), *blocks])
 
 
 def _as_binary(images: Any) -> np.ndarray:
@@ -425,7 +425,8 @@ def _measure(on: np.ndarray) -> np.ndarray:
     n_on = in_row.sum(axis=1)
     x_in_row = (pixels @ x[:, :, None])[:, :, 0]
     x2_in_row = (pixels @ (x**2)[:, :, None])[:, :, 0]
-    left_edges, lower_edges = _edges(on)
+    left_edges = (np.diff(pixels, axis=2, prepend=0.0) > 0.0).sum(axis=2)
+    lower_edges = (np.diff(pixels, axis=1, append=0.0) < 0.0).sum(axis=1)
 
     columns = [
         (left + box_width / 2) / width,
@@ -446,15 +447,6 @@ def _measure(on: np.ndarray) -> np.ndarray:
         (lower_edges * x).sum(axis=1) / (box_width * unit_x),
     ]
     return np.column_stack(columns)
-
-
-def _edges(on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number of left edges (m, height) in each row and of lower edges (m, width) in each column."""
-    left_neighbour = np.zeros_like(on)
-    left_neighbour[:, :, 1:] = on[:, :, :-1]
-    lower_neighbour = np.zeros_like(on)
-    lower_neighbour[:, :-1] = on[:, 1:]
-    return (on & ~left_neighbour).sum(axis=2), (on & ~lower_neighbour).sum(axis=1)
 
 
 def _extent(occupied: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bagwise.core.exceptions import InputError
 from bagwise.core.typing import Seed
+from bagwise.datasets._synthetic import check_range
 
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, float, float]]
 PEAK = 0.7  # of full scale, so that rounding to 16 bits never clips
@@ -114,7 +115,14 @@ def make_soundscape(
     >>> len(scene.recordings), scene.recordings[0].shape
     (3, (160000,))
     """
-    _check(n_recordings, seconds, rate, species_per_recording, calls_per_species)
+    if n_recordings < 1:
+        raise InputError(f"n_recordings={n_recordings!r}; expected a whole number, 1 or more.")
+    if not seconds >= 2.0:
+        raise InputError(f"seconds={seconds!r}; expected 2 or more, so that calls find a place.")
+    if rate < 16_000:
+        raise InputError(f"rate={rate!r}; expected 16000 or more: the highest species reaches 7.4 kHz.")
+    check_range("species_per_recording", species_per_recording, 0)
+    check_range("calls_per_species", calls_per_species)
     rng = np.random.default_rng(random_state)
     names = [f"recording-{i:03d}.wav" for i in range(n_recordings)]
     recordings, events = [], []
@@ -178,11 +186,13 @@ def _find_place(
 
 def _noise(rng: np.random.Generator, n: int, rate: int) -> tuple[np.ndarray, Callable[[float], float]]:
     """Noise whose power falls with frequency, and its power density at a frequency."""
-    spectrum = np.fft.rfft(rng.standard_normal(n))
-    frequency = np.fft.rfftfreq(n, 1 / rate)
-    shape = 1.0 / np.sqrt(np.maximum(frequency, 50.0) / 50.0)
-    samples = np.fft.irfft(spectrum * shape, n)
+    samples = _colored(rng, n, rate, lambda frequency: 1.0 / np.sqrt(np.maximum(frequency, 50.0) / 50.0))
     return samples, lambda hertz: float((50.0 / max(hertz, 50.0)) * 2.0 / rate)
+
+
+def _colored(rng: np.random.Generator, n: int, rate: int, gain: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """n samples of white noise, each frequency in hertz multiplied by its gain."""
+    return np.fft.irfft(np.fft.rfft(rng.standard_normal(n)) * gain(np.fft.rfftfreq(n, 1 / rate)), n)
 
 
 def _add_thump(rng: np.random.Generator, samples: np.ndarray, rate: int, density: Callable[[float], float]) -> None:
@@ -242,10 +252,8 @@ def _trill(rng: np.random.Generator, rate: int) -> tuple[np.ndarray, float, floa
 def _buzz(rng: np.random.Generator, rate: int) -> tuple[np.ndarray, float, float]:
     n = _length(rng, 0.38, rate)
     centre, width = 6600 * rng.uniform(0.97, 1.03), 600.0
-    spectrum = np.fft.rfft(rng.standard_normal(n))
-    frequency = np.fft.rfftfreq(n, 1 / rate)
-    spectrum[np.abs(frequency - centre) > width] = 0
-    return np.fft.irfft(spectrum, n) * _envelope(n, rate), centre - width, centre + width
+    hiss = _colored(rng, n, rate, lambda frequency: np.abs(frequency - centre) <= width)
+    return hiss * _envelope(n, rate), centre - width, centre + width
 
 
 _CHATTER = (0.5, 0.9, 1.0, 0.8, 0.6, 0.5)  # strengths of its overtones
@@ -259,15 +267,3 @@ SPECIES: dict[str, Draw] = {
     "trill lark": _trill,
     "whistle tit": _tone(0.50, (0.95, 1.05), lambda n: np.full(n, 3100.0)),
 }
-
-
-def _check(n_recordings: int, seconds: float, rate: int, *ranges: tuple[int, int]) -> None:
-    if n_recordings < 1:
-        raise InputError(f"n_recordings={n_recordings!r}; expected a whole number, 1 or more.")
-    if not seconds >= 2.0:
-        raise InputError(f"seconds={seconds!r}; expected 2 or more, so that calls find a place.")
-    if rate < 16_000:
-        raise InputError(f"rate={rate!r}; expected 16000 or more: the highest species reaches 7.4 kHz.")
-    for (name, least), pair in zip((("species_per_recording", 0), ("calls_per_species", 1)), ranges, strict=True):
-        if not least <= pair[0] <= pair[1]:
-            raise InputError(f"{name}={pair!r}; expected (least, greatest) with {least} <= least <= greatest.")

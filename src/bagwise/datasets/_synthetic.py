@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.bags import Bags, offsets_of
-from bagwise.core.checks import check_allocation
+from bagwise.core.checks import check_allocation, is_count
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
 from bagwise.core.typing import Seed
@@ -61,9 +61,20 @@ def make_gaussian_bags(
     >>> len(data), data.bags.n_features, data.Y.shape
     (50, 4, (50, 3))
     """
-    _check_parameters(n_bags, n_features, n_classes, instances_per_bag, labels_per_bag)
-    _check_not_negative("separation", separation)
-    _check_not_negative("background_share", background_share)
+    for name, value in (("n_bags", n_bags), ("n_features", n_features), ("n_classes", n_classes)):
+        if not is_count(value):
+            raise InputError(f"{name}={value!r}; expected a whole number, 1 or more.")
+    check_range("instances_per_bag", instances_per_bag)
+    check_range("labels_per_bag", labels_per_bag)
+    for name, most in (("n_classes", n_classes), ("the least of instances_per_bag", instances_per_bag[0])):
+        if labels_per_bag[0] > most:
+            raise InputError(
+                f"labels_per_bag={labels_per_bag} asks for at least {labels_per_bag[0]} labels in each bag, "
+                f"but {name} is {most}; lower the one or raise the other."
+            )
+    for name, size in (("separation", separation), ("background_share", background_share)):
+        if not isinstance(size, (int, float, np.number)) or not 0 <= size < np.inf:
+            raise InputError(f"{name}={size!r}; expected a finite number, 0 or more.")
     n_most = n_bags * (instances_per_bag[1] * (1 + background_share) + 1)
     n_bytes = int(8 * n_most * (n_features + 4)) + 5 * n_bags * n_classes
     check_allocation(n_bytes, "The data set", "ask for fewer bags, instances, features or classes")
@@ -123,32 +134,8 @@ def _draw_features(
     return features
 
 
-def _check_parameters(
-    n_bags: Any, n_features: Any, n_classes: Any, instances_per_bag: Any, labels_per_bag: Any
-) -> None:
-    for name, value in (("n_bags", n_bags), ("n_features", n_features), ("n_classes", n_classes)):
-        _check_count(name, value)
-    _check_range("instances_per_bag", instances_per_bag)
-    _check_range("labels_per_bag", labels_per_bag)
-    for name, most in (("n_classes", n_classes), ("the least of instances_per_bag", instances_per_bag[0])):
-        if labels_per_bag[0] > most:
-            raise InputError(
-                f"labels_per_bag={labels_per_bag} asks for at least {labels_per_bag[0]} labels in each bag, "
-                f"but {name} is {most}; lower the one or raise the other."
-            )
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name}={value!r}; expected a whole number, 1 or more.")
-
-
-def _check_range(name: str, value: Any) -> None:
+def check_range(name: str, value: Any, low: int = 1) -> None:
+    """`value` must be the least and the greatest of a number that is `low` or more."""
     whole = isinstance(value, (tuple, list)) and all(isinstance(v, Integral) for v in value)
-    if not whole or len(value) != 2 or not 1 <= value[0] <= value[1]:
-        raise InputError(f"{name}={value!r}; expected a pair (least, greatest) of whole numbers, 1 or more.")
-
-
-def _check_not_negative(name: str, value: Any) -> None:
-    if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
-        raise InputError(f"{name}={value!r}; expected a finite number, 0 or more.")
+    if not whole or len(value) != 2 or not low <= value[0] <= value[1]:
+        raise InputError(f"{name}={value!r}; expected a pair (least, greatest) of whole numbers, {low} or more.")
