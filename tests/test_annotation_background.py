@@ -13,7 +13,7 @@ from sklearn.tree import ExtraTreeClassifier
 import bagwise
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
-from bagwise.annotation.background import shift_to_share
+from bagwise.annotation.background import shift_of_mass
 from bagwise.core.bags import KNOWN_BACKGROUND, offsets_of
 from bagwise.core.exceptions import BackgroundShareWarning
 from bagwise.datasets import make_gaussian_bags
@@ -129,7 +129,8 @@ def test_the_shift_against_a_fine_grid(seed):
     counted = rng.random(30) < 0.7
     grid = np.arange(-30, 30, 1e-3)
     above = (1 / (1 + np.exp((scores[:, 0] - scores[:, 1])[counted] - grid[:, None]))).mean(axis=1) > share
-    assert_allclose(shift_to_share(background_at, counted, share), grid[above.argmax()], atol=2e-3)
+    found = shift_of_mass(lambda shift: (background_at(shift)[counted].sum(), counted.sum()), share)
+    assert_allclose(found, grid[above.argmax()], atol=2e-3)
 
 
 # -- the forest -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from bagwise.core.bags import Bags
 from bagwise.core.evidence import Given, possible_labels
 from bagwise.core.exceptions import BackgroundShareWarning, warn_caller
+from bagwise.union import UnionModel, UnionProblem
 
 FARTHEST_SHIFT = 30.0
 CLOSE_ENOUGH = 1e-3  # of the shift
@@ -35,13 +36,19 @@ def listed_labels(posterior: np.ndarray, bags: Bags, given: Given, known: np.nda
     return labels
 
 
-def shift_to_share(background_at: Callable[[float], np.ndarray], counted: np.ndarray, share: float) -> float:
-    """As `shift_of_mass`, from the (m,) posterior probabilities of the background at a shift, and who counts.
-
-    `counted` is a mask, or holds how much each instance counts.
-    """
+def shift_to_share(
+    model: UnionModel, problem: UnionProblem, proba: np.ndarray, of_rows: np.ndarray, share: float
+) -> float:
+    """As `shift_of_mass`, of (m, c + 1) probabilities of instances, each of which counts so much."""
+    counted = problem.counted_instances * of_rows
     count = float(counted.sum())
-    return shift_of_mass(lambda shift: (float(np.sum(background_at(shift) * counted)), count), share)
+
+    def mass(shift: float) -> tuple[float, float]:
+        posterior = move_last_column(proba.copy(), shift)
+        model.infer(problem, posterior)
+        return float(np.sum(posterior[:, -1] * counted)), count
+
+    return shift_of_mass(mass, share)
 
 
 def shift_of_mass(mass: Callable[[float], tuple[float, float]], share: float) -> float:

@@ -309,7 +309,8 @@ class ORedForest(UnionAnnotator):
             self.background_shift_ = 0.0
             if self.background_share is not None:
                 model = replace(model, noise=parameters.rates(logits))
-                self._move_background(model, problem, self._prior(bags), of_rows)
+                share = float(self.background_share)
+                self.background_shift_ = shift_to_share(model, problem, self._prior(bags), of_rows, share)
         self.objective_history_ = np.asarray(found.history)
         self.n_iter_, self.converged_ = self.n_rounds, True
         learned = parameters.values(logits)
@@ -422,20 +423,6 @@ class ORedForest(UnionAnnotator):
         unlisted = (given.values if isinstance(given, Evidence) else given) == 0
         open_labels = is_kept[:, None] & unlisted & (missing >= 0.0) & ~np.isnan(presence)
         return np.where(open_labels, missing, presence)
-
-    def _move_background(
-        self, model: UnionModel, problem: UnionProblem, proba: np.ndarray, of_rows: np.ndarray
-    ) -> None:
-        """Multiply the background's probabilities until its mean posterior over what counts is the share."""
-
-        def background_at(shift: float) -> np.ndarray:
-            posterior = move_last_column(proba.copy(), shift)
-            model.infer(problem, posterior)
-            return posterior[:, -1]
-
-        self.background_shift_ = shift_to_share(
-            background_at, problem.counted_instances * of_rows, float(self.background_share or 0.0)
-        )
 
     def _out_of_bag(
         self,

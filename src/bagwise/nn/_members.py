@@ -28,28 +28,20 @@ def copy_all(into: Iterable[torch.Tensor], tensors: Iterable[torch.Tensor]) -> N
 
 
 class Ensemble(torch.nn.Module):
-    """Networks that are trained together, each from its own bags; a subclass gives `forward` and `member`."""
+    """Networks that are trained together, each from its own bags.
+
+    A subclass gives `forward(X)`, the (e, m, c) scores of (m, d) instances; `member(e)`, the tensors of all that one
+    network has learned, to be read and to be overwritten in place; `arrays()`, what a model keeps of all of them; and
+    `load_arrays(kept)`, which takes that where it is of the same shape.
+    """
 
     n_members: int
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """(e, m, c) scores of (m, d) instances."""
-        raise NotImplementedError
-
-    def member(self, e: int) -> list[torch.Tensor]:
-        """All that one network has learned, to be read and to be overwritten in place."""
-        raise NotImplementedError
-
-    def arrays(self) -> Any:
-        """What is kept of all of them in a model."""
-        raise NotImplementedError
-
-    def load_arrays(self, kept: Any) -> None:
-        """Take what `arrays` gave, where it is of the same shape."""
-        raise NotImplementedError
+    member: Any
+    arrays: Any
+    load_arrays: Any
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """The same of all of them."""
+        """All that the networks have learned."""
         for e in range(self.n_members):
             yield from self.member(e)
 

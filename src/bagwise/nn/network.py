@@ -266,7 +266,10 @@ class ORedNetwork(UnionAnnotator):
         problem = self.union_model().problem(bags.offsets, labelled.indicator, labelled.known, labelled.relaxed)
         self._train(bags, problem, weights, rates, last, self._progress(callback), checkpoint)
         if self.background and self.background_share is not None:
-            self._move_background(bags, problem, weights)
+            of_rows, share = np.repeat(weights, bags.sizes), float(self.background_share)
+            self.background_shift_ = shift_to_share(
+                self.union_model(), problem, self._probabilities(bags), of_rows, share
+            )
         return self
 
     def _last_fit(self) -> tuple[Any, Any]:
@@ -362,18 +365,6 @@ class ORedNetwork(UnionAnnotator):
         """Without a module of anybody's, of which a file holds the weights."""
         params = super()._saved_params()
         return params if isinstance(self.module, str) else {**params, "module": None}
-
-    def _move_background(self, bags: Bags, problem: UnionProblem, weights: np.ndarray) -> None:
-        """Shift the background's scores until its mean posterior over the training instances is the share asked."""
-        unmoved, model = self._probabilities(bags), self.union_model()
-
-        def background_at(shift: float) -> np.ndarray:
-            proba = move_last_column(unmoved.copy(), shift)
-            model.infer(problem, proba)
-            return proba[:, -1]
-
-        counted = problem.counted_instances * np.repeat(weights, bags.sizes)
-        self.background_shift_ = shift_to_share(background_at, counted, float(self.background_share or 0))
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can take."""
