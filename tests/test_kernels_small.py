@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
 from bagwise.kernels.clusters import combine_rows, decide_bags, multiply_rows, score_few, sum_by_cluster
-from bagwise.kernels.cuts import most_violated
+from bagwise.kernels.cuts import largest_violation, most_violated
 from bagwise.kernels.segments import (
     Rows,
     score_chosen_rows,
@@ -18,7 +18,6 @@ from bagwise.kernels.segments import (
     segment_softmax,
     segment_weighted_sum,
 )
-from bagwise.kernels.small_qp import largest_violation
 from bagwise.kernels.softmax import softmax_in_place, softmax_row, sum_log_partition
 
 SEEDS = range(6)

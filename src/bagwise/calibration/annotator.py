@@ -42,7 +42,7 @@ from bagwise.calibration._recalibration import (
     undetermined_shares,
 )
 from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision
-from bagwise.core.bags import Bags, as_instance_labels, known_labels
+from bagwise.core.bags import Bags, as_instance_labels, known_labels, offsets_of
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.evidence import Given
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
@@ -239,7 +239,7 @@ class CalibratedAnnotator(UnionAnnotator):
             return nothing
         index = np.concatenate(held)
         order = np.argsort(index)
-        spread = Bags(np.concatenate(parts), np.concatenate([[0], np.cumsum(bags.sizes[index])]))
+        spread = Bags(np.concatenate(parts), offsets_of(bags.sizes[index]))
         return HeldOutScores(labelled, index[order], spread[order].instances)
 
     def _copy(self) -> Any:

@@ -78,7 +78,7 @@ class Bags:
                     f"Bag {i} has {a.shape[1]} features but bag 0 has {arrays[0].shape[1]}; "
                     "all instances must have the same features."
                 )
-        offsets = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
+        offsets = offsets_of([a.shape[0] for a in arrays])
         if any(sp.issparse(a) for a in arrays):
             return cls(sp.vstack(arrays, format="csr"), offsets)
         return cls(np.concatenate(arrays), offsets)
@@ -436,8 +436,7 @@ def group_rows(groups: Any) -> tuple[np.ndarray, np.ndarray, list[Any]]:
     rank[appearance] = np.arange(len(names))
     bag = rank[code]
     order = np.argsort(bag, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(bag))])
-    return order, offsets, names[appearance].tolist()
+    return order, offsets_of(np.bincount(bag)), names[appearance].tolist()
 
 
 def _as_instances(instances: Any) -> Any:

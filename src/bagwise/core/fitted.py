@@ -276,29 +276,21 @@ class ListOf(Attribute):
 
 
 class Record(Attribute):
-    """A dict with exactly these keys, less those that may be absent."""
+    """A dict with exactly these keys, less those that may be absent; with one attribute, of any text to such values."""
 
-    def __init__(self, items: Mapping[str, Attribute]):
-        self.items = dict(items)
-
-    def problem(self, value: Any, sizes: Sizes) -> str | None:
-        needed = {key for key, item in self.items.items() if not item.optional}
-        if not isinstance(value, dict) or not needed <= value.keys() <= self.items.keys():
-            came = f"a dict of {', '.join(map(str, value))[:80]}" if isinstance(value, dict) else _shown(value)
-            return f"is {came}, and a dict of {', '.join(self.items)} was expected"
-        return _first_problem(((repr(key), item, self.items[key]) for key, item in value.items()), sizes)
-
-
-class ByName(Attribute):
-    """A dict of text to values like this."""
-
-    def __init__(self, item: Attribute):
-        self.item = item
+    def __init__(self, items: Mapping[str, Attribute] | Attribute):
+        self.items = items
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-            return f"is {_shown(value)}, and a dict of names was expected"
-        return _first_problem(((repr(key), item, self.item) for key, item in value.items()), sizes)
+            return f"is {_shown(value)}, and a dict by names was expected"
+        items = self.items
+        if isinstance(items, Attribute):
+            items = dict.fromkeys(value, items)
+        needed = {key for key, item in items.items() if not item.optional}
+        if not needed <= value.keys() <= items.keys():
+            return f"is a dict of {', '.join(value)[:80]}, and a dict of {', '.join(items)} was expected"
+        return _first_problem(((repr(key), item, items[key]) for key, item in value.items()), sizes)
 
 
 class Plain(Attribute):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from bagwise.core.bags import offsets_of
 from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Numbers, Size, TupleOf
@@ -190,7 +191,7 @@ class _Leaves:
         """`starts`, `columns`, `shares` and `n_columns` of a `Forest`."""
         values = np.stack(self._rows)
         rows, columns = np.nonzero(values)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(values)))]).astype(np.int32)
+        starts = offsets_of(np.bincount(rows, minlength=len(values))).astype(np.int32)
         return starts, _narrow(columns, np.uint16), values[rows, columns], values.shape[1]
 
 

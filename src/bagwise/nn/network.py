@@ -20,13 +20,13 @@ from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import (
     ITERATED,
     Attribute,
-    ByName,
     Choice,
     Either,
     ListOf,
     Maybe,
     Number,
     Numbers,
+    Record,
     Text,
     TupleOf,
     savable,
@@ -134,7 +134,7 @@ class ORedNetwork(UnionAnnotator):
     forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
         "layers_": Maybe(ListOf(TupleOf(Numbers("members", "_in", "_out"), Numbers("members", 1, "_out")))),
-        "module_states_": Maybe(ListOf(ByName(Either(Numbers(...), Numbers(..., whole=True))))),
+        "module_states_": Maybe(ListOf(Record(Either(Numbers(...), Numbers(..., whole=True))))),
         "module_name_": Maybe(Text()),
         "forest_": Maybe(FOREST),
         "epochs_": Numbers("epochs", whole=True, low=0),

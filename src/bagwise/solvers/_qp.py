@@ -10,7 +10,7 @@ import numpy as np
 import piqp
 import scipy.sparse as sp
 
-from bagwise.kernels.small_qp import largest_violation
+from bagwise.kernels.cuts import largest_violation
 
 KKT_TOLERANCE = 1e-6
 SOLVER_TOLERANCE = 1e-9

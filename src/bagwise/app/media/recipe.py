@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bagwise.core.fitted import ByName, Either, Flag, ListOf, Maybe, Number, Plain, Record, Text, carry
+from bagwise.core.fitted import Either, Flag, ListOf, Maybe, Number, Plain, Record, Text, carry
 
 RECIPE = "featurizer_"
 """Attribute of a trained model that says how media become its features; it is saved with the model."""
@@ -12,7 +12,7 @@ carry(
     Record(
         {
             "medium": Text(),
-            "settings": ByName(Plain()),
+            "settings": Record(Plain()),
             "model": Text(),
             "feature_names": Either(None, ListOf(Text(), "features")),
             "embedded": Maybe(
@@ -21,7 +21,7 @@ carry(
                         "kind": Text(),
                         "name": Text(),
                         "fingerprint": Text(),
-                        "settings": ByName(Plain()),
+                        "settings": Record(Plain()),
                         "size": Number(1, whole=True),
                         "join": Flag(),
                     }

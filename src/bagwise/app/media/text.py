@@ -22,6 +22,7 @@ from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.app.media.pictures import WIDTH, CloseUp, Picture
 from bagwise.app.media.settings import Settings, choice, number
+from bagwise.core.bags import offsets_of
 from bagwise.core.checks import memory_limit
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
@@ -155,7 +156,7 @@ def passages(text: str, settings: TextSettings) -> _Passages:
 
 def _ones(columns: np.ndarray, sizes: np.ndarray, n_columns: int) -> Any:
     """A CSR matrix of ones: in each row so many, in these columns."""
-    offsets = np.append(0, np.cumsum(sizes))
+    offsets = offsets_of(sizes)
     return sp.csr_matrix((np.ones(len(columns)), columns, offsets), shape=(len(sizes), n_columns))
 
 

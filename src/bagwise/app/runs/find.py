@@ -14,7 +14,7 @@ from bagwise.app.formats.results import Piece
 from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedPrecision, select_at_precision
 from bagwise.calibration.novelty import Novelty
-from bagwise.core.bags import Bags, cut_bags
+from bagwise.core.bags import Bags, cut_bags, offsets_of
 from bagwise.core.base import Findings
 from bagwise.core.dataset import BagDataset, as_column
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
@@ -90,7 +90,7 @@ def find_labels(model: Any, supervision: Supervision) -> Found:
 def _find_rows(model: Any, dataset: BagDataset, rows: np.ndarray, is_told: bool) -> Findings:
     """What the model says of some instances: bags without the instances that are noise."""
     index, sizes = np.unique(dataset.bags.bag_index[rows], return_counts=True)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     whole = len(rows) == dataset.bags.n_instances
     bags = dataset.bags if whole else Bags(dataset.bags.instances[rows], offsets)
     if not is_told:

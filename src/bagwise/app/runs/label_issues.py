@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.runs.supervision import Supervision
-from bagwise.core.bags import Bags
+from bagwise.core.bags import Bags, offsets_of
 from bagwise.pipeline import bag_tags, classes_of, final_step
 
 MISSING, SPURIOUS = "missing", "spurious"
@@ -43,7 +43,7 @@ def label_issues(model: Any, supervision: Supervision, n: int = N_ISSUES) -> lis
     if not len(rows):
         return []
     index, sizes = np.unique(dataset.bags.bag_index[rows], return_counts=True)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     bags, listed = Bags(dataset.bags.instances[rows], offsets), dataset.Y[index]
     known = None if dataset.instance_labels is None else Bags(dataset.instance_labels.instances[rows], offsets)
     presence = model.label_posterior(bags, listed, known)
