@@ -11,11 +11,12 @@ from scipy.optimize import check_grad
 from scipy.special import expit
 from sklearn.metrics import average_precision_score
 
-from bagwise import BagDataset, Bags
+from bagwise import Absent, BagDataset, Bags, OneOf, Possible
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.annotation.noisy_or import NoisyOrObjective
 from bagwise.annotation.rates import RateParameters
 from bagwise.catalog import make_model
+from bagwise.core.evidence import Evidence, as_evidence
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.model_selection import choose_model
@@ -79,6 +80,93 @@ def test_likelihood_and_posteriors_are_those_of_enumeration(seed, rates, some_kn
         assert_allclose(logs[b, c], np.log(likelihood), rtol=1e-10, atol=1e-12)
         assert_allclose(posterior[rows, c], carried, rtol=1e-9, atol=1e-12)
         assert_allclose(presence[b, c], there, rtol=1e-9, atol=1e-12)
+
+
+def says(value, there, noticed, nu):
+    """Probability of what was said about a label, given whether it is there and whether somebody noticed it."""
+    if value in (0.0, 1.0):
+        listed = 1.0 if noticed else nu
+        return listed if value else 1.0 - listed
+    if np.isnan(value):
+        return 1.0
+    sure = min(max(value, 0.0), 1.0)
+    return sure if there else 1.0 - sure
+
+
+def enumerated_bag(proba, values, groups, missed, spurious):
+    """Of one bag: P(given), posteriors of instances and of labels, by all states of all instances, noticed or not."""
+    n, c = proba.shape
+    total, carried, present = 0.0, np.zeros((n, c)), np.zeros(c)
+    for states in product((0, 1), repeat=n * c):
+        z = np.array(states).reshape(n, c)
+        there = z.any(axis=0)
+        if not all(there[list(group)].any() for group in groups):
+            continue
+        weight = np.prod(np.where(z, proba, 1.0 - proba))
+        for j in range(c):
+            nobody = missed[j] ** z[:, j].sum()
+            weight *= nobody * says(values[j], there[j], False, spurious[j]) + (1.0 - nobody) * says(
+                values[j], there[j], True, spurious[j]
+            )
+        total += weight
+        carried += weight * z
+        present += weight * there
+    return total, carried / total, present / total
+
+
+@pytest.mark.parametrize("rates", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_evidence_is_that_of_enumeration(seed, rates):
+    """Confidences, what is not known, facts, and groups that overlap each other and what is said of their labels."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 5)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    bags, n_classes = Bags(rng.normal(size=(offsets[-1], 2)), offsets), 4
+    values = rng.choice([0.0, 1.0, np.nan, 0.2, 0.8, np.inf, -np.inf], (5, n_classes))
+    groups = [[tuple(rng.choice(n_classes, 2, replace=False)) for _ in range(rng.integers(0, 4))] for _ in range(5)]
+    for b, of_bag in enumerate(groups):
+        for group in of_bag:
+            if (values[b, list(group)] == -np.inf).all():
+                values[b, group[0]] = np.nan
+    given_ = as_evidence(values, groups)
+    noise = LabelNoise(rng.uniform(0, 0.6, n_classes), rng.uniform(0, 0.4, n_classes)) if rates else None
+    weights = rng.normal(scale=1.5, size=(n_classes, 3))
+    objective = NoisyOrObjective(bags, given_, None, l2=0.0, rates=noise)
+    posterior, logs = objective.posterior(weights)
+    presence = objective.presence(weights)
+    proba = expit(bags.instances @ weights[:, :-1].T + weights[:, -1])
+    simple = given_.values if isinstance(given_, Evidence) else given_.astype(float)
+    zeros = np.zeros(n_classes)
+    for b in range(5):
+        rows = slice(offsets[b], offsets[b + 1])
+        rates_ = (zeros, zeros) if noise is None else (noise.missed, noise.spurious)
+        total, carried, present = enumerated_bag(proba[rows], simple[b], groups[b], *rates_)
+        assert_allclose(logs[b].sum(), np.log(total), rtol=1e-10, atol=1e-10)
+        assert_allclose(posterior[rows], carried, rtol=1e-9, atol=1e-11)
+        assert_allclose(presence[b], present, rtol=1e-9, atol=1e-11)
+    error = check_grad(
+        lambda flat: objective.value_and_gradient(flat.reshape(weights.shape))[0],
+        lambda flat: objective.value_and_gradient(flat.reshape(weights.shape))[1].ravel(),
+        weights.ravel(),
+    )
+    assert error < 1e-5
+
+
+def test_label_sets_with_markers_are_taken():
+    bags, Y, truth = made_windows(0.5, n_bags=120)
+    sets = []
+    for row in Y:
+        names = [int(c) for c in np.flatnonzero(row)]
+        sets.append({*names[1:], *([OneOf(names[0], (names[0] + 5) % 12)] if names else []), Possible(11)} - {11})
+    sets = [{each for each in row if each != 11} for row in sets]
+    model = NoisyOrLogisticRegression().fit(bags, sets)
+    new, _, new_truth = made_windows(0.5, seed=1)
+    columns = [int(c) for c in model.classes_]
+    assert average_precision_score(new_truth[:, columns], model.predict_instances_proba(new), average="micro") > 0.8
+    found = model.annotate_proba(bags, [{Absent(columns[0])} for _ in range(len(bags))])
+    assert not found[:, 0].any()
+    with pytest.raises(InputError, match="does not list"):
+        model.find(bags, [{Absent(columns[0])}] * len(bags), instance_labels=Bags(np.zeros(len(truth)), bags.offsets))
 
 
 @pytest.mark.parametrize("rates", [False, True])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,18 +20,20 @@ from bagwise.core.base import (
     BagEstimator,
     Findings,
     InstanceAnnotatorMixin,
-    encode_labels,
     given_labels,
     name_bags,
 )
 from bagwise.core.checks import check_count, check_not_negative
+from bagwise.core.evidence import Evidence, Given, possible_labels
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, RateLike, WeightsLike
+from bagwise.core.validation import encode_evidence
 from bagwise.kernels.noisy_or import infer_noisy_or
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelNoise, count_instances
 
+MOST_OVERLAPPING = 12  # groups of one bag, of which all subsets are gone through
 NOTHING_KNOWN = np.empty((0, 0), dtype=np.int8)
 
 
@@ -93,6 +97,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
     True
     """
 
+    _takes_evidence = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}  # whoever passes them means them
     _fitted: ClassVar[dict[str, Attribute]] = {
         "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,
@@ -136,7 +141,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         ----------
         X : Bags, BagDataset, list of 2-d arrays or frames, 3-d array, 2-d array or frame
         y : (n, c) matrix, list or series of label sets, (n,) class values, or BagDataset
-            None: the labels of the `BagDataset` that is `X`.
+            None: the labels of the `BagDataset` that is `X`. More than plain lists may be said (docs/evidence.md).
         instance_labels : Bags or None
             What is known of instances. One row of c numbers per instance: 1 for a label that it carries, 0 for one that
             it does not, NaN for one of which that is not known. Or one index into ``classes_`` per instance, a label
@@ -215,12 +220,12 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
                 raise InputError("instance_labels are known labels among those of the bags; pass Y with them.")
             proba = expit(self._instance_scores(bags))
             return Findings(proba.argmax(axis=1), proba, lacks_all(proba))
-        indicator = encode_labels(Y, self.classes_, len(bags))
+        indicator = encode_evidence(Y, self.classes_, len(bags))
         known = known_entries(instance_labels, bags.offsets, len(self.classes_))
         objective = self._objective(bags, indicator, known)
         check_explained(bags.offsets, indicator, known, objective.rates)
         proba, _ = objective.posterior(self._weights())
-        listed = np.repeat(indicator, bags.sizes, axis=0) == 1
+        listed = np.repeat(possible_labels(indicator), bags.sizes, axis=0) == 1
         carried = listed if known is None else listed | (known == 1)
         labels = np.where(carried, proba, -1.0).argmax(axis=1)
         labels[~carried.any(axis=1)] = -1
@@ -231,7 +236,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
     def _weights(self) -> np.ndarray:
         return np.hstack([self.coef_, self.intercept_[:, None]])
 
-    def _objective(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> NoisyOrObjective:
+    def _objective(self, bags: Bags, indicator: Given, known: np.ndarray | None) -> NoisyOrObjective:
         return NoisyOrObjective(bags, indicator, known, l2=0.0, rates=self._rates())
 
     def _rates(self) -> LabelNoise | None:
@@ -254,18 +259,9 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         Without rates of label noise listed labels have probability one and others zero.
         """
         Y, bags = given_labels(X, Y), self._start_predict(X)
-        indicator = encode_labels(Y, self.classes_, len(bags))
+        indicator = encode_evidence(Y, self.classes_, len(bags))
         known = known_entries(instance_labels, bags.offsets, len(self.classes_))
-        objective = self._objective(bags, indicator, known)
-        _, logs = objective.posterior(self._weights())
-        # where no instance carries it, what was given has the probability u + v
-        absent = -np.logaddexp(0.0, self._instance_scores(bags))
-        if known is not None:
-            absent[known == 1] = -np.inf
-        u, v, _ = objective.given(slice(None))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            nowhere = np.log(u + v) + np.add.reduceat(absent, bags.offsets[:-1], axis=0)
-            return -np.expm1(np.minimum(nowhere - logs, 0.0))
+        return self._objective(bags, indicator, known).presence(self._weights())
 
     # -- bags ---------------------------------------------------------------------------------------------------------
 
@@ -310,7 +306,7 @@ class NoisyOrObjective(PenalizedLikelihood):
     def __init__(
         self,
         bags: Bags,
-        indicator: np.ndarray,
+        indicator: Given,
         known: np.ndarray | None,
         *,
         l2: float,
@@ -328,7 +324,8 @@ class NoisyOrObjective(PenalizedLikelihood):
 
     def start(self, n_features: int) -> np.ndarray:
         """No weights, and intercepts at which as many bags have each label as list it."""
-        listed = np.average(self.indicator == 1, axis=0, weights=self.bag_weights)
+        values = self.indicator.values if isinstance(self.indicator, Evidence) else self.indicator
+        listed = np.average(np.nan_to_num(values, nan=0.5, posinf=1.0, neginf=0.0), axis=0, weights=self.bag_weights)
         per_bag = self.n_instances / (len(self.bags) if self.bag_weights is None else self.bag_weights.sum())
         absent = np.clip(1.0 - listed, 0.5 / len(self.bags), 1.0 - 0.5 / len(self.bags)) ** (1.0 / per_bag)
         return np.column_stack([np.zeros((len(absent), n_features)), np.log1p(-absent) - np.log(absent)])
@@ -360,16 +357,95 @@ class NoisyOrObjective(PenalizedLikelihood):
         known = NOTHING_KNOWN if self.known is None else self.known[rows]
         offsets = self.bags.offsets[part.start : part.stop + 1] - rows.start
         small = np.exp(-np.abs(values))
-        infer_noisy_or(
-            values, small, offsets, u, v, direct, missed, known, residual, logs, self.statistics[part]
-        )  # fmt: skip
+        groups = self._groups(part)
+        scores = values.copy() if groups else values
+        infer_noisy_or(values, small, offsets, u, v, direct, missed, known, residual, logs, self.statistics[part])
+        if groups:
+            self._hit_groups(groups, scores, offsets, known, u + v, residual, values, logs)
         return values, logs
+
+    def _groups(self, part: slice) -> dict[int, tuple[tuple[int, ...], ...]]:
+        """The groups of the bags that have some, by their number in the part."""
+        given = self.indicator
+        if not isinstance(given, Evidence) or given.groups is None:
+            return {}
+        return {b: groups for b, groups in enumerate(given.groups[part]) if groups}
+
+    @staticmethod
+    def _hit_groups(
+        groups: dict[int, tuple[tuple[int, ...], ...]],
+        scores: np.ndarray,
+        offsets: np.ndarray,
+        known: np.ndarray,
+        if_absent: np.ndarray,
+        residual: bool,
+        values: np.ndarray,
+        logs: np.ndarray,
+    ) -> None:
+        """Condition posteriors, in place, on every group of a bag having one of its labels in it.
+
+        Given what was said of labels one by one they are independent, and label c is absent with probability
+        rho_c = (u_c + v_c) prod_i (1 - p_ic) / E_c. All groups are hit with probability R, a sum over subsets S of the
+        groups, of (-1)^|S| times the product of rho over all members of S. An instance that carries c has hit the
+        groups of c: its posterior is multiplied by R with rho_c = 0, over R.
+        """
+        for b, of_bag in groups.items():
+            rows = slice(offsets[b], offsets[b + 1])
+            columns = sorted(set().union(*of_bag))
+            absent = -np.logaddexp(0.0, scores[rows][:, columns])
+            if len(known):
+                absent[known[rows][:, columns] == 1] = -np.inf
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_rho = np.log(if_absent[b, columns]) + absent.sum(axis=0) - logs[b, columns]
+            rho = dict(zip(columns, np.exp(np.minimum(log_rho, 0.0)), strict=True))
+            hit = _all_hit(of_bag, rho)
+            if not hit > 0.0:
+                logs[b, columns[0]] = -np.inf
+                values[rows] = 0.0 if residual else np.nan
+                continue
+            logs[b, columns[0]] += np.log(hit)
+            prior = expit(scores[rows][:, columns]) if residual else 0.0
+            factors = np.array([_all_hit(of_bag, {**rho, c: 0.0}) / hit for c in columns])
+            posterior = (values[rows][:, columns] + prior) * factors
+            if len(known):  # what an instance is known to carry is there, whatever the groups say
+                posterior = np.where(known[rows][:, columns] >= 0, known[rows][:, columns], posterior)
+            values[rows, columns] = np.minimum(posterior, 1.0) - prior
+
+    def presence(self, weights: np.ndarray) -> np.ndarray:
+        """(n, c) probability that some instance of the bag carries the label, given what was said of the bag."""
+        by_label = self.indicator
+        if isinstance(by_label, Evidence):
+            by_label = Evidence(by_label.values)
+        alone = NoisyOrObjective(self.bags, by_label, self.known, l2=0.0, rates=self.rates)
+        _, logs = alone.posterior(weights)
+        absent = -np.logaddexp(0.0, affine_scores(self.bags.instances, weights))
+        if self.known is not None:
+            absent[self.known == 1] = -np.inf
+        u, v, _ = alone.given(slice(None))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # where no instance carries it, what was given has the probability u + v
+            nowhere = np.log(u + v) + np.add.reduceat(absent, self.bags.offsets[:-1], axis=0)
+            rho = np.exp(np.minimum(nowhere - logs, 0.0))
+        presence = 1.0 - rho
+        for b, groups in self._groups(slice(None)).items():
+            one_by_one = dict(enumerate(rho[b]))
+            hit = _all_hit(groups, one_by_one)
+            for c in set().union(*groups):
+                presence[b, c] *= _all_hit(groups, {**one_by_one, c: 0.0}) / hit if hit > 0.0 else np.nan
+        return presence
 
     def given(self, part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(n, c) arrays u, v and `direct` of some bags, as of `bagwise.kernels.noisy_or`."""
-        listed = self.indicator[part] == 1
+        given = self.indicator[part]
+        values = given.values if isinstance(given, Evidence) else given
         honest = 1.0 if self.rates is None else 1.0 - self.rates.spurious
-        return listed.astype(np.float64), np.where(listed, -honest, honest), np.zeros(listed.shape, dtype=bool)
+        u, v = np.where(values == 1, 1.0, 0.0), np.where(values == 1, -honest, np.where(values == 0, honest, 0.0))
+        if not isinstance(given, Evidence):
+            return u, v, np.zeros(values.shape, dtype=bool)
+        direct = (values != 1.0) & (values != 0.0)
+        sure = np.clip(values[direct], 0.0, 1.0)  # confidences; of what is not known 1 - NaN stays NaN
+        u[direct], v[direct] = np.where(np.isnan(sure), 1.0, sure), np.where(np.isnan(sure), 0.0, 1.0 - 2.0 * sure)
+        return u, v, direct
 
     def _blocks(self, n_classes: int) -> list[tuple[slice, slice]]:
         """Bags that follow each other, and their rows."""
@@ -414,19 +490,44 @@ def known_entries(instance_labels: InstanceLabelsLike | None, offsets: np.ndarra
     return np.where(np.isnan(values), -1, values).astype(np.int8)
 
 
-def check_explained(
-    offsets: np.ndarray, indicator: np.ndarray, known: np.ndarray | None, rates: LabelNoise | None
-) -> None:
-    """What is known of instances must fit the labels of their bags, unless rates excuse it."""
+def _all_hit(groups: Sequence[Sequence[int]], rho: Mapping[int, float]) -> float:
+    """Probability that each group has a label that is there, where label c is absent with probability rho_c.
+
+    Groups that share no label, through others either, are independent of each other.
+    """
+    probability, left = 1.0, [set(group) for group in groups]
+    while left:
+        together = [left.pop()]
+        while touching := [group for group in left if not group.isdisjoint(set().union(*together))]:
+            together += touching
+            left = [group for group in left if group not in touching]
+        if len(together) > MOST_OVERLAPPING:
+            raise InputError(
+                f"{len(together)} groups (OneOf) of one bag overlap each other, and at most {MOST_OVERLAPPING} can be "
+                "taken together; join some of them into one."
+            )
+        total = 0.0
+        for size in range(len(together) + 1):
+            for chosen in itertools.combinations(together, size):
+                total += (-1.0) ** size * float(np.prod([rho[c] for c in set().union(*chosen)]))
+        probability *= total
+    return probability
+
+
+def check_explained(offsets: np.ndarray, given: Given, known: np.ndarray | None, rates: LabelNoise | None) -> None:
+    """What is known of instances must fit what is said of their bags, unless rates excuse it."""
     if known is None:
         return
-    missed = np.zeros(indicator.shape[1]) if rates is None else rates.missed
-    spurious = np.zeros(indicator.shape[1]) if rates is None else rates.spurious
+    values = given.values if isinstance(given, Evidence) else given
+    missed = np.zeros(given.shape[1]) if rates is None else rates.missed
+    spurious = np.zeros(given.shape[1]) if rates is None else rates.spurious
+    absent = (values == -np.inf) | ((values == 0.0) & (missed == 0.0))
+    there = (values == np.inf) | ((values == 1.0) & (spurious == 0.0))
     carried = np.logical_or.reduceat(known == 1, offsets[:-1], axis=0)
     lacked = np.logical_and.reduceat(known == 0, offsets[:-1], axis=0)
     for wrong, problem in (
-        (carried & (indicator == 0) & (missed == 0.0), "does not list, but one of its instances is known to carry it"),
-        (lacked & (indicator == 1) & (spurious == 0.0), "lists, but all of its instances are known not to carry it"),
+        (carried & absent, "does not list, but one of its instances is known to carry it"),
+        (lacked & there, "lists, but all of its instances are known not to carry it"),
     ):
         bags = np.flatnonzero(wrong.any(axis=1))
         if len(bags):
