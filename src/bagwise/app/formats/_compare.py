@@ -102,32 +102,30 @@ def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.n
     taken = np.zeros(len(rows), dtype=bool)
     labels = np.array([_plain(row["label"]) for row in rows], dtype=object)
     boxes: dict[tuple[str, ...], _Boxes] = {}
-    matched: list[int | None] = [None] * len(marks)
-    exact: list[np.ndarray] = []
+    places: list[tuple[Mark, _Boxes, np.ndarray]] = []
     for mark in marks:
         columns = tuple(key for key in _COLUMNS if key in mark)
         if columns not in boxes:
             boxes[columns] = _Boxes(rows, columns)
-        exact.append(boxes[columns].equal(mark))
-    for same_label in (True, False):  # so that an equal place with another label does not take what is another's
-        for m, mark in enumerate(marks):
-            free = exact[m][~taken[exact[m]]]
-            if same_label:
-                free = free[shown[free] & (labels[free] == _plain(mark["label"]))]
-            if matched[m] is None and len(free):
-                matched[m] = int(free[np.argmax(shown[free])])
-                taken[matched[m]] = True
-    for m, mark in enumerate(marks):
-        if matched[m] is not None:
-            continue
-        if len(exact[m]):
-            matched[m] = int(exact[m][0])
-            continue
-        near, overlap = boxes[tuple(key for key in _COLUMNS if key in mark)].overlapping(mark)
-        if len(near):
-            order = np.lexsort((-overlap, ~shown[near], taken[near]))
-            matched[m] = int(near[order[0]])
-            taken[matched[m]] = True
+        places.append((mark, boxes[columns], boxes[columns].equal(mark)))
+    matched: list[int | None] = [None] * len(marks)
+
+    def take(m: int, instances: np.ndarray) -> None:
+        if matched[m] is None and len(instances):
+            matched[m] = int(instances[0])
+            taken[instances[0]] = True
+
+    for m, (mark, _, exact) in enumerate(places):  # first, so that another label does not take what is this one's
+        free = exact[~taken[exact]]
+        take(m, free[shown[free] & (labels[free] == _plain(mark["label"]))])
+    for m, (_, _, exact) in enumerate(places):
+        free = exact[~taken[exact]]
+        take(m, free[np.argsort(~shown[free], kind="stable")])
+    for m, (mark, box, exact) in enumerate(places):
+        if not len(exact):
+            near, overlap = box.overlapping(mark)
+            exact = near[np.lexsort((-overlap, ~shown[near], taken[near]))]
+        take(m, exact)
     return matched
 
 

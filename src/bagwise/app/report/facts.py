@@ -107,14 +107,7 @@ def _some(texts: Sequence[str]) -> str:
 
 def _hash_rows(X: np.ndarray) -> np.ndarray:
     """(m,) 64-bit hashes; equal rows have equal ones, and among millions of others hardly any do."""
-    values = np.ascontiguousarray(X + 0.0)  # so that -0.0 and 0.0 are one value
-    bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64).astype(np.uint64)
-    # the finaliser of splitmix64: low bits, of which short numbers have none, then depend on high ones
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    weights = np.random.default_rng(0).integers(0, 2**63, X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    return (bits * weights).sum(axis=1, dtype=np.uint64)
+    return np.array([hash(row.tobytes()) for row in X + 0.0])  # so that -0.0 and 0.0 are one value
 
 
 class DatasetFacts:

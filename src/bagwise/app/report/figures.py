@@ -19,11 +19,9 @@ def draw_selection_curves(curves: dict[str, list[dict[str, Any]]], path: str | o
     Solid: transductive instance accuracy, left. Dotted: cross-validated rank loss, right. The value of least rank loss,
     which needs no instance label to be found, is marked.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2 * len(curves), 3.8), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
     for panel, (name, rows) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
         _draw_panel(panel, name, rows)
     figure.suptitle(title)
@@ -76,14 +74,12 @@ def draw_words(
     path : where the PNG goes
     title : what stands above
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     assert dataset.instance_labels is not None
     truth, offsets = dataset.instance_labels.instances, dataset.bags.offsets
     columns = max(int(dataset.bags.sizes[b]) for b in bags)
     figure = Figure(figsize=(0.72 * columns + 2.2, 1.02 * len(bags) + 0.9), dpi=130)
-    FigureCanvasAgg(figure)
     grid = figure.subplots(len(bags), columns + 1, squeeze=False, width_ratios=[2.4, *[1] * columns])
     for row, b in zip(grid, bags, strict=True):
         for axes in row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import sys
@@ -43,6 +44,7 @@ KINDS = {
     ".png": "image/png",
     ".ico": "image/x-icon",
 }
+RANGE = re.compile(r"bytes=\s*([0-9]{0,17})-([0-9]{0,17})\s*")
 KEPT = "private, max-age=600"  # media: the same address gives the same picture
 
 Scope = dict[str, Any]
@@ -89,15 +91,12 @@ def _blob(content: api.Blob, wanted: str | None) -> Response:
 
 def _parse_range(wanted: str | None, size: int) -> tuple[int, int] | None:
     """First and last byte of a header such as ``bytes=0-99``; None for all, an empty part where there is none."""
-    if wanted is None or not wanted.startswith("bytes=") or "," in wanted:
+    match = RANGE.fullmatch(wanted or "")
+    if match is None:
         return None
-    first, dash, last = wanted.removeprefix("bytes=").strip().partition("-")
-    if not dash or not all(
-        text == "" or (text.isascii() and text.isdigit() and len(text) < 18) for text in (first, last)
-    ):
-        return None
-    if first == "":
-        return (max(0, size - int(last)), size - 1) if last not in ("", "0") else (1, 0)
+    first, last = match.groups()
+    if not first:
+        return (max(0, size - int(last)), size - 1) if int(last or 0) else (1, 0)
     if int(first) >= size:
         return 1, 0
     return int(first), min(int(last), size - 1) if last else size - 1
