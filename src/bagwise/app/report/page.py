@@ -78,7 +78,8 @@ def write_page(
     regions = {key for picture in pictures for key in picture["keys"]}
     by_piece = {picture["piece"]: picture["id"] for picture in pictures}
     numbers = {_key_of(row): f"i{i}" for i, row in enumerate(alone) if _key_of(row) in regions}
-    places = {} if media_type.draw is None else {_key_of(row): _piece_of(row, _length(annotations)) for row in alone}
+    length = _length(annotations)
+    places = {} if media_type.draw is None else {_key_of(row): _piece_of(row, length) for row in alone}
     links = {key: numbers.get(key) or by_piece[piece] for key, piece in places.items() if piece in by_piece}
     first_of = {picture["piece"][0]: picture["id"] for picture in reversed(pictures)}
     colours = class_colours(annotations.classes)
@@ -324,7 +325,8 @@ def show_rows(
     Rows of files that could not be looked into are left out. Each file is opened once, those of `names` too, and given
     to `draw`.
     """
-    media_type, by_file = media.media_type, defaultdict[str, dict[Key, Row]](dict)
+    media_type = media.media_type
+    by_file: dict[str, dict[Key, Row]] = defaultdict(dict)
     for row in rows if media_type.close_ups is not None else ():
         by_file[row["file"]][_key_of(row)] = row
     pictures: dict[Key, CloseUp] = {}

@@ -23,11 +23,11 @@ from bagwise.core.exceptions import BagwiseError, InputError, in_words
 
 try:
     import uvicorn
-    from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
-    from starlette.routing import Route
+    from starlette.routing import Route, Router
 
     from bagwise.app.review._deadlines import ARRIVAL, READING, DeadlineProtocol
 except ImportError as error:
@@ -109,27 +109,12 @@ def _parse_range(wanted: str | None, size: int) -> tuple[int, int] | None:
 def make_app(review: Review, guard: Guard) -> Any:
     """The application: the guard, then the addresses."""
     routes = [
-        Route("/", _answered(_page), methods=["GET"]),
-        Route("/static/{name}", _answered(_static), methods=["GET"]),
-        *(Route(path, _answered(_getter(review, handler)), methods=["GET"]) for path, handler in api.GET.items()),
-        *(Route(path, _answered(_poster(review, handler)), methods=["POST"]) for path, handler in api.POST.items()),
+        Route("/", _page, methods=["GET"]),
+        Route("/static/{name}", _static, methods=["GET"]),
+        *(Route(path, _getter(review, handler), methods=["GET"]) for path, handler in api.GET.items()),
+        *(Route(path, _poster(review, handler), methods=["POST"]) for path, handler in api.POST.items()),
     ]
-    app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
-    return _Guarded(app, guard)
-
-
-def _answered(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, with an answer whatever goes wrong in it."""
-
-    async def surely(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except ClientDisconnect:
-            raise
-        except Exception as error:
-            return _refuse(error)
-
-    return surely
+    return _Guarded(Router(routes), guard)
 
 
 def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endpoint:
@@ -173,15 +158,8 @@ def _file(name: str) -> Response:
     return Response(path.read_bytes(), 200, {"cache-control": "no-cache"}, KINDS[path.suffix])
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
-    path = request.url.path[:80]
-    if getattr(error, "status_code", 404) == 405:
-        return _answer({"error": f"{path} is not answered to {request.method}."}, 405)
-    return _answer({"error": f"There is nothing at {path!r}."}, 404)
-
-
 class _Guarded:
-    """Lets the guard see each request first, and puts the headers that protect on each answer."""
+    """Lets the guard see each request first, puts the headers that protect on each answer, and answers what fails."""
 
     def __init__(self, app: Any, guard: Guard):
         self.app = app
@@ -204,7 +182,9 @@ class _Guarded:
         try:
             entry = self.guard.admit(_head_of(scope))
             response: Any = self.app if entry is None else _way_on(entry)
-            await response(scope, receive, protected)
+            await response(
+                {**scope, "app": self}, receive, protected
+            )  # where there is an app, the router raises errors
         except ClientDisconnect:
             return
         except Exception as error:
@@ -222,8 +202,13 @@ def _way_on(entry: Entry) -> Response:
 
 def _refusal(scope: Scope, error: Exception) -> Response:
     """The refusal; where a person would see it, as plain text."""
+    path = scope["path"][:80]
+    if isinstance(error, HTTPException):
+        is_there = error.status_code == 405
+        words = f"{path} is not answered to {scope['method']}." if is_there else f"There is nothing at {path!r}."
+        return _answer({"error": words}, error.status_code)
     response = _refuse(error)
-    if scope["path"] == "/" and isinstance(error, RequestError):
+    if path == "/" and isinstance(error, RequestError):
         headers = {name: value for name, value in response.headers.items() if name == "www-authenticate"}
         return Response(f"{error}\n", error.status, headers, "text/plain; charset=utf-8")
     return response
