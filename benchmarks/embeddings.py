@@ -16,7 +16,7 @@ import numpy as np
 
 from bagwise.app.media.embedding import Embedding, read_embedding
 from bagwise.app.media.media_types import MEDIA
-from bagwise.app.runs.featurize import featurize_folder
+from bagwise.app.runs._features import Source, read_files
 from bagwise.datasets import make_soundscape
 from benchmarks.common import SECONDS, Record, show, with_ratio
 
@@ -135,9 +135,9 @@ def _timed(
     with tempfile.TemporaryDirectory() as run:
         (Path(run) / ".features").mkdir()
         started, used = time.perf_counter(), _of_the_processor()
-        done = featurize_folder(
-            folder / "media", [file.name for file in files], MEDIA["audio"], settings, Path(run), jobs,
-            lambda what, done, total: None, vectors,
+        done = read_files(
+            Source(folder / "media", MEDIA["audio"], settings, [file.name for file in files], vectors=vectors),
+            Path(run), jobs, lambda what, done, total: None,
         )  # fmt: skip
         taken, used = time.perf_counter() - started, _of_the_processor() - used
     assert not done.errors, done.errors

@@ -35,7 +35,7 @@ import bagwise
 model, source, target = bagwise.load(sys.argv[2]), sys.argv[3], sys.argv[4]
 if sys.argv[1] == "file":
     from bagwise.io.data.formats import iter_dataset
-    from bagwise.app.runs.find import predict_piece
+    from bagwise.app.runs.predictions import predict_piece
     from bagwise.app.formats.results import write_results
     warm = next(iter_dataset(source, with_labels=False)[0])
     model.predict(warm.bags[:10])

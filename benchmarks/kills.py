@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bagwise
 from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
-from bagwise.app.runs.fit import fit_dataset
+from bagwise.app.runs.learner import fit_dataset
 from bagwise.core.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset

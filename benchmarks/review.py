@@ -17,10 +17,9 @@ import numpy as np
 
 from bagwise import BagDataset, Run
 from bagwise.app.media.matching import match_events
-from bagwise.app.runs.find import Found, ask_order, find_labels
-from bagwise.app.runs.fit import fit_supervised
-from bagwise.app.runs.learner import make_learner
+from bagwise.app.runs.learner import fit_supervised, make_learner
 from bagwise.app.runs.options import DEFAULT_MODEL
+from bagwise.app.runs.predictions import Predictions, acquisition_order, predict_labels
 from bagwise.app.runs.supervision import Supervision, put_together
 from bagwise.core.exceptions import InfeasibleBagWarning
 from bagwise.datasets import make_soundscape
@@ -72,12 +71,12 @@ class Reviewer:
     def refit(self) -> None:
         told = self.supervision()
         fit_supervised(self.model, told)
-        self.found: Found = find_labels(self.model, told)
+        self.found: Predictions = predict_labels(self.model, told)
 
     def answer(self, order: str, n: int) -> None:
         """Say what the first `n` by this order are."""
         if order == USEFUL:
-            rows = ask_order(self.model, self.supervision(), n)
+            rows = acquisition_order(self.model, self.supervision(), n)
         else:
             assert self.found.probability is not None
             rank = self.found.probability if order == LEAST_SURE else self.rng.random(len(self.truth))
@@ -226,7 +225,7 @@ def refit_seconds() -> list[Record]:
             with timed(
                 seconds,
                 fit_supervised="fit",
-                find_labels="find",
+                predict_labels="find",
                 save="save",
                 write_formats="formats",
                 write_page="page",

@@ -42,7 +42,7 @@ def judge(data: BagDataset) -> Record:
     with warnings.catch_warnings():
         for category in (InfeasibleBagWarning, BackgroundShareWarning):
             warnings.simplefilter("ignore", category)
-        choice = choose_learner(lambda name: make_learner(name, {}, NOISE_SHARE), data)
+        choice = choose_learner(lambda name, settings: make_learner(name, settings, NOISE_SHARE), data)
         for name in USUAL:
             labels = make_learner(name, {}, NOISE_SHARE).fit(data.bags, data.Y).annotate(data.bags, data.Y)
             record[name] = 100 * float(np.mean(labels[known] == truth[known]))

@@ -178,7 +178,7 @@ def test_models_and_settings_are_refused_before_any_work(runs, tmp_path, monkeyp
 
 def test_the_manifest_says_what_the_run_is(run):
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
-    assert (manifest["format"], manifest["version"], manifest["status"]) == ("bagwise-run", 2, "finished")
+    assert (manifest["format"], manifest["version"], manifest["status"]) == ("bagwise-run", 3, "finished")
     assert manifest["versions"] == [{"number": 0, "calls": []}]
     if manifest["identity"]["medium"] == "audio":
         assert manifest["identity"]["learner"] == {"l2": "0.5"}

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from bagwise import load
-from bagwise.app.runs import find
+from bagwise.app.runs import predictions
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import write_dataset
 from made import run
@@ -120,14 +120,14 @@ def test_info_of_a_folder_and_of_nothing(data):
 
 def spied(monkeypatch):
     """A list that receives the sizes of the parts in which bags are worked on."""
-    sizes, in_parts = [], find.in_parts
+    sizes, in_parts = [], predictions.in_parts
 
     def watched(model, dataset):
         for part in in_parts(model, dataset):
             sizes.append(len(part))
             yield part
 
-    monkeypatch.setattr(find, "in_parts", watched)
+    monkeypatch.setattr(predictions, "in_parts", watched)
     return sizes
 
 
@@ -145,7 +145,7 @@ def test_models_are_applied_to_folders_and_patterns(data, command, monkeypatch):
     assert made.exit_code == 0, made.stderr
     one, other = sorted((data / "out").glob("*.csv"))
     assert one.read_text() == other.read_text() == whole.stdout
-    monkeypatch.setattr(find, "MOST_SCORES", 25)  # parts of a bag or two
+    monkeypatch.setattr(predictions, "MOST_SCORES", 25)  # parts of a bag or two
     asked = spied(monkeypatch)
     finer = run(command, data / "m.bagwise", data / "parts", "--quiet")
     assert (finer.stdout, len(asked) > 40) == (whole.stdout, True)

@@ -13,7 +13,7 @@ from skimage.color import rgb2lab
 from bagwise.app.media import ImageSettings, featurize_images
 from bagwise.app.media.image import IMAGE, _draw_image
 from bagwise.app.media.image_file import EXTENSIONS, HEIC, read_image, read_mask, read_pixels
-from bagwise.app.runs.featurize import featurize_folder
+from bagwise.app.runs._features import Source, read_files
 from bagwise.core.exceptions import FormatError, InputError
 
 
@@ -219,7 +219,7 @@ def test_another_mask_is_another_entry(tmp_path, regions):
             document = {"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 1}]}
             document["annotations"][0]["segmentation"] = [[10, 10, 10 + width, 10, 10 + width, 40, 10, 40]]
             Image.fromarray(mask).save(source) if regions == "mask" else source.write_text(json.dumps(document))
-        found = featurize_folder(tmp_path, ["a.png"], IMAGE, settings, run, 1, lambda what, done, total: None)
+        found = read_files(Source(tmp_path, IMAGE, settings, ["a.png"]), run, 1, lambda what, done, total: None)
         sizes.append(int(found.bags["a.png"].locations["area"][0]))
     assert sizes == [600, 1200, 1200]
     assert found.n_reused == 1

@@ -20,8 +20,7 @@ from bagwise.app.media.pictures import Picture, outline_region
 from bagwise.app.media.settings import Settings, number
 from bagwise.app.report.page import write_page
 from bagwise.app.report.summary import AnnotateResult
-from bagwise.app.runs._store import read_entries, write_entries
-from bagwise.app.runs.featurize import featurize_folder, refuse_files
+from bagwise.app.runs._features import Source, read_entries, read_files, write_entries
 from bagwise.core.exceptions import FormatError, InputError
 from media_examples import finding
 
@@ -154,9 +153,7 @@ def test_a_new_medium_is_one_object_and_one_line(tmp_path, monkeypatch, jobs):
     media_type = check_media_type(guess_media_type(media))
     reading = media_type.make_settings({"loud": 7})
     names = find_files(media, media_type, reading)
-    done = refuse_files(
-        featurize_folder(media, names, media_type, reading, run, jobs, lambda *_: None), media_type, None
-    )
+    done = read_files(Source(media, media_type, reading, names), run, jobs, lambda *_: None)
     assert (list(done.bags), done.errors) == (["a.beat", "quiet.beat", "sub/b.beat"], {})
     dataset = media_type.featurize([media / name for name in names], reading)
     assert dataset.feature_names == ["digit", "before"]
@@ -236,7 +233,9 @@ def test_whatever_a_reader_raises_is_a_problem_of_its_file(tmp_path, name, place
     names = [f"{stem}{media_type.extensions[0]}" for stem in ("a", "bad", "z")]
     for i, file in enumerate(names):
         (media / file).write_text(str(i), encoding="utf-8")
-    done = featurize_folder(media, names, media_type, media_type.make_settings(), run, 1, lambda *_: None, vectors)
+    done = read_files(
+        Source(media, media_type, media_type.make_settings(), names, vectors=vectors), run, 1, lambda *_: None
+    )
     assert sorted(done.bags) == [names[0], names[2]]
     (message,) = done.errors.values()
     assert message.startswith(f"{names[1]}: it cannot be read ({type(error).__name__}")
@@ -255,7 +254,7 @@ def test_what_concerns_all_files_is_raised(tmp_path, error):
     (tmp_path / ".features").mkdir()
     (tmp_path / "bad.txt").write_text("x", encoding="utf-8")
     with pytest.raises(type(error)):
-        featurize_folder(tmp_path, ["bad.txt"], media_type, TextSettings(), tmp_path, 1, lambda *_: None)
+        read_files(Source(tmp_path, media_type, TextSettings(), ["bad.txt"]), tmp_path, 1, lambda *_: None)
 
 
 @pytest.mark.parametrize("name", [name for name, media_type in MEDIA.items() if media_type.read is not None])

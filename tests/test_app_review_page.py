@@ -138,7 +138,9 @@ def test_the_order_that_helps_most_is_that_of_query_order(review):
 def test_an_order_that_takes_long_is_told_of_when_it_is_there(review, monkeypatch):
     go = threading.Event()
     monkeypatch.setattr("bagwise.app.review._tasks.WAIT", 0.01)
-    monkeypatch.setattr("bagwise.app.review._tasks.ask_order", lambda *a, **k: go.wait(90) and np.arange(5)[::-1])
+    monkeypatch.setattr(
+        "bagwise.app.review._tasks.acquisition_order", lambda *a, **k: go.wait(90) and np.arange(5)[::-1]
+    )
     first = review.instances(5, order="useful")
     assert first["instances"] == review.instances(5, order="least-sure")["instances"]
     go.set()

@@ -18,8 +18,8 @@ import bagwise
 from bagwise.app.media.matching import match_events
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.runs import Run
-from bagwise.app.runs._store import archive_path, entry_key, read_entries
-from bagwise.app.runs.remarks import never_given
+from bagwise.app.runs._features import Source, archive_path, read_entries
+from bagwise.app.runs.predictions import never_given
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_soundscape
 from made import write_scene
@@ -407,7 +407,7 @@ def test_damaged_entries_are_computed_again(scene, tmp_path):
     options = {"labels": folder / "labels.csv", "page": False, "formats": ["csv"], "jobs": 1}
     annotate_media(sounds, out, **options)
     whole = contents(out)
-    key = entry_key("audio", AudioSettings().to_dict(), sounds, "recording-003.wav")
+    key = Source(sounds, MEDIA["audio"], AudioSettings(), []).key("recording-003.wav")
     archive = archive_path(out, [key])
     assert list(read_entries(archive)) == [key]
     archive.write_bytes(archive.read_bytes()[:-100])

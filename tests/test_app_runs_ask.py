@@ -6,9 +6,8 @@ from numpy.testing import assert_array_equal
 
 from bagwise import BagDataset
 from bagwise.annotation import query_order
-from bagwise.app.runs.find import ask_order
-from bagwise.app.runs.fit import fit_supervised
-from bagwise.app.runs.learner import make_learner
+from bagwise.app.runs.learner import fit_supervised, make_learner
+from bagwise.app.runs.predictions import acquisition_order
 from bagwise.app.runs.supervision import put_together
 from bagwise.datasets import make_gaussian_bags
 
@@ -25,23 +24,25 @@ def material():
 
 def test_it_is_query_order_of_what_was_told(material):
     data, sets, model = material
-    assert_array_equal(ask_order(model, put_together(data, sets), 20), query_order(model, data.bags, data.Y, None, 20))
+    assert_array_equal(
+        acquisition_order(model, put_together(data, sets), 20), query_order(model, data.bags, data.Y, None, 20)
+    )
 
 
 def test_answers_since_the_last_fit_count_even_of_a_label_that_is_new(material):
     data, sets, model = material
-    first = ask_order(model, put_together(data, sets), 4)
+    first = acquisition_order(model, put_together(data, sets), 4)
     bag = data.bags.bag_index[first]
     place = first - data.bags.offsets[bag]
     said = [sorted(sets[f"bag {bag[0]}"])[0], "new bird", "", "c"]
     answers = [(f"bag {b}", int(i), label) for b, i, label in zip(bag, place, said, strict=True)]
     supervision = put_together(data, sets, answers)
-    everything = ask_order(model, supervision, data.bags.n_instances)
+    everything = acquisition_order(model, supervision, data.bags.n_instances)
     assert_array_equal(np.sort(everything), np.setdiff1d(np.arange(data.bags.n_instances), first))
 
 
 def test_bags_that_nobody_labelled_come_too(material):
     data, sets, model = material
     some = {name: labels for name, labels in sets.items() if name not in ("bag 0", "bag 1")}
-    order = ask_order(model, put_together(data, some), data.bags.n_instances)
+    order = acquisition_order(model, put_together(data, some), data.bags.n_instances)
     assert len(order) == data.bags.n_instances

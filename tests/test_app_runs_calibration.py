@@ -49,7 +49,7 @@ def test_kept_instances_are_the_largest_set_of_that_expected_precision(run):
     named = [row for row in rows if row["label"] and row["noise"] <= 0.5]
     kept = [row for row in named if row["kept"]]
     assert 0 < len(kept) < len(named)
-    doubt = run.found().promise.uniform
+    doubt = run.predictions().precision.uniform
     assert (1 - doubt) * np.mean([row["probability"] for row in kept]) >= 0.9
     least = min(row["probability"] for row in kept)
     others = [row["probability"] for row in named if not row["kept"]]

@@ -11,6 +11,7 @@ import bagwise
 from bagwise import BagDataset, Bags, Run, write_dataset
 from bagwise.annotation import CLPL, MostFrequentAnnotator, ORedForest, ORedLogisticRegression
 from bagwise.app.runs import choose
+from bagwise.app.runs.learner import apply_settings
 from bagwise.catalog import USUAL, make_model
 from bagwise.core.bags import offsets_of
 from bagwise.core.exceptions import InputError
@@ -136,6 +137,10 @@ def test_unlabelled_bags_are_not_looked_at_and_empty_ones_train_a_background(dat
 # -- choose_learner ---------------------------------------------------------------------------------------------------
 
 
+def make(name, settings):
+    return apply_settings(make_model(name), settings)
+
+
 def test_windows_of_one_recording_are_one_group():
     files = np.repeat(["b.wav", "a.wav", "b.wav"], [2, 1, 3]).astype(object)
     data = BagDataset(Bags(np.arange(6.0)[:, None], [0, 2, 3, 6]), np.ones((3, 1)), locations={"file": files})
@@ -146,7 +151,7 @@ def test_windows_of_one_recording_are_one_group():
 
 
 def test_few_files_are_said_so(data):
-    choice = choose.choose_learner(make_model, data[:5])
+    choice = choose.choose_learner(make, data[:5])
     assert choice == {
         "model": "ored-background", "rows": [], "folds": 0, "bags": 5, "instances": data[:5].bags.n_instances,
         "why": "5 labelled files are too few to compare models; ored-background is the default",
@@ -162,7 +167,7 @@ def test_many_instances_are_drawn_by_files(data, quick, monkeypatch):
         choose, "choose_model", lambda candidates, trial, **kw: tried.append((trial, kw)) or choose_model(
             candidates, trial, **kw),
     )  # fmt: skip
-    choice = choose.choose_learner(make_model, replace(data, locations={"file": files}), seed=1)
+    choice = choose.choose_learner(make, replace(data, locations={"file": files}), seed=1)
     ((trial, options),) = tried
     assert trial.bags.n_instances <= 60 or len(np.unique(options["groups"])) == choose.FEWEST_FILES
     assert len(trial) == choice["bags"] < 40

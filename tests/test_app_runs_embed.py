@@ -24,7 +24,7 @@ from bagwise.app.media.embedding import read_embedding
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.review.review import Review
 from bagwise.app.runs import Run
-from bagwise.app.runs.featurize import featurize_folder
+from bagwise.app.runs._features import Source, read_files
 from bagwise.core.exceptions import InputError
 
 pytest.importorskip("onnxruntime")
@@ -456,9 +456,10 @@ def test_vectors_are_the_same_from_one_process_and_from_several_and_none_is_left
     def vectors(jobs):
         run = tmp_path / str(jobs)
         (run / ".features").mkdir(parents=True)
-        done = featurize_folder(
-            folder / "media", sorted(truth), audio, audio.make_settings(), run, jobs, lambda *_: None, embedding
-        )
+        done = read_files(
+            Source(folder / "media", audio, audio.make_settings(), sorted(truth), vectors=embedding),
+            run, jobs, lambda *_: None,
+        )  # fmt: skip
         assert not done.errors
         return np.concatenate([done.bags[name].vectors for name in sorted(truth)])
 

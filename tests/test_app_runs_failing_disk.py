@@ -14,7 +14,7 @@ from bagwise import Run, write_dataset
 from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
 from bagwise.app.formats import formats_of
 from bagwise.app.review.review import with_reviewers, write_export
-from bagwise.app.runs.fit import fit_supervised
+from bagwise.app.runs.learner import fit_supervised
 from bagwise.app.runs.run import NotWrittenError
 from bagwise.app.runs.supervision import put_together
 from bagwise.core.exceptions import BagwiseError

@@ -16,8 +16,7 @@ from bagwise.app.media import audio
 from bagwise.app.media.audio import AUDIO, AudioSettings
 from bagwise.app.media.audio_file import open_sound
 from bagwise.app.media.media_types import MEDIA
-from bagwise.app.runs._store import read_entries
-from bagwise.app.runs.featurize import SOUND, _on_cores, featurize_folder
+from bagwise.app.runs._features import SOUND, Source, _on_cores, read_entries, read_files
 
 RATE = 8000
 
@@ -91,8 +90,8 @@ def test_what_is_kept_of_a_long_file_is_not_read_again(recordings, tmp_path, mon
         supervision = []
         object.__setattr__(media_type.parts, "read", read_one)
         try:
-            done = featurize_folder(
-                recordings, names, media_type, settings, tmp_path, 1, lambda *step: supervision.append(step)
+            done = read_files(
+                Source(recordings, media_type, settings, names), tmp_path, 1, lambda *step: supervision.append(step)
             )
         finally:
             object.__setattr__(media_type.parts, "read", read)
@@ -120,8 +119,8 @@ def test_a_part_that_cannot_be_read_is_an_error_of_its_file(recordings, tmp_path
     soundfile.write(tmp_path / "bad.wav", sound, RATE, subtype="FLOAT")
     soundfile.write(tmp_path / "good.wav", sound[: 20 * RATE], RATE)
     (tmp_path / "run" / ".features").mkdir(parents=True)
-    done = featurize_folder(
-        tmp_path, ["bad.wav", "good.wav"], MEDIA["audio"], AudioSettings(), tmp_path / "run", 1, lambda *_: None
+    done = read_files(
+        Source(tmp_path, MEDIA["audio"], AudioSettings(), ["bad.wav", "good.wav"]), tmp_path / "run", 1, lambda *_: None
     )
     assert list(done.bags) == ["good.wav"]
     assert "bad.wav: 1 samples from 200.000 s on are not finite numbers" in done.errors["bad.wav"]

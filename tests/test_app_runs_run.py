@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 import bagwise
 from bagwise import Run, write_dataset
 from bagwise.app.media.matching import match_events
-from bagwise.app.runs.find import find_labels
-from bagwise.app.runs.fit import fit_supervised
-from bagwise.app.runs.supervision import put_together, training_set
+from bagwise.app.runs.learner import fit_supervised
+from bagwise.app.runs.predictions import predict_labels
+from bagwise.app.runs.supervision import put_together
 from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
@@ -211,13 +211,13 @@ def test_the_training_set_holds_what_was_said():
     supervision = put_together(dataset, {"a": {"x", "y"}, "b": set()}, [("a", 0, "x"), ("a", 1, ""), ("c", 1, "z")])
     assert supervision.dataset.label_sets == [{"x", "y"}, set(), None]
     assert supervision.noise.tolist() == [False, True, False, False, False, False, False]
-    full = training_set(supervision, takes_empty=True, takes_known=True)
+    full = supervision.training_set(takes_empty=True, takes_known=True)
     assert full.bags.instances[:, 0].tolist() == [0, 4, 6, 8, 2, 12]
     assert full.bags.sizes.tolist() == [2, 2, 1, 1]
     assert full.label_sets == [{"x", "y"}, set(), set(), {"z"}]
     assert full.instance_labels.instances.tolist() == [0, -1, -1, -1, -1, 2]
     assert full.bag_names == ["a", "b", "", ""]
-    plain = training_set(supervision, takes_empty=False, takes_known=False)
+    plain = supervision.training_set(takes_empty=False, takes_known=False)
     assert plain.label_sets == [{"x", "y"}, {"x"}, {"z"}]
     assert plain.instance_labels is None
     assert plain.bags.instances[:, 0].tolist() == [0, 4, 0, 12]
@@ -250,7 +250,7 @@ def test_one_inference_for_all_that_is_found(whole, tmp_path, monkeypatch):
         monkeypatch.setattr(
             UnionProblem, "infer_in_place", lambda self, *a, **k: calls.append(1) or infer(self, *a, **k)
         )
-        find_labels(model, run.supervision())
+        predict_labels(model, run.supervision())
     assert len(calls) == 1
 
 
@@ -448,7 +448,7 @@ def test_runs_that_are_none(tmp_path, whole):
     with pytest.raises(InputError, match="cannot be read"):
         Run.open(folder)
     shutil.rmtree(folder)
-    for name in (".run/supervision.json", ".run/0/findings.bagwise"):
+    for name in (".run/supervision.json", ".run/0/predictions.bagwise"):
         shutil.copytree(whole / "table", folder)
         (folder / name).write_bytes(b"torn")
         with pytest.raises((InputError, FormatError), match="missing or damaged.*once more"), Run.open(folder) as run:
@@ -539,7 +539,7 @@ def test_models_that_were_trained_on_filled_counts_serve_sparse_ones(tmp_path):
 def test_an_interrupted_writing_is_finished_when_the_run_is_opened(run, monkeypatch):
     row = run.annotations()[0]
     run.correct([(row["bag"], row["instance"], "odd one")])
-    monkeypatch.setattr("bagwise.app.runs._write.write_formats", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("bagwise.app.runs.run.write_formats", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         run.refit()
     monkeypatch.undo()
@@ -599,7 +599,9 @@ def test_killed_at_random_nothing_that_was_answered_is_lost(whole, tmp_path):
             assert (folder / "annotations.csv").read_text().count("\n") == len(rows) + 1
             assert [problem for problem in run.problems if "corrections.csv" in problem[1]] == []
             total = n_said
-        assert not [path for path in folder.rglob("*") if path.name == "findings.bagwise" and not path.stat().st_size]
+        assert not [
+            path for path in folder.rglob("*") if path.name == "predictions.bagwise" and not path.stat().st_size
+        ]
 
 
 def test_a_long_fit_that_was_interrupted_goes_on(whole, tmp_path):

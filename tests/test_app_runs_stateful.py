@@ -220,7 +220,7 @@ class Life(RuleBasedStateMachine):
             self.check(other)
             assert other.manifest["status"] == "finished"
             assert other.problems == []
-            assert (self.folder / "annotations.csv").read_bytes().count(b"\n") == 1 + len(other.found().label)
+            assert (self.folder / "annotations.csv").read_bytes().count(b"\n") == 1 + len(other.predictions().label)
         self.run.reload()
 
     def check(self, run):
@@ -228,7 +228,7 @@ class Life(RuleBasedStateMachine):
         assert [(c["bag"], c["instance"], c["label"]) for c in run.corrections()] == said
         assert [version["calls"] for version in run.manifest["versions"]] == self.fits
         assert len(self.fits) == n_fits
-        found, offsets = run.found(), run.material.dataset.bags.offsets
+        found, offsets = run.predictions(), run.material.dataset.bags.offsets
         last = {}
         for bag, instance, label in said:
             if instance is not None:

@@ -9,9 +9,22 @@ import scipy.sparse as sp
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.media.text import TextSettings
-from bagwise.app.runs import featurize
-from bagwise.app.runs._store import LARGE, Store, part_key, read_entries, write_entries
-from bagwise.app.runs.featurize import FILES, MOST_BYTES, MOST_FILES, SHARES, _batches, _Piece, featurize_folder
+from bagwise.app.runs import _features as features
+from bagwise.app.runs._features import (
+    FILES,
+    LARGE,
+    MOST_BYTES,
+    MOST_FILES,
+    SHARES,
+    Source,
+    Store,
+    _batches,
+    _Piece,
+    part_key,
+    read_entries,
+    read_files,
+    write_entries,
+)
 
 N_TEXTS, BAD = 200, "090.txt"
 A_BATCH = -(-N_TEXTS // SHARES)  # files, of one process
@@ -134,8 +147,8 @@ def texts(tmp_path):
 
 def read(folder, run, jobs=1):
     names, supervision = sorted(path.name for path in folder.iterdir()), []
-    done = featurize_folder(
-        folder, names, MEDIA["text"], TextSettings(), run, jobs, lambda *step: supervision.append(step)
+    done = read_files(
+        Source(folder, MEDIA["text"], TextSettings(), names), run, jobs, lambda *step: supervision.append(step)
     )
     assert supervision[-1] == (FILES, len(names), len(names))
     return done
@@ -153,19 +166,19 @@ def test_texts_of_a_batch_are_those_read_one_by_one_and_a_bad_one_stops_no_other
 
 
 def test_an_interrupted_batch_is_all_that_is_read_again(texts, run, monkeypatch):
-    real, names = featurize._found, []
+    real, names = features._found, []
 
-    def interrupted(path, piece, media_type, settings):
+    def interrupted(source, piece):
         names.append(piece.name)
         if piece.name == "050.txt":
             raise KeyboardInterrupt
-        return real(path, piece, media_type, settings)
+        return real(source, piece)
 
-    monkeypatch.setattr(featurize, "_found", interrupted)
+    monkeypatch.setattr(features, "_found", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read(texts, run)
     assert names[-1] == "050.txt"
-    monkeypatch.setattr(featurize, "_found", real)
+    monkeypatch.setattr(features, "_found", real)
     assert read(texts, run).n_reused == 50 // A_BATCH * A_BATCH
 
 

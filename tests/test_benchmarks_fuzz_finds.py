@@ -17,7 +17,7 @@ from bagwise.app.media.audio_file import audio_info
 from bagwise.app.media.files import FileBags, assemble
 from bagwise.app.media.rle import expand_counts, sample_counts
 from bagwise.app.media.series_file import SeriesSettings, read_recordings
-from bagwise.app.runs._store import read_entries, write_entries
+from bagwise.app.runs._features import read_entries, write_entries
 from bagwise.core.exceptions import FormatError
 from media_examples import pictures, sounds
 

@@ -223,9 +223,9 @@ def test_a_run_keeps_its_promise(tmp_path):
     data = make_gaussian_bags(n_bags=40, separation=2.0, random_state=0)
     write_dataset(data, tmp_path / "made.csv")
     with Run.create(tmp_path / "made.csv", tmp_path / "run", page=False) as run:
-        before = run.found().promise
+        before = run.predictions().precision
     with Run.open(tmp_path / "run") as run:
-        after = run.found().promise
+        after = run.predictions().precision
     assert (after.uniform, after.new.slope, after.new.offset) == (before.uniform, before.new.slope, before.new.offset)
     assert_array_equal(after.new.covariance, before.new.covariance)
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import bagwise
 from bagwise.annotation import CLPL, NoisyOrLogisticRegression, ORedLogisticRegression, SupportInstanceMachine
 from bagwise.app.cli import main
-from bagwise.app.runs.fit import fit_dataset
+from bagwise.app.runs.learner import fit_dataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.checkpoint import Checkpoint, fingerprint

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import BagDataset, Bags, ORedLogisticRegression, make_pipeline, metrics
 from bagwise.annotation import MostFrequentAnnotator, SupervisedAnnotator
 from bagwise.app.report.tables import format_summary, format_table
-from bagwise.app.runs.find import annotate_piece
+from bagwise.app.runs.predictions import annotate_piece
 from bagwise.catalog import CATALOG, make_model
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags

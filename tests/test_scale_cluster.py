@@ -17,7 +17,7 @@ from bagwise import ORedLogisticRegression, SupportInstanceMachine, make_pipelin
 from bagwise.annotation import CLPL
 from bagwise.app.media.media_types import check_media_type
 from bagwise.app.runs import Run
-from bagwise.app.runs.featurize import featurize_folder
+from bagwise.app.runs._features import Source, read_files
 from bagwise.catalog import make_model
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.datasets import make_gaussian_bags
@@ -240,13 +240,13 @@ def test_media_read_by_workers_are_those_read_here(client, cluster, texts, tmp_p
     settings = media_type.make_settings({})
     names = sorted(path.name for path in texts.iterdir())
     seen = []
+    source = Source(texts, media_type, settings, names)
     for run in ("here", "there"):
         (tmp_path / run / ".features").mkdir(parents=True)
-    here = featurize_folder(texts, names, media_type, settings, tmp_path / "here", 1, lambda *_: None)
-    there = featurize_folder(
-        texts, names, media_type, settings, tmp_path / "there", 1, lambda *step: seen.append(step),
-        cluster=cluster.scheduler_address,
-    )  # fmt: skip
+    here = read_files(source, tmp_path / "here", 1, lambda *_: None)
+    there = read_files(
+        source, tmp_path / "there", 1, lambda *step: seen.append(step), cluster=cluster.scheduler_address
+    )
     assert list(there.bags) == list(here.bags)
     assert there.errors == here.errors
     assert len(here.errors) == 1
@@ -255,7 +255,7 @@ def test_media_read_by_workers_are_those_read_here(client, cluster, texts, tmp_p
         assert (other.bag_names, other.sizes, other.info) == (bags.bag_names, bags.sizes, bags.info)
         assert (other.features != bags.features).nnz == 0
     assert seen[-1][1:] == (len(names), len(names))
-    again = featurize_folder(texts, names, media_type, settings, tmp_path / "there", 1, lambda *_: None)
+    again = read_files(source, tmp_path / "there", 1, lambda *_: None)
     assert again.n_reused == len(here.bags)  # what workers read is kept
 
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bagwise import Bags, ORedLogisticRegression, SupportInstanceMachine, load, make_pipeline, save
 from bagwise.annotation import CLPL, MIMLFast, ORedForest
-from bagwise.app.runs.fit import fit_dataset
+from bagwise.app.runs.learner import fit_dataset
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.catalog import make_model
 from bagwise.core.exceptions import FormatError, InfeasibleBagWarning, InputError

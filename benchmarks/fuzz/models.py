@@ -82,8 +82,8 @@ def examples(n_features: int = N_FEATURES) -> BagDataset:
 def use_model(path: Path) -> None:
     """Load a model and do with it what `predict`, `annotate-table`, `info` and `annotate` do."""
     from bagwise.app.cli._info import _model_facts
-    from bagwise.app.runs.find import annotate_piece, predict_piece
     from bagwise.app.runs.learner import about_model, load_model, load_trained
+    from bagwise.app.runs.predictions import annotate_piece, predict_piece
     from bagwise.io.data.formats import select_features
     from bagwise.pipeline import bag_tags, final_step
 

@@ -104,7 +104,7 @@ FILES: dict[str, tuple[str, list[bytes], Change | None]] = {
     "told": (".run/supervision.json", JSON, change_json),
     "manifest": ("manifest.json", JSON, change_json),
     "corrections": ("corrections.csv", LINES, None),
-    "findings": (".run/*/findings.bagwise", TOKENS["binary"], change_archive),
+    "predictions": (".run/*/predictions.bagwise", TOKENS["binary"], change_archive),
     "features": (".features/*.zip", TOKENS["binary"], change_archive),
     "model": (".run/*/model.bagwise", TOKENS["binary"], change_archive),
 }

@@ -253,17 +253,17 @@ class TupleOf(Attribute):
 
 
 class ListOf(Attribute):
-    """A list or tuple, of at least one and as many as that size, all of them like this.
+    """A list or tuple, as many as that size, all of them like this; of at least one, unless it may be `empty`.
 
     Sizes whose names begin with an underscore may differ from one to the next.
     """
 
-    def __init__(self, item: Attribute, size: str = "_"):
-        self.item, self.size = item, size
+    def __init__(self, item: Attribute, size: str = "_", *, empty: bool = False):
+        self.item, self.size, self.empty = item, size, empty
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
-        if not isinstance(value, (list, tuple)) or not value:
-            return f"is {_shown(value)}, and a list of at least one was expected"
+        if not isinstance(value, (list, tuple)) or not (value or self.empty):
+            return f"is {_shown(value)}, and a list{'' if self.empty else ' of at least one'} was expected"
         if self.size != "_" and not _agrees(self.size, len(value), sizes):
             return f"holds {len(value)}, and {self.size} is {_expected(self.size, sizes)}"
         for i, item in enumerate(value):
@@ -276,10 +276,13 @@ class ListOf(Attribute):
 
 
 class Record(Attribute):
-    """A dict with exactly these keys, less those that may be absent; with one attribute, of any text to such values."""
+    """A dict with exactly these keys, less those that may be absent; with one attribute, of any text to such values.
 
-    def __init__(self, items: Mapping[str, Attribute] | Attribute):
-        self.items = items
+    With `others` it may have any more keys.
+    """
+
+    def __init__(self, items: Mapping[str, Attribute] | Attribute, *, others: bool = False):
+        self.items, self.others = items, others
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
@@ -288,9 +291,10 @@ class Record(Attribute):
         if isinstance(items, Attribute):
             items = dict.fromkeys(value, items)
         needed = {key for key, item in items.items() if not item.optional}
-        if not needed <= value.keys() <= items.keys():
+        if not needed <= value.keys() or not (self.others or value.keys() <= items.keys()):
             return f"is a dict of {', '.join(value)[:80]}, and a dict of {', '.join(items)} was expected"
-        return _first_problem(((repr(key), item, items[key]) for key, item in value.items()), sizes)
+        declared = ((repr(key), item, items[key]) for key, item in value.items() if key in items)
+        return _first_problem(declared, sizes)
 
 
 class Plain(Attribute):

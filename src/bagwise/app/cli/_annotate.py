@@ -11,7 +11,8 @@ import click
 
 from bagwise.app.cli._common import any_path, going_on, progress
 from bagwise.app.cli._data import check_label_options
-from bagwise.app.cli._options import GroupedCommand, OutputOption, config_option, grid_values, run_options
+from bagwise.app.cli._options import GroupedCommand, GroupedOption, config_option, grid_values, run_options
+from bagwise.app.runs.options import OUTPUT
 
 EXIT_SOME_FAILED = 3
 N_OF_A_KIND = 10  # problems that are printed
@@ -21,7 +22,7 @@ N_OF_A_KIND = 10  # problems that are printed
     cls=GroupedCommand, epilog="docs/command-line.md lists more options; a file for --config may hold any of them."
 )
 @click.argument("source", type=any_path())
-@click.option("--out", type=any_path(), required=True, cls=OutputOption, help="Folder for the results.")
+@click.option("--out", type=any_path(), required=True, cls=GroupedOption, group=OUTPUT, help="Folder for the results.")
 @run_options(grouped=True)
 @config_option
 @click.option("--quiet", is_flag=True, help="No progress bars.")

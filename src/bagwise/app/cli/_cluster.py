@@ -10,20 +10,10 @@ from typing import Any
 import click
 
 from bagwise.app.cli._common import ComputingCommand, any_path, progress
-from bagwise.app.cli._data import EXIT_SOME_FAILED, data_options, notice, reader_options
+from bagwise.app.cli._data import EXIT_SOME_FAILED, data_options, json_option, notice, quiet_option
 from bagwise.app.cli._options import run_options, setting_option
 
 DEFAULT_BALANCE = 0.1
-OPTIONS = {
-    "n_clusters": "--k",
-    "C": "-C",
-    "balance": "--balance",
-    "kernel": "--kernel",
-    "gamma": "--gamma",
-    "n_init": "--starts",
-    "random_state": "--seed",
-    "n_jobs": "--jobs",
-}
 
 
 @click.command(cls=ComputingCommand)
@@ -42,7 +32,7 @@ OPTIONS = {
     show_default=True,
     help="mean-kmeans is always shown too.",
 )
-@click.option("-C", "--cost", default=None, help="Cost of small margins [1] (m3ic, cpm3c); with --sweep several.")
+@click.option("-C", "--cost", "C", default=None, help="Cost of small margins [1] (m3ic, cpm3c); with --sweep several.")
 @click.option(
     "--balance",
     default=None,
@@ -58,7 +48,11 @@ OPTIONS = {
 @click.option("--kernel", type=click.Choice(["linear", "rbf"]), default=None, help="Of m3ic [linear].")
 @click.option("--gamma", type=float, default=None, help="Of the rbf kernel [1].")
 @click.option(
-    "--starts", type=click.IntRange(min=1), default=None, help="Random starts of a fit [as the method has it]."
+    "--starts",
+    "n_init",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Random starts of a fit [as the method has it].",
 )
 @click.option(
     "--noise",
@@ -67,8 +61,8 @@ OPTIONS = {
     show_default=True,
     help="Sets of noise of the same shape to test against, at least 19; 0 for no test.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--jobs", type=int, default=1, show_default=True, help="In parallel; -1 for all processors.")
+@click.option("--seed", "random_state", type=int, default=0, show_default=True)
+@click.option("--jobs", "n_jobs", type=int, default=1, show_default=True, help="In parallel; -1 for all processors.")
 @click.option(
     "--out",
     type=any_path(dir_okay=False),
@@ -91,35 +85,30 @@ OPTIONS = {
 @setting_option("Another setting of the clusterer, such as tol_outer=0.001; may be repeated.")
 @data_options
 @run_options("media_type", "window", "settings")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress bars and remarks.")
+@json_option
+@quiet_option
 def cluster(
     source: Path,
     n_clusters: str,
     method: str,
-    cost: str | None,
+    C: str | None,
     balance: str | None,
     scaling: str,
     kernel: str | None,
     gamma: float | None,
-    starts: int | None,
+    n_init: int | None,
     noise: int,
-    seed: int,
-    jobs: int,
+    random_state: int,
+    n_jobs: int,
     out: Path,
     page: Path | None,
     no_page: bool,
     with_sweep: bool,
     learner: dict[str, Any],
-    format_name: str | None,
-    labels_from: Any,
-    bag: str | None,
-    features: str | None,
-    media_type: str | None,
-    window: float | None,
-    settings: dict[str, Any],
+    reading: dict[str, Any],
     as_json: bool,
     quiet: bool,
+    **media: Any,
 ) -> None:
     """Group the bags of SOURCE, a file of bags or a folder of recordings, pictures, texts or series.
 
@@ -129,45 +118,61 @@ def cluster(
     """
     if page is not None and no_page:
         raise click.UsageError("--page and --no-page exclude each other.")
+    flags = {param.name: param.opts[0] for param in click.get_current_context().command.params}
     for name in learner:
-        if name in OPTIONS:
-            raise click.UsageError(f"--set {name} has an option of its own; use {OPTIONS[name]}.")
+        if name in flags:
+            raise click.UsageError(f"--set {name} has an option of its own; use {flags[name]}.")
     if 0 < noise < 19:
         raise click.UsageError(f"--noise {noise} sets prove nothing; give at least 19, or 0 for no test.")
     ks = _numbers("--k", n_clusters, int)
-    costs: Sequence[float] | None = _numbers("-C", cost, float) if cost else None
+    costs: Sequence[float] | None = _numbers("-C", C, float) if C else None
     balances: Sequence[float] | None = _numbers("--balance", balance, float) if balance else None
     if not with_sweep and any(len(values) > 1 for values in (costs or [1], balances or [1])):
         raise click.UsageError("Several values of -C or --balance go with --sweep.")
     from bagwise.app.cli._annotate import print_problems
-    from bagwise.app.report.clusters import clusters_in_words
-    from bagwise.app.runs.learner import apply_settings
+    from bagwise.app.formats.results import write_about
+    from bagwise.app.report.clusters import (
+        cluster_rows,
+        clusters_in_words,
+        describe_clusters,
+        summarize_clusters,
+        write_cluster_page,
+    )
+    from bagwise.app.runs.data import read_bags
+    from bagwise.app.runs.learner import apply_settings, settings_of
     from bagwise.app.runs.options import RunOptions
-    from bagwise.app.runs.unlabelled import read_bag_file
     from bagwise.clustering.find import find_clusters, make_clusterer
     from bagwise.clustering.scaling import are_words
     from bagwise.clustering.sweep import BALANCE_VALUES, C_VALUES
     from bagwise.io.files import check_target
+    from bagwise.io.tables import write_csv
 
     page = None if no_page else page or out.with_suffix(".html")
     if page is not None and page.absolute() == out.absolute():
         raise click.UsageError(f"Table and page would both be {out}; name the table .csv, or give another --page.")
     for target in filter(None, (out, page)):
         check_target(target)
-    model = make_clusterer(method, n_clusters=ks[0], kernel=kernel, gamma=gamma, n_init=starts, random_state=seed)
+    model = make_clusterer(
+        method, n_clusters=ks[0], kernel=kernel, gamma=gamma, n_init=n_init, random_state=random_state
+    )
     given = {"C": costs, "balance": balances, "kernel": kernel, "gamma": gamma}
-    _refuse_options(method, model, given, with_sweep)
+    known = model.get_params()
+    for name, value in given.items():
+        if value is not None and name not in known:
+            raise click.UsageError(f"{flags[name]} is no option of --method {method}; leave it out.")
+    if with_sweep and "C" not in known:
+        raise click.UsageError(f"--sweep is for m3ic and cpm3c; --method {method} has no settings to try.")
     apply_settings(model, learner)
     if not with_sweep and "C" in model.get_params():
         model.set_params(C=(costs or [1.0])[0], balance=(balances or [DEFAULT_BALANCE])[0])
     quiet = quiet or as_json
-    options = RunOptions(media_type=media_type, window=window, settings=settings, jobs=jobs)
+    options = RunOptions(jobs=n_jobs, **media)
+    if source.is_dir():
+        for name in ("format", "bag", "features"):
+            if name in reading:
+                raise click.UsageError(f"--{name} is for files of bags, and {source} is a folder; leave it out.")
     with progress(quiet) as report:
-        if source.is_dir():
-            found = _read_folder(source, format_name, bag, features, labels_from, options, out, report)
-        else:
-            reading = reader_options(labels_from, bag, features)
-            found = read_bag_file(source, format_name, reading, options)
+        found = read_bags(source, options, reading, exclude=[out], progress=report)
         notice(f"read {source} as {found.understood}", quiet)
         if with_sweep:
             costs = costs or C_VALUES
@@ -183,11 +188,24 @@ def cluster(
             costs=costs if with_sweep else None,
             balances=balances if with_sweep else None,
             n_noise=noise,
-            seed=seed,
-            jobs=jobs,
+            seed=random_state,
+            jobs=n_jobs,
             progress=report,
         )
-        about = _write(found, result, method, source, out, page, seed, report)
+        write_csv(cluster_rows(found.dataset, result), out)
+        about = {
+            "model": method,
+            **settings_of(result.model),
+            "data": str(source),
+            "seed": random_state,
+            **describe_clusters(found.dataset, result),
+        }
+        write_about(out, about)
+        written = [out]
+        if page is not None:
+            summary = summarize_clusters(found.dataset, result, method)
+            written += write_cluster_page(summary, page, found.media, report)
+        about["out"] = [str(file) for file in written]
     if as_json:
         click.echo(json.dumps(about, ensure_ascii=False))
     else:
@@ -205,56 +223,3 @@ def _numbers(option: str, text: str, kind: type) -> list[Any]:
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise click.UsageError(f"{option} takes {what} separated by commas, not {text!r}.") from None
-
-
-def _refuse_options(method: str, model: Any, given: dict[str, Any], with_sweep: bool) -> None:
-    """Options that the method does not have."""
-    known = model.get_params()
-    for name, value in given.items():
-        if value is not None and name not in known:
-            raise click.UsageError(f"{OPTIONS[name]} is no option of --method {method}; leave it out.")
-    if with_sweep and "C" not in known:
-        raise click.UsageError(f"--sweep is for m3ic and cpm3c; --method {method} has no settings to try.")
-
-
-def _read_folder(
-    source: Path,
-    format_name: str | None,
-    bag: str | None,
-    features: str | None,
-    labels: Any,
-    options: Any,
-    out: Path,
-    report: Any,
-) -> Any:
-    from bagwise.app.runs.unlabelled import read_collection
-
-    for option, value in (("--format", format_name), ("--bag", bag), ("--features", features)):
-        if value is not None:
-            raise click.UsageError(f"{option} is for files of bags, and {source} is a folder; leave it out.")
-    exclude = [out, *([] if labels is None else [Path(labels.path)])]
-    return read_collection(source, options, labels, exclude=exclude, progress=report)
-
-
-def _write(
-    found: Any, result: Any, method: str, source: Path, out: Path, page: Path | None, seed: int, report: Any
-) -> dict[str, Any]:
-    """Write table, what made it, and page; gives what made it with all that was written."""
-    from bagwise.app.formats.results import write_about
-    from bagwise.app.report.clusters import cluster_rows, describe_clusters, summarize_clusters, write_cluster_page
-    from bagwise.app.runs.learner import settings_of
-    from bagwise.io.tables import write_csv
-
-    write_csv(cluster_rows(found.dataset, result), out)
-    about = {
-        "model": method,
-        **settings_of(result.model),
-        "data": str(source),
-        "seed": seed,
-        **describe_clusters(found.dataset, result),
-    }
-    write_about(out, about)
-    written = [out]
-    if page is not None:
-        written += write_cluster_page(summarize_clusters(found.dataset, result, method), page, found.media, report)
-    return {**about, "out": [str(file) for file in written]}

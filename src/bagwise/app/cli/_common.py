@@ -148,7 +148,7 @@ def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
-    from bagwise.app.runs.featurize import SOUND
+    from bagwise.app.runs.options import SOUND
 
     class HowMuch(MofNCompleteColumn):
         """How much of how much is done; time of sound in hours, minutes and seconds."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bagwise.app.cli._common import any_path
-from bagwise.app.cli._data import data_options, notice, reader_options
+from bagwise.app.cli._data import data_options, notice, quiet_option
 
 
 @click.command()
@@ -16,23 +16,14 @@ from bagwise.app.cli._data import data_options, notice, reader_options
 @click.argument("target", type=any_path())
 @click.option("--to", metavar="NAME", help="Format to write; by default that of the ending of TARGET.")
 @data_options
-@click.option("--quiet", is_flag=True, help="No remarks.")
-def convert(
-    source: Path,
-    target: Path,
-    to: str | None,
-    format_name: str | None,
-    labels_from: Any,
-    bag: str | None,
-    features: str | None,
-    quiet: bool,
-) -> None:
+@quiet_option
+def convert(source: Path, target: Path, to: str | None, reading: dict[str, Any], quiet: bool) -> None:
     """Read bags from SOURCE and write them to TARGET in another format.
 
     Between parquet files, and from parquet to CSV, a file may be larger than the memory.
     """
     from bagwise.io.data.formats import convert_file
 
-    understood = convert_file(source, target, format_name, to, **reader_options(labels_from, bag, features))
+    understood = convert_file(source, target, reading.pop("format", None), to, **reading)
     notice(f"read {source} as {understood}", quiet)
     notice(f"wrote {target}", quiet)

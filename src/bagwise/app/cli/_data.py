@@ -11,8 +11,11 @@ import click
 
 from bagwise.app.cli._common import any_path
 from bagwise.app.cli._options import run_options
+from bagwise.app.runs.options import RunOptions
 
 EXIT_ERROR, EXIT_SOME_FAILED = 1, 3
+json_option = click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+quiet_option = click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
 
 
 def check_label_options(labels: Path | None, columns: Any, sheet: str | None) -> None:
@@ -23,60 +26,51 @@ def check_label_options(labels: Path | None, columns: Any, sheet: str | None) ->
 
 
 def data_options(command: Any) -> Any:
-    """--format, --labels with its options, --bag and --features; the command gets the table as it was read."""
+    """How files of bags are read, with --labels and its options; see `file_options`."""
 
     @wraps(command)
     def with_labels(
         *,
         labels_from: Path | None,
-        columns: tuple[str, str] | None,
-        separator: str | None,
+        columns: Any,
         fold_case: bool,
         sheet: str | None,
+        separator: str | None,
         **others: Any,
     ) -> Any:
         check_label_options(labels_from, columns, sheet)
-        if labels_from is None:
-            return command(labels_from=None, **others)
-        from bagwise.io.labels import read_labels
+        if labels_from is not None:
+            from bagwise.io.labels import read_labels
 
-        name, label = columns or (None, None)
-        table = read_labels(labels_from, name=name, label=label, list_mark=separator, fold_case=fold_case, sheet=sheet)
-        return command(labels_from=table, **others)
+            name, label = columns or (None, None)
+            others["reading"]["labels_from"] = read_labels(
+                labels_from, name=name, label=label, list_mark=separator, fold_case=fold_case, sheet=sheet
+            )
+        return command(**others)
 
-    return file_options(run_options("columns", "separator", "fold_case", "sheet")(with_labels))
+    return file_options(labels_option(run_options("columns", "separator", "fold_case", "sheet")(with_labels)))
+
+
+labels_option = click.option(
+    "--labels",
+    "labels_from",
+    type=any_path(),
+    help="A table of bag labels (CSV, .xlsx or parquet), matched by the bags' names.",
+)
 
 
 def file_options(command: Any) -> Any:
-    """--format, --labels, --bag and --features."""
-    options = (
-        click.option("--format", "format_name", metavar="NAME", help="Format of the data; by default it is found out."),
-        click.option(
-            "--labels",
-            "labels_from",
-            type=any_path(),
-            help="A table of bag labels (CSV, .xlsx or parquet), matched by the bags' names.",
-        ),
-        click.option("--bag", metavar="COLUMN", help="The column of a table that names the bag."),
-        click.option(
-            "--features", metavar="A,B,...", help="The columns of a table that are features; by default all others."
-        ),
+    """--format, --bag and --features; the command gets `reading`, those that were given as arguments of the readers."""
+
+    @wraps(command)
+    def with_reading(*, bag: str | None, features: str | None, read_as: str | None, **others: Any) -> Any:
+        reading = dict(RunOptions(bag=bag, features=features, read_as=read_as).reading)
+        return command(reading=reading, **others)
+
+    format_option = click.option(
+        "--format", "read_as", metavar="NAME", help="Format of the data; by default it is found out."
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def reader_options(labels_from: Any, bag: str | None, features: str | None) -> dict[str, Any]:
-    """Arguments for the readers, those given only."""
-    options: dict[str, Any] = {}
-    if labels_from is not None:
-        options["labels_from"] = labels_from
-    if bag is not None:
-        options["bag"] = bag
-    if features is not None:
-        options["features"] = [name.strip() for name in features.split(",")]
-    return options
+    return format_option(run_options("bag", "features")(with_reading))
 
 
 def notice(text: str, quiet: bool) -> None:

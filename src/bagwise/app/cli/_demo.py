@@ -44,7 +44,7 @@ def _print_soundscape(console: Any, result: Any) -> None:
     scene, labelled = result.scene, result.labelled
     minutes = sum(map(len, scene.recordings)) / scene.rate / 60
     console.print(
-        f"\n[bold]{len(scene.recordings)} recordings, {minutes:.0f} minutes, {labelled.n_events} calls of "
+        f"\n[bold]{len(scene.recordings)} recordings, {minutes:.0f} minutes, {labelled.by_species['all'][0]} calls of "
         f"{len(scene.species)} species.[/bold] For each recording only the list of its species was given,\n"
         "not when or at what pitch they call. bagwise found and named:\n"
     )
@@ -52,17 +52,8 @@ def _print_soundscape(console: Any, result: Any) -> None:
         [name, str(calls), _percent(found, calls), str(matched), _percent(right, matched)]
         for name, (calls, found, matched, right) in labelled.by_species.items()
     ]
-    rows.append(
-        [
-            "all",
-            str(labelled.n_events),
-            _percent(labelled.n_found, labelled.n_events),
-            str(labelled.n_matched),
-            _percent(labelled.n_right, labelled.n_matched),
-        ]
-    )
     console.print(format_table(["species", "calls", "found", "syllables", "named right"], rows, right=(1, 2, 3, 4)))
-    noise, recognised = labelled.noise_recognised
+    noise, recognised = labelled.noise
     console.print(
         f"\n  named right, species of the recording given    {100 * labelled.accuracy:5.1f} %\n"
         f"  the same by guessing the commonest of them     {100 * result.guessed.accuracy:5.1f} %\n"
@@ -80,7 +71,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _print_letters(console: Any, result: Any) -> None:
-    from bagwise.app.demo.letters import MODELS, word_lines
+    from bagwise.app.demo.letters import MODELS
     from bagwise.app.report.tables import format_table
 
     dataset = result.dataset
@@ -88,13 +79,13 @@ def _print_letters(console: Any, result: Any) -> None:
         f"\n[bold]{len(dataset)} words, {dataset.bags.n_instances} letters.[/bold] For each word only the set of its "
         "letters was given,\nnot which drawn letter is which. bagwise worked out (wrong ones in brackets):\n"
     )
-    for line in word_lines(result):
-        letters_of = "{" + " ".join(line["given"]) + "}"
+    for given, guesses, truths in result.words:
+        letters_of = "{" + " ".join(given) + "}"
         letters = [
             f"[green]{guess}[/green]" if guess == truth else rf"[red]\[{guess}][/red]"
-            for guess, truth in zip(line["worked_out"], line["truth"], strict=True)
+            for guess, truth in zip(guesses, truths, strict=True)
         ]
-        console.print(f"  {letters_of:<22} {' '.join(letters)}   [dim]{''.join(line['truth'])}[/dim]")
+        console.print(f"  {letters_of:<22} {' '.join(letters)}   [dim]{''.join(truths)}[/dim]")
     console.print("\nShare of the letters that are right, in percent:\n")
     rows = [
         (

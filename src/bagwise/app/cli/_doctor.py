@@ -14,7 +14,6 @@ import click
 
 from bagwise._version import __version__
 from bagwise.app.cli._common import check_output
-from bagwise.core.checks import memory_limit
 
 PROGRAMS = {"ffmpeg": "sound in the formats of telephones (m4a, wma)"}
 
@@ -39,6 +38,8 @@ class Installation:
 
 def examine() -> Installation:
     """Look at this installation; no optional library is loaded but torch, which is asked for its devices."""
+    from bagwise.core.checks import memory_limit
+
     needed, extras = requirements()
     return Installation(
         facts={

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bagwise.app.cli._common import ComputingCommand, any_path, check_output, progress
-from bagwise.app.cli._data import data_options, notice, reader_options
+from bagwise.app.cli._data import data_options, notice, quiet_option
 from bagwise.app.cli._options import grid_values, run_options
 
 
@@ -47,7 +47,7 @@ from bagwise.app.cli._options import grid_values, run_options
 )
 @run_options("learner")
 @data_options
-@click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
+@quiet_option
 def evaluate(
     data: Path,
     models: tuple[str, ...],
@@ -62,10 +62,7 @@ def evaluate(
     curve: Path | None,
     memory: str | None,
     learner: dict[str, Any],
-    format_name: str | None,
-    labels_from: Any,
-    bag: str | None,
-    features: str | None,
+    reading: dict[str, Any],
     quiet: bool,
 ) -> None:
     """Train and score models on DATA, a file of labelled bags, by the papers' protocols.
@@ -73,8 +70,9 @@ def evaluate(
     DATA may also be a folder or a pattern of parquet files. Data that does not fit into the memory is read from disk by
     pieces, fold after fold.
     """
+    from bagwise.app.report.figures import draw_selection_curves
     from bagwise.app.report.tables import format_summary
-    from bagwise.app.runs.large import find_source
+    from bagwise.app.runs.data import large_source
     from bagwise.app.runs.learner import apply_settings, settings_of
     from bagwise.catalog import make_model
     from bagwise.core.exceptions import InputError
@@ -82,7 +80,7 @@ def evaluate(
     from bagwise.io.files import check_target
     from bagwise.io.tables import json_lines, write_json_lines
     from bagwise.model_selection import evaluate as evaluate_in_memory
-    from bagwise.model_selection import search_by_rank_loss, summarize
+    from bagwise.model_selection import search_by_rank_loss, selection_curve, summarize
     from bagwise.scale import evaluate_source
 
     if select is None and (grid is not None or curve is not None):
@@ -93,20 +91,24 @@ def evaluate(
         check_target(target)
     estimators = {name: apply_settings(make_model(name), learner) for name in models}
     made_by = {name: settings_of(estimator) for name, estimator in estimators.items()}
-    options, values = reader_options(labels_from, bag, features), grid_values(select, grid)
-    source, why = find_source(data, memory, format_name, **options)
+    values = grid_values(select, grid)
+    source, why = large_source(data, memory, **reading)
     if source is not None:
         if select is not None:
             raise InputError(f"{why}; --select needs all bags in memory, so choose on some of them, or raise --memory.")
         notice(f"{why}; {source.n_bags} bags in {source.n_pieces} piece(s)", quiet or as_json)
         run = partial(evaluate_source, source=source)
     else:
-        dataset, understood = read_described(data, format_name, **options)
+        dataset, understood = read_described(data, **reading)
         notice(f"read {data} as {understood}", quiet or as_json)
         run = partial(evaluate_in_memory, dataset=dataset, n_jobs=jobs)
-    if select is not None and curve is not None:
-        _draw_curves(estimators, dataset, select, values, curve, folds, seed, jobs)
     if select is not None:
+        if curve is not None:
+            curves = {
+                name: selection_curve(estimator, dataset, select, values, cv=folds, random_state=seed, n_jobs=jobs)
+                for name, estimator in estimators.items()
+            }
+            draw_selection_curves(curves, curve, dataset.name)
         estimators = {
             name: search_by_rank_loss(estimator, select, values, cv=folds, random_state=seed)
             for name, estimator in estimators.items()
@@ -127,23 +129,3 @@ def evaluate(
         click.echo(f"{name}: {select} = {', '.join(f'{value:g}' for value in chosen)}")
     for file in filter(None, (records, curve)):
         click.echo(f"wrote {file}")
-
-
-def _draw_curves(
-    estimators: dict[str, Any],
-    dataset: Any,
-    parameter: str,
-    values: list[float],
-    path: Path,
-    folds: int,
-    seed: int,
-    jobs: int,
-) -> None:
-    from bagwise.app.report.figures import draw_selection_curves
-    from bagwise.model_selection import selection_curve
-
-    curves = {
-        name: selection_curve(estimator, dataset, parameter, values, cv=folds, random_state=seed, n_jobs=jobs)
-        for name, estimator in estimators.items()
-    }
-    draw_selection_curves(curves, path, dataset.name)

@@ -9,7 +9,7 @@ import click
 
 from bagwise.app.cli._annotate import print_problems
 from bagwise.app.cli._common import any_path, progress
-from bagwise.app.cli._data import EXIT_SOME_FAILED, check_label_options, notice
+from bagwise.app.cli._data import EXIT_SOME_FAILED, check_label_options, notice, quiet_option
 from bagwise.app.cli._options import run_options
 
 
@@ -33,15 +33,15 @@ from bagwise.app.cli._options import run_options
     "join",
     "jobs",
 )
-@click.option("--quiet", is_flag=True, help="No progress bars and remarks.")
+@quiet_option
 def featurize(folder: Path, out: Path, to: str | None, quiet: bool, **given: Any) -> None:
     """Cut the recordings, pictures, texts or series of FOLDER into instances, describe each by numbers, write a file.
 
     Every format of bagwise convert can be written; all other commands read the file. Exit code 3: files or labels
     that could not be used are named, and the others were written.
     """
+    from bagwise.app.runs.data import read_bags
     from bagwise.app.runs.options import RunOptions
-    from bagwise.app.runs.unlabelled import read_collection
     from bagwise.io.data.formats import find_format, format_for_writing, write_dataset
     from bagwise.io.files import check_target
 
@@ -49,7 +49,7 @@ def featurize(folder: Path, out: Path, to: str | None, quiet: bool, **given: Any
     find_format(to or format_for_writing(out))
     check_target(out)
     with progress(quiet) as report:
-        found = read_collection(folder, RunOptions(**given), exclude=[out], progress=report)
+        found = read_bags(folder, RunOptions(**given), exclude=[out], progress=report)
     notice(f"read {folder} as {found.understood}", quiet)
     write_dataset(found.dataset, out, to)
     notice(f"wrote {out}", quiet)

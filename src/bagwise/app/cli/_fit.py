@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import click
 
 from bagwise.app.cli._common import ComputingCommand, any_path, going_on, progress
-from bagwise.app.cli._data import data_options, notice, reader_options
+from bagwise.app.cli._data import data_options, json_option, notice, quiet_option
 from bagwise.app.cli._options import grid_values, run_options
 
 
@@ -25,8 +26,7 @@ from bagwise.app.cli._options import grid_values, run_options
     help="Name in the catalogue (docs/command-line.md lists all), or auto to choose one.",
 )
 @click.option("--out", type=any_path(), required=True, help="The model file to write.")
-@run_options("learner")
-@run_options("select", "grid", "folds")
+@run_options("learner", "select", "grid", "folds")
 @click.option("--instance-labels", "use_known", is_flag=True, help="Learn from the known instance labels too.")
 @click.option(
     "--checkpoint",
@@ -53,8 +53,8 @@ from bagwise.app.cli._options import grid_values, run_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is random.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Parallel jobs; -1 for all processors.")
 @data_options
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
-@click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
+@json_option
+@quiet_option
 def fit(
     data: Path,
     name: str,
@@ -70,10 +70,7 @@ def fit(
     cluster: str | None,
     seed: int,
     jobs: int,
-    format_name: str | None,
-    labels_from: Any,
-    bag: str | None,
-    features: str | None,
+    reading: dict[str, Any],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -85,29 +82,31 @@ def fit(
     import scipy.sparse as sp
 
     from bagwise import save
-    from bagwise.app.runs.choose import AUTO, choose_learner, refuse_settings
-    from bagwise.app.runs.fit import fit_dataset, labelled_bags, select_setting
-    from bagwise.app.runs.large import find_source, fit_large
-    from bagwise.app.runs.learner import apply_settings, settings_of
-    from bagwise.app.runs.remarks import dataset_remarks, source_remarks
+    from bagwise.app.media.media_types import TABLE
+    from bagwise.app.report.facts import remarks_on_labels
+    from bagwise.app.runs.choose import AUTO, choice_table, choose_learner, refuse_settings
+    from bagwise.app.runs.data import large_source
+    from bagwise.app.runs.learner import apply_settings, fit_dataset, labelled_bags, select_setting, settings_of
+    from bagwise.app.runs.supervision import hard_labels
     from bagwise.catalog import for_sparse, make_model
     from bagwise.core.exceptions import InputError
     from bagwise.io.data.formats import read_described
     from bagwise.io.files import check_target
 
-    def make(model: str, sparse: bool = False) -> Any:
+    def make(model: str, settings: Mapping[str, Any], sparse: bool = False) -> Any:
         made = for_sparse(make_model(model)) if sparse else make_model(model)
-        return apply_settings(made, learner, seed=seed, jobs=jobs)
+        return apply_settings(made, {**learner, **settings}, seed=seed, jobs=jobs)
 
     values = grid_values(select, grid)
     check_target(out)
     if name == AUTO:
         refuse_settings(learner, select)
     else:
-        model = make(name)
+        make(name, {})  # refuses what is not there before anything is read
     silent = quiet or as_json
-    options = reader_options(labels_from, bag, features)
-    source, why = find_source(data, memory, format_name, cluster=cluster, **options)
+    source, why = large_source(data, memory, cluster=cluster, **reading)
+    bags: Any
+    known, sparse, how = (), False, dict[str, Any]()
     if source is not None:
         if name == AUTO or select is not None:
             raise InputError(
@@ -115,85 +114,52 @@ def fit(
                 "of them, or raise --memory."
             )
         notice(f"{why}; {source.n_bags} bags, {source.n_instances} instances in {source.n_pieces} piece(s)", silent)
-        for remark in source_remarks(source):
-            notice(f"Note: {remark}", silent)
-        with going_on() if checkpoint else nullcontext(), progress(silent) as report:
-            state = fit_large(
-                model,
-                source,
-                use_known=use_known,
-                checkpoint=checkpoint,
-                interval=checkpoint_seconds,
-                callback=lambda i, objective: report("iterations", i, 0),
-                cluster=cluster,
-            )
-        about = {
-            "model": name,
-            **settings_of(model),
-            "data": source.name,
-            "n_bags": source.n_bags,
-            "n_instances": source.n_instances,
-            "n_pieces": source.n_pieces,
-            "feature_names": source.feature_names,
-            "seed": seed,
-        }
-        save(model, out, about)
-        if state is not None:
-            state.clear()
-        _say(name, about, {}, {}, out, as_json)
-        return
-    dataset, understood = read_described(data, format_name, **options)
-    notice(f"read {data} as {understood}", silent)
-    for remark in dataset_remarks(dataset, use_known):
+        bags = source
+        counts = {key: getattr(source, key) for key in ("n_bags", "n_instances", "n_pieces")}
+    else:
+        bags, understood = read_described(data, **reading)
+        notice(f"read {data} as {understood}", silent)
+        if use_known and bags.instance_labels is not None:
+            known = bags.instance_labels.instances.tolist()
+        sparse = sp.issparse(bags.bags.instances)
+        counts = {"n_bags": len(bags), "n_instances": bags.bags.n_instances}
+    for remark in remarks_on_labels(hard_labels(bags, known), TABLE):
         notice(f"Note: {remark}", silent)
-    choice: dict[str, Any] = {}
-    sparse = sp.issparse(dataset.bags.instances)
     if name == AUTO:
         with progress(silent) as report:
-            choice = choose_learner(partial(make, sparse=sparse), dataset, seed=seed, jobs=jobs, progress=report)
-        name = choice["model"]
-    model = make(name, sparse)
-    chosen: dict[str, Any] = {}
+            choice = choose_learner(partial(make, sparse=sparse), bags, seed=seed, jobs=jobs, progress=report)
+        name, how["choice"] = choice["model"], choice
+    model = make(name, {}, sparse)
     if select is not None:
-        chosen = select_setting(model, labelled_bags(dataset), select, values, folds=folds, seed=seed, jobs=jobs)
+        training = labelled_bags(bags)
+        how["selected"] = select_setting(model, training, select, values, folds=folds, seed=seed, jobs=jobs)
     with going_on() if checkpoint else nullcontext(), progress(silent) as report:
         state = fit_dataset(
             model,
-            dataset,
+            bags,
             use_known=use_known,
             checkpoint=checkpoint,
             interval=checkpoint_seconds,
             callback=lambda i, objective: report("iterations", i, 0),
+            cluster=cluster,
         )
     about = {
         "model": name,
         **settings_of(model),
-        "data": dataset.name,
-        "n_bags": len(dataset),
-        "n_instances": dataset.bags.n_instances,
-        "feature_names": dataset.feature_names,
+        "data": bags.name,
+        **counts,
+        "feature_names": bags.feature_names,
         "seed": seed,
+        **how,
     }
-    if chosen:
-        about["selected"] = chosen
-    if choice:
-        about["choice"] = choice
     save(model, out, about)
     if state is not None:
         state.clear()
-    _say(name, about, chosen, choice, out, as_json)
-
-
-def _say(
-    name: str, about: dict[str, Any], chosen: dict[str, Any], choice: dict[str, Any], out: Path, as_json: bool
-) -> None:
-    from bagwise.app.runs.choose import choice_table
-
     if as_json:
         click.echo(json.dumps({**about, "out": str(out)}, ensure_ascii=False, default=str))
         return
-    if choice:
-        click.echo(f"{choice_table(choice)}\n")
-    for key, value in chosen.items():
+    if "choice" in how:
+        click.echo(f"{choice_table(how['choice'])}\n")
+    for key, value in how.get("selected", {}).items():
         click.echo(f"{name}: {key} = {value:g}" if isinstance(value, float) else f"{name}: {key} = {value}")
     click.echo(f"trained {name} on {about['n_bags']} bags, {about['n_instances']} instances; wrote {out}")

@@ -10,26 +10,18 @@ from typing import Any
 import click
 
 from bagwise.app.cli._common import any_path, check_output
-from bagwise.app.cli._data import data_options, reader_options, run_each
+from bagwise.app.cli._data import data_options, run_each
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=any_path())
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a file.")
-def info(
-    files: tuple[Path, ...],
-    format_name: str | None,
-    labels_from: Any,
-    bag: str | None,
-    features: str | None,
-    as_json: bool,
-) -> None:
+def info(files: tuple[Path, ...], reading: dict[str, Any], as_json: bool) -> None:
     """Say what is in FILES: bags, instances, classes, and what may be wrong with them; a model and its settings; or
     the folder of a run, with the labels that may be missing or spurious."""
+    from bagwise.app.runs.data import is_several, open_pieces
     from bagwise.app.runs.folder import NAME
-    from bagwise.app.runs.large import is_several, iter_several
-    from bagwise.io.data.formats import iter_dataset
     from bagwise.io.files import check_readable
     from bagwise.io.model import is_model_file
 
@@ -38,13 +30,10 @@ def info(
         is_run = (path / NAME).is_file()
         if is_run:
             facts, issues = _run_facts(path)
-        elif is_several(path):
-            facts = _data_facts(path, iter_several(path, **reader_options(labels_from, bag, features)))
+        elif not is_several(path) and is_model_file(check_readable(path)):
+            facts = _model_facts(path)
         else:
-            check_readable(path)
-            options = reader_options(labels_from, bag, features)
-            is_model = is_model_file(path)
-            facts = _model_facts(path) if is_model else _data_facts(path, iter_dataset(path, format_name, **options))
+            facts = _data_facts(path, open_pieces(path, **reading))
         if as_json:
             click.echo(json.dumps(facts | ({"label_issues": issues} if is_run else {}), ensure_ascii=False))
         else:
@@ -89,7 +78,6 @@ def _model_facts(path: Path) -> dict[str, Any]:
 
 def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a run is, and the labels that may be wrong in it."""
-    from bagwise.app.runs.remarks import label_remarks
     from bagwise.app.runs.run import Run
 
     with Run.open(path) as run:
@@ -108,7 +96,7 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             "problems": len(run.problems),
             **_vectors(run.manifest["identity"].get("embedded")),
         }
-        remarks = label_remarks(run.supervision(), run.media_type)
+        remarks = run.remarks()
         return facts | ({"remarks": remarks} if remarks else {}) | _rates(model), run.label_issues()
 
 

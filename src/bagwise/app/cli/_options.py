@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from bagwise.app.cli._common import ComputingCommand, any_path
-from bagwise.app.runs.options import GROUPS, OUTPUT, RUNNING, RunOptions
+from bagwise.app.runs.options import GROUPS, RUNNING, RunOptions
 
 
 class _Setting(click.ParamType):
@@ -47,27 +47,31 @@ def _merged(ctx: click.Context, option: click.Parameter, given: Any) -> dict[str
 
 
 _KINDS: dict[str, dict[str, Any]] = {
-    "path": {"type": any_path()}, "text": {"type": str}, "names": {"type": str}, "number": {"type": float},
-    "integer": {"type": int}, "folds": {"type": click.IntRange(min=2)}, "share": {"type": click.FloatRange(0, 1)},
-    "open share": {"type": click.FloatRange(0, 1, min_open=True, max_open=True)},
-    "flag": {"is_flag": True}, "pair": {"nargs": 2}, "numbers": {"type": _Numbers()},
+    "flag": {"is_flag": True},
+    "pair": {"nargs": 2},
     "repeated": {"multiple": True, "callback": lambda ctx, option, given: list(given) or None},
     "settings": {"multiple": True, "type": _Setting(), "callback": _merged},
-    "segment": {"type": click.Choice(["syllables", "windows"])},
-}  # fmt: skip
+}
+_TYPES: dict[str, Any] = {
+    "path": any_path(),
+    "text": str,
+    "number": float,
+    "integer": int,
+    "numbers": _Numbers(),
+    "folds": click.IntRange(min=2),
+    "share": click.FloatRange(0, 1),
+    "open share": click.FloatRange(0, 1, min_open=True, max_open=True),
+    "segment": click.Choice(["syllables", "windows"]),
+}
 """How a value of each kind of `RunOptions` is read by click."""
 
 
-class _RunOption(click.Option):
+class GroupedOption(click.Option):
     """An option of a group of the help page."""
 
-    group = RUNNING
-
-
-class OutputOption(_RunOption):
-    """One that says where results go."""
-
-    group = OUTPUT
+    def __init__(self, *args: Any, group: str = RUNNING, **others: Any):
+        super().__init__(*args, **others)
+        self.group = group
 
 
 class GroupedCommand(ComputingCommand):
@@ -93,17 +97,14 @@ def run_options(*names: str, grouped: bool = False) -> Callable[[Any], Any]:
 
     def with_options(command: Any) -> Any:
         for one in reversed(chosen):
-            about = one.metadata
-            default = None if one.default in ((), True, MISSING) else one.default
-            option = {
-                "default": default, "show_default": default is not None and default is not False,
-                "help": about["help"], "metavar": about["metavar"], "hidden": grouped and not about["group"],
-                **_KINDS[about["kind"]],
-            }  # fmt: skip
-            if one.default is True:  # --no-page takes away what is done by default
-                option |= {"default": False, "callback": lambda ctx, param, given: not given}
-            command = click.option(about["flag"], one.name, cls=_RunOption, **option)(command)
-            command.__click_params__[-1].group = about["group"] or RUNNING
+            about = dict(one.metadata)
+            flag, group, kind = about.pop("flag"), about.pop("group"), about.pop("kind")
+            how = _KINDS.get(kind) or {"type": _TYPES[kind]}
+            default = one.default
+            if default is True:  # --no-page takes away what is done by default
+                default, how = False, {**how, "callback": lambda ctx, param, given: not given}
+            about |= {"default": default, "show_default": bool(default), "hidden": grouped and not group, **how}
+            command = click.option(flag, one.name, cls=GroupedOption, group=group or RUNNING, **about)(command)
         return command
 
     return with_options
@@ -116,10 +117,16 @@ def setting_option(help: str) -> Callable[[Any], Any]:
 
 def config_option(command: Any) -> Any:
     """--config: a TOML file whose keys are the long options of the command; what is typed wins."""
-    return click.option(
-        "--config", type=any_path(), metavar="FILE", is_eager=True, expose_value=False, callback=_read_config,
+    option = click.option(
+        "--config",
+        type=any_path(),
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=_read_config,
         help="Options from a TOML file, by name (noise-share = 0.4); what is typed here wins.",
-    )(command)  # fmt: skip
+    )
+    return option(command)
 
 
 def _read_config(ctx: click.Context, option: click.Parameter, path: Path | None) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from bagwise.app.cli._common import ComputingCommand, any_path, check_output, progress
-from bagwise.app.cli._data import data_options, file_options, notice, reader_options, run_each
+from bagwise.app.cli._data import data_options, file_options, labels_option, notice, quiet_option, run_each
 
 
 def _output_options(command: Any) -> Any:
     options = (
+        click.argument("model", type=any_path()),
+        click.argument("data", nargs=-1, required=True, type=any_path()),
         click.option("--out", type=any_path(), help="A .csv, .jsonl or .parquet file to write."),
         click.option(
             "--out-dir",
@@ -23,7 +26,7 @@ def _output_options(command: Any) -> Any:
             help="A folder for the results of several files, each named after its data.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON lines instead of CSV."),
-        click.option("--quiet", is_flag=True, help="No remarks and no progress bars."),
+        quiet_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -31,104 +34,59 @@ def _output_options(command: Any) -> Any:
 
 
 @click.command(cls=ComputingCommand)
-@click.argument("model", type=any_path())
-@click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option("--scores", is_flag=True, help="Add a column score:NAME for every class.")
+@labels_option
 @file_options
 @_output_options
-def predict(
-    model: Path,
-    data: tuple[Path, ...],
-    scores: bool,
-    format_name: str | None,
-    labels_from: Path | None,
-    bag: str | None,
-    features: str | None,
-    out: Path | None,
-    out_dir: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def predict(scores: bool, labels_from: Path | None, reading: dict[str, Any], **given: Any) -> None:
     """Predict the label sets of the bags in DATA with MODEL, a file that fit wrote.
 
     DATA are files of bags; a folder or a pattern of parquet files is one data set.
     """
-    from bagwise.app.runs.find import predict_piece
+    from bagwise.app.runs.predictions import predict_piece
 
-    options = {**reader_options(None, bag, features), "with_labels": False}
     if labels_from is not None:
         raise click.UsageError("predict does not look at labels; --labels belongs to annotate-table and fit.")
-    _apply(
-        model,
-        data,
-        format_name,
-        options,
-        out,
-        out_dir,
-        as_json,
-        quiet,
-        ".predicted",
-        lambda estimator, piece: predict_piece(estimator, piece, scores),
-    )
+    _apply(partial(predict_piece, with_scores=scores), {**reading, "with_labels": False}, "predicted", **given)
 
 
 @click.command("annotate-table", cls=ComputingCommand)
-@click.argument("model", type=any_path())
-@click.argument("data", nargs=-1, required=True, type=any_path())
 @click.option(
     "--inductive", is_flag=True, help="Do not look at the labels of the bags; by default they are used where known."
 )
 @data_options
 @_output_options
-def annotate_table(
-    model: Path,
-    data: tuple[Path, ...],
-    inductive: bool,
-    format_name: str | None,
-    labels_from: Any,
-    bag: str | None,
-    features: str | None,
-    out: Path | None,
-    out_dir: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def annotate_table(inductive: bool, reading: dict[str, Any], **given: Any) -> None:
     """Label every instance of the bags in DATA with MODEL, a file that fit wrote.
 
     DATA are files of bags; a folder or a pattern of parquet files is one data set.
     """
-    from bagwise.app.runs.find import annotate_piece
+    from bagwise.app.runs.predictions import annotate_piece
 
-    _apply(
-        model,
-        data,
-        format_name,
-        reader_options(labels_from, bag, features),
-        out,
-        out_dir,
-        as_json,
-        quiet,
-        ".annotated",
-        lambda estimator, piece: annotate_piece(estimator, piece, piece.Y is not None and not inductive),
-        annotates=True,
-    )
+    def annotate(estimator: Any, piece: Any) -> Any:
+        return annotate_piece(estimator, piece, piece.Y is not None and not inductive)
+
+    _apply(annotate, reading, "annotated", annotates=True, **given)
 
 
 def _apply(
+    work: Callable[[Any, Any], Any],
+    reading: dict[str, Any],
+    suffix: str,
     model: Path,
     data: tuple[Path, ...],
-    format_name: str | None,
-    options: dict[str, Any],
     out: Path | None,
     out_dir: Path | None,
     as_json: bool,
     quiet: bool,
-    suffix: str,
-    work: Callable[[Any, Any], Any],
     annotates: bool = False,
 ) -> None:
     """Run `work` on every piece of every file and write or print what it gives."""
+    from bagwise.app.formats.results import write_csv_pieces, write_json_pieces, write_results
+    from bagwise.app.runs.data import open_pieces
     from bagwise.app.runs.learner import load_model
+    from bagwise.app.runs.predictions import in_parts
+    from bagwise.io.data.formats import select_features
     from bagwise.io.files import check_target
 
     if out is not None and (out_dir is not None or len(data) > 1):
@@ -147,47 +105,26 @@ def _apply(
 
     def one(path: Path) -> None:
         name = re.sub(r"[*?\[\]]", "_", path.name)  # of a pattern
-        target = out if out_dir is None else out_dir / f"{name}{suffix}.{'jsonl' if as_json else 'csv'}"
-        made_by = {**about, "model_file": str(model)}
-        _apply_one(estimator, made_by, path, format_name, options, target, as_json, quiet, work)
+        target = out if out_dir is None else out_dir / f"{name}.{suffix}.{'jsonl' if as_json else 'csv'}"
+        datasets, understood = open_pieces(path, **reading)
+        notice(f"read {path} as {understood}", quiet)
+        with progress(quiet) as report:
+
+            def pieces() -> Iterator[Any]:
+                done = 0
+                for dataset in datasets:
+                    for part in in_parts(estimator, select_features(dataset, about.get("feature_names"), path)):
+                        yield work(estimator, part)
+                        done += len(part)
+                        report(f"bags of {path.name}", done, 0)
+
+            if target is None:
+                (write_json_pieces if as_json else write_csv_pieces)(pieces(), sys.stdout)
+                return
+            n_rows = write_results(pieces(), target, {**about, "model_file": str(model), "data": str(path)})
+        notice(f"wrote {target} ({n_rows} rows)", quiet)
 
     if len(data) == 1:
         one(data[0])
     else:
         run_each(data, one)
-
-
-def _apply_one(
-    estimator: Any,
-    about: dict[str, Any],
-    path: Path,
-    format_name: str | None,
-    options: dict[str, Any],
-    target: Path | None,
-    as_json: bool,
-    quiet: bool,
-    work: Callable[[Any, Any], Any],
-) -> None:
-    from bagwise.app.formats.results import write_csv_pieces, write_json_pieces, write_results
-    from bagwise.app.runs.find import in_parts
-    from bagwise.app.runs.large import is_several, iter_several
-    from bagwise.io.data.formats import iter_dataset, select_features
-
-    several = is_several(path)
-    datasets, understood = iter_several(path, **options) if several else iter_dataset(path, format_name, **options)
-    notice(f"read {path} as {understood}", quiet)
-    with progress(quiet) as report:
-
-        def pieces() -> Iterator[Any]:
-            done = 0
-            for dataset in datasets:
-                for part in in_parts(estimator, select_features(dataset, about.get("feature_names"), path)):
-                    yield work(estimator, part)
-                    done += len(part)
-                    report(f"bags of {path.name}", done, 0)
-
-        if target is None:
-            (write_json_pieces if as_json else write_csv_pieces)(pieces(), sys.stdout)
-            return
-        n_rows = write_results(pieces(), target, {**about, "data": str(path)})
-    notice(f"wrote {target} ({n_rows} rows)", quiet)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.media.matching import covered_share, match_events
-from bagwise.app.runs import AnnotateResult, Run
+from bagwise.app.runs import Run
 from bagwise.datasets import Soundscape, make_soundscape
 
 N_RECORDINGS, N_NEW = 60, 20
@@ -25,38 +25,27 @@ class _Score:
 
     Attributes
     ----------
-    n_events, n_found : int
-        Calls, and those of which at least half the duration was found.
-    n_matched, n_right : int
-        Syllables that lie in a call, and those of them that bear its species.
-    noise_recognised : (int, int)
-        Syllables that lie in no call, and those of them that were taken for noise.
     by_species : dict
-        Species to calls, found, matched, right.
+        Species, and "all", to calls, those of which at least half the duration was found, syllables that lie in a call,
+        and those of them that bear its species.
+    noise : (int, int)
+        Syllables that lie in no call, and those of them that were taken for noise.
     """
 
-    n_events: int
-    n_found: int
-    n_matched: int
-    n_right: int
-    noise_recognised: tuple[int, int]
     by_species: dict[str, tuple[int, int, int, int]]
-
-    @property
-    def recall(self) -> float:
-        return self.n_found / self.n_events
+    noise: tuple[int, int]
 
     @property
     def accuracy(self) -> float:
-        return self.n_right / self.n_matched
+        *_, matched, right = self.by_species["all"]
+        return right / matched
 
 
 @dataclass(frozen=True)
 class _SoundscapeDemo:
-    """What the demo found: the scores of the labelled recordings, of new ones, and of guessing; and the files."""
+    """What the demo found: the scores of the labelled recordings, of new ones, and of guessing; and the page."""
 
     scene: Soundscape
-    result: AnnotateResult
     labelled: _Score
     guessed: _Score
     new: _Score
@@ -69,7 +58,7 @@ def run_soundscape_demo(folder: Path, seed: int = 0, progress: Progress | None =
     The recordings go to ``folder/soundscape``, the results to ``folder/run``; twenty new recordings, without
     labels, to ``folder/new`` and ``folder/run-new``.
     """
-    step = progress or (lambda what, done, total: None)
+    step, out = progress or (lambda what, done, total: None), folder / "run"
     step("making sounds", 0, 2)
     scene = make_soundscape(N_RECORDINGS, random_state=seed)
     sounds, labels, _ = scene.write(folder / "soundscape")
@@ -77,44 +66,28 @@ def run_soundscape_demo(folder: Path, seed: int = 0, progress: Progress | None =
     unheard = make_soundscape(N_NEW, random_state=seed + 1_000_003)
     new_sounds, *_ = unheard.write(folder / "new")
     step("making sounds", 2, 2)
-    result = Run.create(sounds, folder / "run", labels=labels, overwrite=True, progress=step).result()
-    model = folder / "run" / "model.bagwise"
-    new = Run.create(new_sounds, folder / "run-new", model=model, overwrite=True, page=False).result()
-    rows = result.annotations.rows
+    rows = Run.create(sounds, out, labels=labels, overwrite=True, progress=step).annotations()
+    model = out / "model.bagwise"
+    new = Run.create(new_sounds, folder / "run-new", model=model, overwrite=True, page=False).annotations()
     guess = _most_frequent(rows, scene)
-    return _SoundscapeDemo(
-        scene=scene,
-        result=result,
-        labelled=score_rows(rows, scene.events, scene.species),
-        guessed=score_rows(guess, scene.events, scene.species),
-        new=score_rows(new.annotations.rows, unheard.events, unheard.species),
-        page=folder / "run" / "report.html",
-    )
+    return _SoundscapeDemo(scene, _score(rows, scene), _score(guess, scene), _score(new, unheard), out / "report.html")
 
 
-def score_rows(
-    rows: Sequence[dict[str, Any]], events: Sequence[dict[str, Any]], species: Sequence[str], max_noise: float = 0.5
-) -> _Score:
+def _score(rows: Sequence[dict[str, Any]], scene: Soundscape, max_noise: float = 0.5) -> _Score:
     """Compare annotated syllables with the calls that are really there."""
+    events = scene.events
     found = covered_share(rows, events) >= FOUND
     matched = match_events(rows, events)
-    inside = matched >= 0
-    truth = [events[j]["label"] if j >= 0 else None for j in matched]
-    right = np.array([row["label"] == label for row, label in zip(rows, truth, strict=True)])
+    calls = np.array([event["label"] for event in events], dtype=object)
+    truth = np.array([*calls, None], dtype=object)[matched]
+    right = truth == np.array([row["label"] for row in rows], dtype=object)
     noise = np.array([(row["noise"] or 0.0) > max_noise for row in rows])
-    by_species = {}
-    for name in species:
-        calls = np.array([event["label"] == name for event in events])
-        own = np.array([label == name for label in truth])
-        by_species[name] = (int(calls.sum()), int(found[calls].sum()), int(own.sum()), int(right[own].sum()))
-    return _Score(
-        len(events),
-        int(found.sum()),
-        int(inside.sum()),
-        int(right[inside].sum()),
-        (int((~inside).sum()), int(noise[~inside].sum())),
-        by_species,
-    )
+    scores = {}
+    for name in (*scene.species, "all"):
+        of_calls, of_rows = (calls == name, truth == name) if name != "all" else (calls != None, matched >= 0)  # noqa: E711
+        counts = (of_calls, found & of_calls, of_rows, right & of_rows)
+        scores[name] = tuple(int(np.sum(count)) for count in counts)
+    return _Score(scores, (int(np.sum(matched < 0)), int(np.sum(noise & (matched < 0)))))  # type: ignore[arg-type]
 
 
 def _most_frequent(rows: Sequence[dict[str, Any]], scene: Soundscape) -> list[dict[str, Any]]:

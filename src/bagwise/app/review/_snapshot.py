@@ -11,7 +11,7 @@ import numpy as np
 
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.review._errors import MissingError, RequestError
-from bagwise.app.runs.find import Found, finding_columns
+from bagwise.app.runs.predictions import Predictions
 from bagwise.core.dataset import BagDataset, as_column
 
 ORDERS = ("useful", "least-sure", "file", "label", "time")
@@ -75,7 +75,7 @@ class Snapshot:
     ----------
     revision, version : int
     places : Places
-    found : Found
+    found : Predictions
     labels : list of str
         All labels of the run, sorted.
     supervision : BagDataset
@@ -91,7 +91,7 @@ class Snapshot:
     revision: int
     version: int
     places: Places
-    found: Found
+    found: Predictions
     labels: list[str]
     supervision: BagDataset
     before: np.ndarray | None
@@ -206,7 +206,7 @@ class Snapshot:
     def columns(self, rows: np.ndarray) -> dict[str, list[Any]]:
         """What is known of some instances, as columns of values that JSON has."""
         places = self.places
-        columns = finding_columns(places.dataset, self.found, rows) | {
+        columns = self.found.columns(places.dataset, rows) | {
             "bag": [places.bag_names[i] for i in places.bag_of[rows].tolist()],
             "file": [places.files[i] for i in places.file_of[rows].tolist()],
             "checked": self.found.checked[rows].tolist(),
@@ -225,7 +225,7 @@ class Snapshot:
         return found
 
 
-def label_names(found: Found) -> np.ndarray:
+def label_names(found: Predictions) -> np.ndarray:
     """(m,) label of each instance as text, "" where it has none."""
     return as_column([*map(str, found.classes), ""])[found.label]
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import ABSENT, PRESENT
-from bagwise.app.runs.find import ask_order
-from bagwise.app.runs.label_issues import SPURIOUS, has_rates, label_issues
+from bagwise.app.runs.predictions import SPURIOUS, acquisition_order, has_rates, label_issues
 from bagwise.app.runs.supervision import Supervision
 
 WAIT = 1.0  # seconds that a request waits for the result
@@ -63,7 +62,7 @@ class BackgroundTask:
 def rank_rows(model: Any, supervision: Supervision) -> np.ndarray:
     """(m,) all rows in the order of active learning; those that are answered already come last."""
     m = supervision.dataset.bags.n_instances
-    first = ask_order(model, supervision, m)
+    first = acquisition_order(model, supervision, m)
     rest = np.ones(m, dtype=bool)
     rest[first] = False
     return np.concatenate([first, np.flatnonzero(rest)])

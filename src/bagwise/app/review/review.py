@@ -94,7 +94,7 @@ class Review:
                     self.revision,
                     run.version,
                     self.places,
-                    run.found(),
+                    run.predictions(),
                     run.labels,
                     run.supervision().dataset,
                     before,
@@ -195,7 +195,7 @@ class Review:
         run, versions = self.run, self.run.manifest["versions"][-2:]
         if self._before[0] != run.version:
             n = len(self.places.bag_of)
-            names = [label_names(read_version(run.path, version["number"], n).found) for version in versions]
+            names = [label_names(read_version(run.path, version["number"], n).predictions) for version in versions]
             self._before = (run.version, *(names if len(names) > 1 else (None, None)))
         return self._before[1], self._before[2]
 
@@ -252,7 +252,7 @@ class Review:
         given, absent = _split(corrections)
         name = self.by if by is None else _check_name(by)
         with self._lock:
-            found = self.run.found()
+            found = self.run.predictions()
             names = [*map(str, found.classes), ""]
             self.run.correct(given, absent=absent, by=name)
             self._changed()

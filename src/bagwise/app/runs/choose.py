@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.app.report.tables import format_table
-from bagwise.app.runs.featurize import Progress
-from bagwise.app.runs.learner import learner_inside
+from bagwise.app.runs._features import Progress
 from bagwise.catalog import USUAL
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning, InputError
@@ -35,7 +34,7 @@ def refuse_settings(learner: Mapping[str, Any], select: str | None) -> None:
 
 
 def choose_learner(
-    make: Callable[[str], Any],
+    make: Callable[[str, Mapping[str, Any]], Any],
     dataset: BagDataset,
     *,
     seed: int | None = None,
@@ -48,7 +47,7 @@ def choose_learner(
 
     Parameters
     ----------
-    make : function of a name of the catalogue that gives the unfitted learner
+    make : function of a name of the catalogue, and of settings, that gives the unfitted learner
     dataset : BagDataset with labels
     seed : int or None
     jobs : int or None
@@ -70,11 +69,7 @@ def choose_learner(
         why = f"{n_files} labelled files are too few to compare models; {USUAL[0]} is the default"
         return {"model": USUAL[0], "rows": [], "folds": 0, **size, "why": why}
     folds = MANY_FOLDS if trial.bags.n_instances <= FEW_INSTANCES else FEW_FOLDS
-    candidates = {}
-    for name in USUAL:
-        candidates[name] = make(name)
-        if name in TRIAL:
-            learner_inside(candidates[name]).set_params(n_jobs=jobs, **TRIAL[name])
+    candidates = {name: make(name, {"n_jobs": jobs, **TRIAL[name]} if name in TRIAL else {}) for name in USUAL}
     with warnings.catch_warnings():
         for category in (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning, CalibrationWarning):
             warnings.simplefilter("ignore", category)  # of folds; the fit of the model that is taken says its own

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from sklearn.metrics import cohen_kappa_score
 
 from bagwise.app.formats import Annotations, match_instances
 from bagwise.core.exceptions import InputError
@@ -51,7 +53,10 @@ class _Comparison:
     @property
     def kappa(self) -> float | None:
         """Cohen's kappa of the same: 1 where they agree, 0 where as often as by chance; None where chance is all."""
-        return cohen_kappa(self.pairs)
+        pairs = self.pairs
+        if len({label for pair in pairs for label in pair}) < 2:
+            return None
+        return float(cohen_kappa_score(*zip(*pairs, strict=True)))
 
     def by_label(self) -> list[dict[str, Any]]:
         """For each label, and "" for noise: instances in each run, those that both give it, their share of both."""
@@ -76,31 +81,16 @@ class _Comparison:
 
     def write(self, path: Path) -> None:
         """The rows as CSV; ``kind`` says "same", "changed", "only first" or "only second"."""
-        headings = [*(self.rows[0] if self.rows else ()), "kind"]
-        write_csv([{**_blank(row), "kind": _kind(row)} for row in self.rows], path, headings)
-
-
-def _blank(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: "" if value is None else value for key, value in row.items()}
-
-
-def _kind(row: dict[str, Any]) -> str:
-    if row["second_label"] is None:
-        return "only first"
-    if row["first_label"] is None:
-        return "only second"
-    return "same" if row["first_label"] == row["second_label"] else "changed"
-
-
-def cohen_kappa(pairs: Iterable[tuple[str, str]]) -> float | None:
-    """Agreement beyond chance of pairs of labels; None without pairs and where both name one label only."""
-    pairs = list(pairs)
-    first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    n = len(pairs)
-    chance = sum(first[label] * second[label] for label in first)
-    if not n or chance == n * n:
-        return None
-    return (n * sum(a == b for a, b in pairs) - chance) / (n * n - chance)
+        kinds = {(True, False): "only first", (False, True): "only second"}
+        rows = [
+            {
+                **{key: "" if value is None else value for key, value in row.items()},
+                "kind": kinds.get((row["first_label"] is not None, row["second_label"] is not None))
+                or ("same" if row["first_label"] == row["second_label"] else "changed"),
+            }
+            for row in self.rows
+        ]
+        write_csv(rows, path, [*(self.rows[0] if self.rows else ()), "kind"])
 
 
 def compare_annotations(first: Annotations, second: Annotations) -> _Comparison:
@@ -114,27 +104,34 @@ def compare_annotations(first: Annotations, second: Annotations) -> _Comparison:
             "one type."
         )
     group = "file" if first.media_type.places else "bag"
-    key = ("start", "left", "instance")
     places = list(first.media_type.places) if group == "file" else ["instance"]
     own, other = _by(first, group), _by(second, group)
-    if not own.keys() & other.keys():
+    common = sorted(own.keys() & other.keys())
+    if not common:
         raise InputError(
             f"The runs have no {group} in common ({_some(own)} in the first, {_some(other)} in the second); compare "
             "runs over the same material."
         )
     rows: list[dict[str, Any]] = []
-    for name in sorted(own.keys() & other.keys()):
+    for name in common:
+        one, two = own[name], other[name]
         if group == "file":
-            pairs = match_instances(own[name], other[name], places)
+            pairs = match_instances(one, two, places)
         else:
-            where = {row["instance"]: j for j, row in enumerate(other[name])}
-            pairs = [(i, where[row["instance"]]) for i, row in enumerate(own[name]) if row["instance"] in where]
-        found = [_row(first, second, group, places, own[name][i], other[name][j]) for i, j in pairs]
-        alone = {*range(len(own[name]))} - {i for i, _ in pairs}
-        found += [_row(first, second, group, places, own[name][i], None) for i in alone]
-        alone = {*range(len(other[name]))} - {j for _, j in pairs}
-        found += [_row(first, second, group, places, None, other[name][j]) for j in alone]
-        rows += sorted(found, key=lambda row: [row[k] for k in key if k in row])
+            where = {row["instance"]: j for j, row in enumerate(two)}
+            pairs = [(i, where[row["instance"]]) for i, row in enumerate(one) if row["instance"] in where]
+        both: list[tuple[Any, Any]] = [(one[i], two[j]) for i, j in pairs]
+        both += [(one[i], None) for i in {*range(len(one))} - {i for i, _ in pairs}]
+        both += [(None, two[j]) for j in {*range(len(two))} - {j for _, j in pairs}]
+        found = []
+        for a, b in both:
+            place: dict[str, Any] = a or b or {}
+            row = {key: place[key] for key in (group, *places)}
+            for which, whose, said in ((FIRST, first, a), (SECOND, second, b)):
+                label = None if said is None else str(said["label"]) if whose.is_shown(said) else ""
+                row |= {f"{which}_label": label, f"{which}_probability": said and said["probability"]}
+            found.append(row)
+        rows += sorted(found, key=lambda row: [row[key] for key in ("start", "left", "instance") if key in row])
     labels = sorted({*map(str, first.classes), *map(str, second.classes)})
     return _Comparison(rows, labels, sorted(own.keys() - other.keys()), sorted(other.keys() - own.keys()))
 
@@ -152,19 +149,3 @@ def _by(annotations: Annotations, group: str) -> dict[str, list[dict[str, Any]]]
     for row in annotations.rows:
         found[str(row[group])].append(row)
     return found
-
-
-def _row(
-    first: Annotations,
-    second: Annotations,
-    group: str,
-    places: Sequence[str],
-    a: dict[str, Any] | None,
-    b: dict[str, Any] | None,
-) -> dict[str, Any]:
-    place = a or b or {}
-    row = {group: place[group], **{key: place[key] for key in places}}
-    for name, whose, said in ((FIRST, first, a), (SECOND, second, b)):
-        label = None if said is None else str(said["label"]) if whose.is_shown(said) else ""
-        row |= {f"{name}_label": label, f"{name}_probability": None if said is None else said["probability"]}
-    return row

@@ -25,12 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.files import NO_ROOM, atomic_write, defuse, open_ended, undefuse
+from bagwise.io.files import NO_ROOM, atomic_write, defuse, undefuse
 from bagwise.io.tables import guess_separator, iterate_rows
 
 FILE = "corrections.csv"
+UNFINISHED = "corrections-unfinished-{}.csv"  # for what was never finished
 HEADINGS = ("bag", "instance", "label", "action", "before", "by", "call", "time", "end")
 NEEDED = HEADINGS[:3]
+NAMES = ("bag", "label", "before", "by")  # what people name, and a spreadsheet may take for a formula
 LABEL, NOISE, CONFIRMED, PRESENT, ABSENT = "label", "noise", "confirmed", "present", "absent"
 UNDO, OUTDATED = "undo", "outdated"
 LONGEST_LABEL = 200  # characters
@@ -76,9 +78,14 @@ class Correction:
 class CorrectionLog:
     """The table of corrections of a run.
 
+    Parameters
+    ----------
+    path : path
+    sizes : mapping or None
+        Of a run: bag to the number of its instances. What does not fit them does not count. None takes what there is.
+
     Attributes
     ----------
-    path : Path
     entries : list of Correction
         Everything that was said, undone or not.
     last_call : int
@@ -88,8 +95,9 @@ class CorrectionLog:
         What stands at the end of the file of a call that was never finished.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, sizes: Mapping[str, int] | None = None):
         self.path = path
+        self.sizes = sizes
         self.entries: list[Correction] = []
         self.last_call = 0
         self.rows: dict[int, int] = {}
@@ -98,24 +106,54 @@ class CorrectionLog:
         self._columns: list[str] = list(HEADINGS)
         self._cells: list[dict[str, Any]] = []  # of every row, what a person added in columns of their own too
         self._is_ours = False  # whether rows can be put behind those that are there; else the whole file is written
+        self._fitting: tuple[int, list[Correction], list[tuple[str, str]]] | None = None  # of how many entries
         raw = _read_file(path)
         if raw.strip(b"\0\r\n\t "):
             self._read(raw)
 
     @property
     def problems(self) -> list[tuple[str, str]]:
-        """What stands in the file and does not count: name and message."""
-        if not self.unfinished:
-            return []
-        where = f"{self.path}, row {self._unfinished_row} and what follows"
-        text = (
-            f"{where}: the call was never finished (none of its rows says {END!r} in the column 'end'), so it does not "
-            "count. Say it again, or leave the call of rows that you write yourself empty."
-        )
-        return [(self.path.name, text)]
+        """What stands in the file, or next to it where it was set aside, and does not count: name and message."""
+        problems = [*self._fit()[2]]
+        if self.unfinished:
+            text = (
+                f"{self.path}, row {self._unfinished_row} and what follows: the call was never finished (none of its "
+                f"rows says {END!r} in the column 'end'), so it does not count. Say it again, or leave the call of "
+                "rows that you write yourself empty."
+            )
+            problems.append((self.path.name, text))
+        for path in [] if self.sizes is None else sorted(self.path.parent.glob(UNFINISHED.format("*"))):
+            text = (
+                f"{path} holds the end of {FILE} as it was found: rows of a call that was never finished, which do "
+                "not count. Say again what is right in it, and remove it."
+            )
+            problems.append((path.name, text))
+        return problems
 
     def in_force(self) -> list[Correction]:
-        """What counts: neither undone nor outdated, in the order in which it was said."""
+        """What counts: neither undone nor outdated, and fitting; in the order in which it was said."""
+        return self._fit()[1]
+
+    @property
+    def calls(self) -> list[int]:
+        """Numbers of the calls in force, in order."""
+        return list(dict.fromkeys(correction.call for correction in self.in_force()))
+
+    def _fit(self) -> tuple[int, list[Correction], list[tuple[str, str]]]:
+        if self._fitting is None or self._fitting[0] != len(self.entries):
+            fitting, problems = [], []
+            for entry in self._not_undone():
+                problem = None if self.sizes is None else misfit(entry.bag, entry.instance, self.sizes)
+                if problem is None:
+                    fitting.append(entry)
+                    continue
+                row = self.rows.get(entry.call)
+                where = f"{self.path}, {f'row {row}' if row else f'call {entry.call}'}"
+                problems.append((entry.bag, f"{where}: {problem} It is not used; fix or remove the row."))
+            self._fitting = len(self.entries), fitting, problems
+        return self._fitting
+
+    def _not_undone(self) -> list[Correction]:
         undone = {entry.before for entry in self.entries if entry.action == UNDO}
         kept: list[Correction] = []
         for entry in self.entries:
@@ -147,18 +185,17 @@ class CorrectionLog:
 
     def undo(self) -> list[Correction]:
         """Take back the last call that counts; gives what it said, nothing where there is none."""
-        calls = [entry.call for entry in self.in_force()]
-        if not calls:
-            return []
-        taken = [entry for entry in self.in_force() if entry.call == max(calls)]
-        self.append([Correction("", None, "", UNDO, before=str(max(calls)))])
-        return taken
+        entries = self._not_undone()
+        last = max((entry.call for entry in entries), default=None)
+        if last is not None:
+            self.append([Correction("", None, "", UNDO, before=str(last))])
+        return [entry for entry in entries if entry.call == last]
 
     def set_aside(self) -> None:
         """Move what was never finished out of the file, into one of its own next to it."""
         if not self.unfinished:
             return
-        path = self.path.with_name(_unfinished_name(self.unfinished))
+        path = self.path.with_name(UNFINISHED.format(f"{zlib.crc32(self.unfinished):08x}"))  # the same for the same
         _refuse_link(path)
         with atomic_write(path) as file:
             file.write(_as_csv(self._columns, [], heading=True).encode() + self.unfinished)
@@ -264,80 +301,6 @@ class CorrectionLog:
         return raw[: end if is_whole else start]  # only the line end may be missing: it comes with the next row
 
 
-class RunCorrections:
-    """The corrections of a run that count: those of its table that fit its bags.
-
-    Parameters
-    ----------
-    path : folder of the run
-    sizes : mapping
-        Bag to the number of its instances.
-    """
-
-    def __init__(self, path: Path, sizes: Mapping[str, int]):
-        self.path = path
-        self.sizes = sizes
-        self.log = CorrectionLog(open_ended(path, FILE))
-        self._fitting: tuple[list[Correction], list[tuple[str, str]]] | None = None
-
-    def _fit(self) -> tuple[list[Correction], list[tuple[str, str]]]:
-        if self._fitting is None:
-            fitting, problems = [], []
-            for correction in self.log.in_force():
-                problem = misfit(correction.bag, correction.instance, self.sizes)
-                if problem is None:
-                    fitting.append(correction)
-                    continue
-                row = self.log.rows.get(correction.call)
-                where = f"{self.log.path}, row {row}" if row else f"{self.log.path}, call {correction.call}"
-                problems.append((correction.bag, f"{where}: {problem} It is not used; fix or remove the row."))
-            self._fitting = fitting, problems
-        return self._fitting
-
-    @property
-    def in_force(self) -> list[Correction]:
-        """What was said, not taken back, and fits."""
-        return self._fit()[0]
-
-    @property
-    def calls(self) -> list[int]:
-        """Numbers of the calls in force, in order."""
-        return list(dict.fromkeys(correction.call for correction in self.in_force))
-
-    @property
-    def problems(self) -> list[tuple[str, str]]:
-        """What stands in the table and does not count."""
-        return [*self._fit()[1], *self.log.problems, *_set_aside_problems(self.path)]
-
-    def append(self, entries: Sequence[Correction]) -> None:
-        """Put what was said in one call on disk."""
-        self.log.append(entries)
-        self._fitting = None
-
-    def undo(self) -> list[Correction]:
-        """Take back the last call in force; gives what it said."""
-        taken = self.log.undo()
-        self._fitting = None
-        return taken
-
-
-def _unfinished_name(content: bytes | None = None) -> str:
-    """The name of the file for what was never finished, the same for the same; without content a pattern of them."""
-    return f"corrections-unfinished-{'*' if content is None else f'{zlib.crc32(content):08x}'}.csv"
-
-
-def _set_aside_problems(run: Path) -> list[tuple[str, str]]:
-    """What was set aside in a run, as long as it lies there: name and message."""
-    return [
-        (
-            path.name,
-            f"{path} holds the end of {FILE} as it was found: rows of a call that was never finished, which do "
-            "not count. Say again what is right in it, and remove it.",
-        )
-        for path in sorted(run.glob(_unfinished_name()))
-    ]
-
-
 def _n_finished(rows: Sequence[tuple[Mapping[str, str], Correction]]) -> int:
     """How many rows are left without those at the end that belong to a call whose end is nowhere."""
     ended = {entry.call for named, entry in rows if named["end"].strip()}
@@ -388,23 +351,15 @@ def _as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], heading: 
 
 
 def _cells(entry: Correction) -> dict[str, Any]:
-    return {
-        "bag": defuse(entry.bag),
-        "instance": "" if entry.instance is None else entry.instance,
-        "label": defuse(entry.label),
-        "action": entry.action,
-        "before": defuse(entry.before),
-        "by": defuse(entry.by),
-        "call": entry.call,
-        "time": entry.time,
-        "end": "",
-    }
+    cells = {**vars(entry), "instance": "" if entry.instance is None else entry.instance, "end": ""}
+    return cells | {name: defuse(cells[name]) for name in NAMES}
 
 
 def _parse(cells: Mapping[str, str], where: str) -> Correction:
     """One row; its call is 0 where it bears no number."""
     text, action = cells["instance"].strip(), cells.get("action", "").strip().casefold()
-    label = undefuse(cells["label"])
+    named = {name: undefuse(cells.get(name, "")) for name in NAMES}
+    label = named["label"]
     instance = None
     if text:
         number = text.removesuffix(".0")
@@ -428,14 +383,7 @@ def _parse(cells: Mapping[str, str], where: str) -> Correction:
     if end not in ("", END):
         raise FormatError(f"{where}: the end is {end!r}; expected {END!r} in the last row of a call, else nothing.")
     return Correction(
-        bag=undefuse(cells["bag"]),
-        instance=instance,
-        label=label,
-        action=action,
-        before=undefuse(cells.get("before", "")),
-        by=undefuse(cells.get("by", "")),
-        call=int(call) if call else 0,
-        time=cells.get("time", ""),
+        **named, instance=instance, action=action, call=int(call) if call else 0, time=cells.get("time", "")
     )
 
 

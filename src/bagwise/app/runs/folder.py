@@ -1,14 +1,17 @@
 """The folder of a run: its manifest, what it wrote, the fits it keeps, and who has it open.
 
 The manifest is replaced in one step, so that a run is always that of some moment, whenever the process is killed: what
-it names is complete, and what was half written for people is written again when the run is opened.
+it names is complete, and what was half written for people is written again when the run is opened. The folder may be
+somebody else's, so what its files hold is checked before anything is taken from them.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,123 +22,159 @@ import numpy as np
 from bagwise import load, save
 from bagwise.app.formats import write_json
 from bagwise.app.media.files import Problem
-from bagwise.app.runs._checked import FITTED, MANIFEST, check, read_checked
-from bagwise.app.runs.find import Found
+from bagwise.app.runs.corrections import FILE
+from bagwise.app.runs.predictions import Predictions
 from bagwise.calibration import CalibratedPrecision, PrecisionModel
 from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.fitted import Attribute, Either, Flag, ListOf, Maybe, Number, Record, Text, TupleOf
 from bagwise.io.archive import read_archive, write_archive
-from bagwise.io.files import TORN, atomic_write, check_tree, file_fingerprint, inside, walk
+from bagwise.io.files import TORN, atomic_write, check_tree, file_fingerprint, inside, parts_of, walk
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a folder cannot be locked
+    fcntl = None  # type: ignore[assignment]
 
 NAME = "manifest.json"
 MODEL_FILE = "model.bagwise"
-_ANNOTATIONS = "findings.bagwise"
-FORMAT, VERSION = "bagwise-run", 2
+SUPERVISION = "supervision.json"
+PREDICTIONS = "predictions.bagwise"
+FORMAT, VERSION = "bagwise-run", 3
 STATE = ".run"  # what a run needs to be opened again
 FEATURES = ".features"  # the bags of each file
 HIDDEN = (STATE, FEATURES)
 UNFINISHED, WRITING, FINISHED = "unfinished", "writing", "finished"
+COLUMNS = {
+    **dict.fromkeys(("label", "runner_up"), "i"),
+    **dict.fromkeys(("transductive", "checked", "novel"), "b"),
+    **dict.fromkeys(("probability", "noise"), "f"),
+}
+"""Columns of the predictions that are kept, and their kinds of numbers."""
 
 
 class BusyError(InputError):
     """A run that another process has open."""
 
 
-_locks: dict[Path, list[Any]] = {}  # open runs of this process: descriptor of the lock, number of holders
+# ---------------------------------------------------------------------------------------------------------------------
+# What its files may hold
 
 
-def start_run(out: Path, identity: dict[str, Any], overwrite: bool) -> dict[str, Any] | None:
-    """Begin a run in a folder that is locked, or go on in one that holds the same run and give its manifest.
+class _Name(Text):
+    """A name of a file in the run, or in the folder of its media."""
 
-    Parameters
-    ----------
-    out : path
-    identity : dict
-        What makes two runs the same: folder, media type, settings, table of labels, model.
-    overwrite : bool
-        Replace another run. Only files that it wrote are removed, as far as nobody changed them.
+    def problem(self, value: Any, sizes: dict[str, int]) -> str | None:
+        found = super().problem(value, sizes)
+        try:
+            if found is None:
+                parts_of(value)
+        except InputError as error:
+            return f"is no name: {error}"
+        return found
 
-    Raises
-    ------
-    InputError
-        If the folder holds another run or other files.
-    """
-    old = _read_manifest(out)
-    if old is None:
-        foreign = sorted(
-            path.name for path in out.iterdir() if path.name not in HIDDEN and not path.name.endswith(".tmp")
+
+class _Path(Text):
+    """A path, of media or of a model."""
+
+    def problem(self, value: Any, sizes: dict[str, int]) -> str | None:
+        return super().problem(value, sizes) or ("is no path" if "\0" in value else None)
+
+
+def _all_of(item: Attribute) -> ListOf:
+    return ListOf(item, empty=True)
+
+
+def _at_least(**items: Attribute) -> Record:
+    return Record(items, others=True)
+
+
+_COUNT = Number(0, 10**9, whole=True)  # versions, calls, instances
+_TEXTS, _COUNTS, _BY_NAME = _all_of(Text()), _all_of(_COUNT), Record(Text())
+_SITE = Record({"site": Text(), "latitude": Attribute(), "longitude": Attribute(), "time_zone": Text()})
+_MANIFEST = _at_least(
+    identity=_at_least(
+        folder=_Path(),
+        medium=Text(),
+        settings=Record(Attribute()),
+        model=_Path(),
+        options=Maybe(Record(Attribute())),
+        embedded=Maybe(_at_least(name=Text(), size=_COUNT, join=Flag())),
+    ),
+    status=Text(),
+    media=Maybe(_Path()),
+    outputs=Maybe(_all_of(_Name())),
+    prints=Maybe(_BY_NAME),
+    versions=Maybe(_all_of(_at_least(number=_COUNT, calls=_COUNTS))),
+    written=Maybe(_COUNTS),
+    options=Maybe(
+        _at_least(
+            formats=_TEXTS,
+            page=Flag(),
+            trained=Flag(),
+            max_noise=Number(),
+            precision=Maybe(Either(None, Number())),
+            names=Maybe(Record(TupleOf(Text(), Text()))),
+            label_studio_root=Maybe(Either(None, _Path())),
+            sites=Maybe(_at_least(table=Text(), sites=_all_of(_SITE))),
         )
-        if foreign:
-            with suppress(OSError):
-                (out / STATE).rmdir()
-            raise InputError(
-                f"{out} is not empty ({', '.join(foreign[:3])}) and holds no run of bagwise; choose an empty folder."
-            )
-    elif old["identity"] != identity:
-        if not overwrite:
-            raise InputError(
-                f"{out} holds another run: {_difference(old['identity'], identity)}. Choose another folder, or pass "
-                "--overwrite to replace it."
-            )
-        _check_no_corrections(out)
-        remove_outputs(out, old.get("outputs", []), old.get("prints", {}))
-        old = None
-    if old is None:
-        write_manifest(out, {"identity": identity, "status": UNFINISHED})
-    (out / FEATURES).mkdir(exist_ok=True)
-    for path in walk(out):
-        if TORN.fullmatch(path.name) and path.is_file():  # left by a process that was killed while it wrote
-            path.unlink(missing_ok=True)
-    return old if old is not None and old.get("version") == VERSION else None
+    ),
+    about=Maybe(_at_least(model=Text(), settings=Record(Attribute()))),
+    choice=Maybe(Record(Attribute())),
+)
+"""What a manifest says; until the run was fitted much of it is missing."""
+_FITTED = ("versions", "options", "about")
+_SUPERVISION = _at_least(
+    sets=Record(_TEXTS),
+    known=_all_of(TupleOf(Text(), _COUNT, Text())),
+    whole=_TEXTS,
+    files=_all_of(_at_least(file=_Name())),
+    entries=_BY_NAME,
+    feature_names=Either(None, _TEXTS),
+    form=Text(),
+    problems=_all_of(TupleOf(Text(), Text())),
+    prints=_BY_NAME,
+    unread=Maybe(_all_of(_at_least(file=_Name(), seconds=Either(None, Number())))),
+)
 
 
-def _check_no_corrections(out: Path) -> None:
-    from bagwise.app.runs.corrections import FILE
-
-    if (out / FILE).exists():
-        raise InputError(
-            f"{out} holds another run, with corrections that a person made; move {out / FILE} away before it is "
-            "overwritten, or choose another folder."
-        )
-
-
-def write_manifest(out: Path, content: dict[str, Any]) -> None:
-    """Replace the manifest in one step; the same content gives the same bytes, in whatever order it came."""
-    first = {"format": FORMAT, "version": VERSION}
-    write_json({**first, **{key: content[key] for key in sorted(content) if key not in first}}, inside(out, NAME))
+def _read_json(file: Path) -> Any:
+    """What a JSON file holds, if it can be written again; an `OSError` or a `ValueError` if not."""
+    text = file.read_text(encoding="utf-8")
+    try:
+        document = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if "\\ud" in text.lower():  # half a character can only be written so
+        json.dumps(document, ensure_ascii=False).encode()
+    return document
 
 
-def remove_outputs(out: Path, names: Iterable[str], prints: Mapping[str, str]) -> list[str]:
-    """Remove files that a run wrote, and the folders in it that are empty then; gives those that somebody changed.
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"it holds {text}, which is no number")
+    return value
 
-    `prints` say what the run wrote. A file that differs from that is somebody's work, or was never the run's: it stays.
-    """
-    changed = []
-    for name in names:
-        path = inside(out, name)
-        if not path.is_file():
-            continue
-        if file_fingerprint(path) != prints.get(name):
-            changed.append(name)
-            continue
-        path.unlink()
-        for folder in list(path.parents)[: len(Path(name).parts) - 1]:
-            if not any(folder.iterdir()):
-                folder.rmdir()
-    return changed
+
+def _check(document: Any, form: Record, file: Path) -> None:
+    """Refuse a document of another form; the error says where, what came and what was expected."""
+    problem = form.problem(document, {})
+    if problem is not None:
+        raise FormatError(f"{file} is damaged: it {problem}; run the bagwise annotate that made the run once more.")
 
 
 def _read_manifest(out: Path) -> dict[str, Any] | None:
-    """The manifest of a folder, checked (`bagwise.app.runs._checked`); None where there is none."""
+    """The manifest of a folder; None where there is none."""
     path = inside(out, NAME)
     try:
-        document = read_checked(path)
+        document = _read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); choose another folder.") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT or "identity" not in document:
         raise InputError(f"{path} is not a manifest of bagwise; choose another folder.")
-    check(document, MANIFEST, path)
+    _check(document, _MANIFEST, path)
     return document
 
 
@@ -143,15 +182,6 @@ def _check_kept(out: Path) -> None:
     """Refuse a folder of a run in which links lead to what the run keeps for itself."""
     for name in HIDDEN:
         check_tree(inside(out, name))
-
-
-def check_run(out: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a folder before anything is written to it: it must hold what the run keeps, and no links in its place."""
-    _check_kept(out)
-    if not (out / STATE).is_dir():
-        raise FormatError(f"{out / STATE} is missing; run the bagwise annotate that made the run once more.")
-    for name in manifest.get("outputs", []):
-        inside(out, name)
 
 
 def open_manifest(out: Path) -> dict[str, Any]:
@@ -172,7 +202,7 @@ def open_manifest(out: Path) -> dict[str, Any]:
             f"The run in {out} is not finished: it is being written, or was interrupted; wait, or run the bagwise "
             "annotate that made it once more."
         )
-    missing = next((key for key in FITTED if not manifest.get(key)), None)
+    missing = next((key for key in _FITTED if not manifest.get(key)), None)
     if missing is not None:
         raise FormatError(
             f"{out / NAME} is damaged: it has no {missing!r}; run the bagwise annotate that made the run once more."
@@ -203,14 +233,14 @@ class Version:
     number : int
     calls : list of int
         The calls of corrections that the fit knew.
-    found : Found
+    predictions : Predictions
     problems : list of (name, message)
         Of the fit and of the labels, not of the files.
     """
 
     number: int
     calls: list[int]
-    found: Found
+    predictions: Predictions
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -219,99 +249,70 @@ def version_folder(run: Path, number: int) -> Path:
 
 
 def _write_version(run: Path, version: Version) -> None:
-    """Keep the annotations of a fit; its model is saved in the same folder."""
-    found, trust = version.found, version.found.promise.new
-    optional = {"probability": found.probability, "noise": found.noise, "novel": found.novel}
-    arrays = [found.label, found.runner_up, found.transductive, found.checked]
-    arrays += [values for values in optional.values() if values is not None]
+    """Keep the predictions of a fit; its model is saved in the same folder."""
+    kept = version.predictions
+    columns = {name: values for name in COLUMNS if (values := getattr(kept, name)) is not None}
+    new = kept.precision.new
     document = {
         "number": version.number,
         "calls": version.calls,
-        "classes": found.classes,
+        "classes": kept.classes,
         "problems": version.problems,
-        "doubt": found.promise.uniform,
-        "trust": trust and [trust.slope, trust.offset, trust.covariance.tolist(), trust.covered.tolist()],
-        "columns": [name for name, values in optional.items() if values is not None],
+        "uniform": kept.precision.uniform,
+        "precision": new and [new.slope, new.offset, new.covariance.tolist(), new.covered.tolist()],
+        "columns": list(columns),
     }
-    with atomic_write(version_folder(run, version.number) / _ANNOTATIONS) as file:
-        write_archive(file, document, arrays)
+    with atomic_write(version_folder(run, version.number) / PREDICTIONS) as file:
+        write_archive(file, document, list(columns.values()))
 
 
 def read_version(run: Path, number: int, n_instances: int) -> Version:
-    """The annotations of a fit, as they were kept."""
-    path = version_folder(run, number) / _ANNOTATIONS
+    """The predictions of a fit, as they were kept."""
+    path = version_folder(run, number) / PREDICTIONS
     try:
         with path.open("rb") as file:
             document, arrays = read_archive(file)
-        label, runner_up, transductive, checked, *rest = (arrays[i] for i in range(len(arrays)))
-        optional = dict(zip(document["columns"], rest, strict=True))
-        found = Found(
-            document["classes"],
-            label,
-            runner_up,
-            optional.get("probability"),
-            optional.get("noise"),
-            transductive,
-            checked,
-            optional.get("novel"),
-            _read_promise(document),
-        )
-        _check_columns(found, n_instances)
+        columns = {name: arrays[i] for i, name in enumerate(document["columns"])}
+        _check_columns(document["classes"], columns, n_instances)
+        new = document["precision"]
+        if new is not None:
+            slope, offset, covariance, covered = new
+            covariance, covered = np.array(covariance, dtype=np.float64), np.array(covered, dtype=bool)
+            new = PrecisionModel(float(slope), float(offset), covariance.reshape(2, 2), covered.reshape(-1))
+        precision = CalibratedPrecision(float(document["uniform"]), new)
+        predictions = Predictions(document["classes"], **columns, precision=precision)
         problems = [(str(name), str(message)) for name, message in document["problems"]]
-        return Version(int(document["number"]), [int(call) for call in document["calls"]], found, problems)
+        return Version(int(document["number"]), [int(call) for call in document["calls"]], predictions, problems)
     except Exception as error:  # whatever damage brings up in zip, JSON or numpy
         raise FormatError(
             f"{path} is missing or damaged ({error}); run the bagwise annotate that made the run once more."
         ) from error
 
 
-def _read_promise(document: dict[str, Any]) -> CalibratedPrecision:
-    trust = document["trust"]
-    if trust is not None:
-        slope, offset, covariance, covered = trust
-        trust = PrecisionModel(
-            float(slope),
-            float(offset),
-            np.array(covariance, dtype=np.float64).reshape(2, 2),
-            np.array(covered, dtype=bool).reshape(-1),
-        )
-    return CalibratedPrecision(float(document["doubt"]), trust)
-
-
-def _check_columns(found: Found, n_instances: int) -> None:
-    coded, supervision = (found.label, found.runner_up), (found.transductive, found.checked, found.novel)
-    kinds = [*((values, "i") for values in coded), *((values, "b") for values in supervision)]
-    for values, kind in [*kinds, (found.probability, "f"), (found.noise, "f")]:
-        if values is not None and (values.shape != (n_instances,) or values.dtype.kind != kind):
+def _check_columns(classes: Any, columns: Mapping[str, np.ndarray], n_instances: int) -> None:
+    for name, values in columns.items():
+        kind = COLUMNS[name]
+        if values.shape != (n_instances,) or values.dtype.kind != kind:
             raise InputError(
                 f"it holds {values.dtype} of the shape {values.shape} where the run has {n_instances} instances"
             )
-    for values in (found.probability, found.noise):
-        if values is not None and np.any((values < 0) | (values > 1)):
+        if kind == "f" and not np.all((values >= 0) & (values <= 1)):
             raise InputError("it holds probabilities that are not from 0 to 1")
-    kinds_of_names = {*map(type, found.classes)} if isinstance(found.classes, list) else {None}
+        if kind == "i" and np.any((values < -1) | (values >= len(classes))):
+            raise InputError("it holds labels that are none of its classes")
+    kinds_of_names = {*map(type, classes)} if isinstance(classes, list) else {None}
     if not (kinds_of_names <= {str} or kinds_of_names <= {int, float, bool}):
         raise InputError("its classes are not a list of names")
-    for codes in coded:
-        if np.any(codes < -1) or np.any(codes >= len(found.classes)):
-            raise InputError("it holds labels that are none of its classes")
-
-
-def _forget_versions(run: Path, kept: Sequence[int]) -> None:
-    """Remove the folders of all versions but these."""
-    for path in (run / STATE).iterdir():
-        if path.name.isascii() and path.name.isdigit() and int(path.name) not in kept:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Who has it open
 
+_locks: dict[Path, list[Any]] = {}  # open runs of this process: descriptor of the lock, number of holders
 
-def lock_run(out: Path) -> Path:
-    """Make the folder of a run if needed, and keep other processes from writing to it; `unlock_run` lets go.
 
-    Before anything is made, `_check_kept` looks at what is there.
+def _lock(out: Path) -> Path:
+    """Make the folder of a run if needed, and keep other processes from writing to it; gives the key of the lock.
 
     The system lets go of the lock when the process ends, however it ends. Within one process a run may be opened again.
     """
@@ -333,38 +334,19 @@ def lock_run(out: Path) -> Path:
     return key
 
 
-def unlock_run(key: Path) -> None:
-    """Let others have the run."""
-    holder = _locks.get(key)
-    if holder is None:
-        return
-    holder[1] -= 1
-    if holder[1] == 0:
-        del _locks[key]
-        os.close(holder[0])
-
-
 def _try_lock(folder: Path) -> int | None:
     """Descriptor of a lock on a folder; None where another process holds it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows, where a folder cannot be locked
-        return _try_lock_file(folder / "lock")
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    if fcntl is None:
+        import msvcrt
 
-
-def _try_lock_file(path: Path) -> int | None:
-    import msvcrt
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+    else:
+        descriptor = os.open(folder, os.O_RDONLY)
     try:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        if fcntl is None:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         return None
@@ -372,11 +354,14 @@ def _try_lock_file(path: Path) -> int | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The folder of a run that is open
+# The folder
 
 
 class RunFolder:
     """The folder of a run while it is open: its manifest and the fits that it keeps.
+
+    Making one keeps other processes from writing to the folder, until `close`; with `lent` the process that started
+    this one sees to that. `open` or `start` comes next.
 
     Attributes
     ----------
@@ -384,16 +369,127 @@ class RunFolder:
     manifest : dict
         What ``manifest.json`` says.
     n_instances : int
-        Of the run; annotations of a fit must be of as many.
+        Of the run; predictions must be of as many.
     """
 
-    def __init__(self, path: Path, manifest: dict[str, Any], lock: Path, n_instances: int):
+    def __init__(self, path: Path, *, lent: bool = False):
         self.path = path
-        self.manifest = manifest
-        self.n_instances = n_instances
-        self._lock: Path | None = lock
+        self.manifest: dict[str, Any] = {}
+        self.n_instances = 0
+        self._lock: Path | None = path.resolve() if lent else _lock(path)
         self._version: Version | None = None
         self._model: Any = None
+
+    @classmethod
+    def open(cls, path: Path, *, lent: bool = False) -> RunFolder:
+        """That of a run that is there. Nothing is written before it is looked at.
+
+        It must hold what the run keeps, and no links in its place.
+        """
+        manifest = open_manifest(path)
+        _check_kept(path)
+        if not (path / STATE).is_dir():
+            raise FormatError(f"{path / STATE} is missing; run the bagwise annotate that made the run once more.")
+        for name in manifest.get("outputs", []):
+            inside(path, name)
+        folder = cls(path, lent=lent)
+        try:
+            folder.manifest = open_manifest(path)  # as it is now that nobody else writes
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    def start(self, identity: dict[str, Any], overwrite: bool) -> dict[str, Any]:
+        """Begin a run, or go on where the folder holds the same one; gives the manifest of that, else nothing.
+
+        Parameters
+        ----------
+        identity : dict
+            What makes two runs the same: folder, media type, settings, table of labels, model.
+        overwrite : bool
+            Replace another run. Only files that it wrote are removed, as far as nobody changed them.
+
+        Raises
+        ------
+        InputError
+            If the folder holds another run or other files.
+        """
+        out = self.path
+        old = _read_manifest(out)
+        if old is None:
+            foreign = sorted(
+                path.name for path in out.iterdir() if path.name not in HIDDEN and not path.name.endswith(".tmp")
+            )
+            if foreign:
+                with suppress(OSError):
+                    (out / STATE).rmdir()
+                raise InputError(
+                    f"{out} is not empty ({', '.join(foreign[:3])}) and holds no run of bagwise; choose an empty "
+                    "folder."
+                )
+        elif old["identity"] != identity:
+            if not overwrite:
+                raise InputError(
+                    f"{out} holds another run: {_difference(old['identity'], identity)}. Choose another folder, or "
+                    "pass --overwrite to replace it."
+                )
+            if (out / FILE).exists():
+                raise InputError(
+                    f"{out} holds another run, with corrections that a person made; move {out / FILE} away before "
+                    "it is overwritten, or choose another folder."
+                )
+            self.remove_outputs(old.get("outputs", []), old.get("prints", {}))
+            old = None
+        if old is None:
+            self.write({"identity": identity, "status": UNFINISHED})
+        (out / FEATURES).mkdir(exist_ok=True)
+        for path in walk(out):
+            if TORN.fullmatch(path.name) and path.is_file():  # left by a process that was killed while it wrote
+                path.unlink(missing_ok=True)
+        return old if old is not None and old.get("version") == VERSION else {}
+
+    def write_supervision(self, content: Mapping[str, Any]) -> None:
+        """Keep what was given when the run was made."""
+        with atomic_write(self.path / STATE / SUPERVISION, "w") as file:
+            file.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def read_supervision(self) -> dict[str, Any]:
+        """What was given when the run was made."""
+        file = inside(self.path, f"{STATE}/{SUPERVISION}")
+        try:
+            document = _read_json(file)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{file} is missing or damaged ({error}); run the bagwise annotate that made the run once more."
+            ) from error
+        _check(document, _SUPERVISION, file)
+        if sorted(file["file"] for file in document["files"]) != sorted(document["entries"]):
+            raise FormatError(
+                f"{file} is damaged: its files are others than those of which something is kept; run the bagwise "
+                "annotate that made the run once more."
+            )
+        return document
+
+    def remove_outputs(self, names: Iterable[str], prints: Mapping[str, str]) -> list[str]:
+        """Remove files that a run wrote, and the folders in it that are empty then; gives those that somebody changed.
+
+        `prints` say what the run wrote. A file that differs from that is somebody's work, or was never the run's: it
+        stays.
+        """
+        changed = []
+        for name in names:
+            path = inside(self.path, name)
+            if not path.is_file():
+                continue
+            if file_fingerprint(path) != prints.get(name):
+                changed.append(name)
+                continue
+            path.unlink()
+            for folder in list(path.parents)[: len(Path(name).parts) - 1]:
+                if not any(folder.iterdir()):
+                    folder.rmdir()
+        return changed
 
     @property
     def versions(self) -> list[dict[str, Any]]:
@@ -437,15 +533,21 @@ class RunFolder:
 
     def commit(self, versions: list[dict[str, Any]]) -> None:
         """From here on the run is that of the last of these fits, whatever happens."""
-        self._write({**self.manifest, "versions": versions, "status": WRITING})
-        _forget_versions(self.path, [version["number"] for version in versions])
+        self.write({**self.manifest, "versions": versions, "status": WRITING})
+        kept = {str(version["number"]) for version in versions}
+        for path in (self.path / STATE).iterdir():
+            if path.name.isascii() and path.name.isdigit() and path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
 
     def finish(self, content: Mapping[str, Any]) -> None:
         """Say what was written for people: it is that of the fit in force."""
-        self._write({**self.manifest, **content, "status": FINISHED})
+        self.write({**self.manifest, **content, "status": FINISHED})
 
-    def _write(self, manifest: dict[str, Any]) -> None:
-        write_manifest(self.path, manifest)
+    def write(self, manifest: dict[str, Any]) -> None:
+        """Replace the manifest in one step; the same content gives the same bytes, in whatever order it came."""
+        first = {"format": FORMAT, "version": VERSION}
+        content = {key: manifest[key] for key in sorted(manifest) if key not in first}
+        write_json({**first, **content}, inside(self.path, NAME))
         self._take(manifest)
 
     def leave_fits(self, calls: Collection[int]) -> bool:
@@ -482,6 +584,9 @@ class RunFolder:
 
     def close(self) -> None:
         """Let others have the run."""
-        if self._lock is not None:
-            unlock_run(self._lock)
-            self._lock = None
+        key, self._lock = self._lock, None
+        if key not in _locks:
+            return
+        _locks[key][1] -= 1
+        if not _locks[key][1]:
+            os.close(_locks.pop(key)[0])

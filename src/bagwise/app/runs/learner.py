@@ -1,32 +1,50 @@
-"""The learner of a run: made from the catalogue with its settings, or trained earlier and brought along."""
+"""The learner: made from the catalogue with its settings, or trained earlier and brought along; and its fits."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import fields
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from bagwise import load
 from bagwise._version import __version__
 from bagwise.annotation.union_annotator import UnionAnnotator
+from bagwise.app.media.files import Problem
 from bagwise.app.media.media_types import MEDIA, check_media_type
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.media.settings import coerce_value
-from bagwise.app.runs.options import DEFAULT_MODEL
+from bagwise.app.runs._features import Progress, Source
+from bagwise.app.runs.choose import AUTO, choose_learner, refuse_settings
+from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
+from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedAnnotator
+from bagwise.calibration.novelty import ATTRIBUTE, Novelty
 from bagwise.catalog import for_sparse, make_model
 from bagwise.core.base import BagEstimator
-from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import CalibrationWarning, FormatError, InfeasibleBagWarning, InputError
 from bagwise.core.fitted import is_fitted, n_inputs, real_steps
+from bagwise.io.checkpoint import Checkpoint, fingerprint, identity_of
 from bagwise.io.files import check_readable
 from bagwise.io.model import read_about
 from bagwise.io.tables import first_repeated
+from bagwise.model_selection import search_by_rank_loss
 from bagwise.pipeline import bag_tags, classes_of, final_step, fit_parameters, make_pipeline
+from bagwise.scale import BagSource, fit_source
+from bagwise.scale.cluster import open_cluster
+from bagwise.scale.fit import check_learner, source_identity
+from bagwise.solvers.result import Callback
 
 BAG = "bag"
 RATES, LEARN = ("missed", "spurious"), "learn"  # settings that are a number or this word
@@ -240,3 +258,265 @@ def settings_of(model: Any) -> dict[str, Any]:
     if isinstance(final, UnionAnnotator):
         parameters["calibrate"] = None if final is final_step(model) else BAG
     return {"class": type(final).__name__, "settings": parameters, "bagwise": __version__}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Fits
+
+
+def fit_dataset(
+    model: Any,
+    dataset: BagDataset | BagSource,
+    *,
+    use_known: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callback | None = None,
+    interval: float = 10.0,
+    cluster: str | None = None,
+) -> Checkpoint | None:
+    """Fit a model of the catalogue on the labelled bags; its classes are then the names of the labels that occur.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+    dataset : BagDataset or BagSource with labels
+        The second is read by pieces, at every iteration.
+    use_known : bool
+        Learn from the known instance labels too. Learners that need them get them in any case.
+    checkpoint : folder or None
+        Where the state of the fit is kept, so that the same call goes on after an interruption.
+    callback : callable or None
+        Called after every iteration, by learners that have any.
+    interval : float
+        Seconds between two checkpoints.
+    cluster : str or None
+        Address of the Dask cluster whose workers compute on a source.
+
+    Returns
+    -------
+    Checkpoint or None
+        To be cleared when the model is saved.
+    """
+    state = None
+    if isinstance(dataset, BagSource):
+        check_learner(model, checkpoint is not None)
+        if checkpoint is not None:
+            identity = {"settings": settings_of(model), **source_identity(model, dataset, use_known)}
+            state = Checkpoint(checkpoint, identity, interval)
+        with nullcontext() if cluster is None else open_cluster(cluster) as client:
+            fit_source(model, dataset, client, use_known=use_known, checkpoint=state, callback=callback)
+        return state
+    if dataset.Y is None:
+        raise InputError(
+            f"Data set {dataset.name!r} carries no bag labels, so nothing can be learned from it; give them in a table "
+            "(--labels)."
+        )
+    final, tags = final_step(model), bag_tags(model)
+    wanted = use_known or tags.needs_instance_labels
+    if wanted and not tags.instance_labels:
+        raise InputError(f"{type(final).__name__} cannot learn from instance labels; train it without.")
+    if wanted and dataset.instance_labels is None:
+        raise InputError(
+            f"Data set {dataset.name!r} has no instance labels, which {type(final).__name__} was to learn from."
+        )
+    if checkpoint is not None and not tags.checkpoint:
+        raise InputError(
+            f"{type(final).__name__} keeps no checkpoints; ORedLogisticRegression, ORedNetwork, "
+            "SupportInstanceMachine and CLPL do. Train it without."
+        )
+    training = labelled_bags(dataset, wanted)
+    if checkpoint is not None:
+        state = Checkpoint(checkpoint, _fit_identity(model, training), interval)
+    _fit_training_set(model, training, state, callback)
+    return state
+
+
+def labelled_bags(dataset: BagDataset, use_known: bool = False) -> BagDataset:
+    """The labelled bags as they are, those without a label too: what to do with these is the learner's to decide."""
+    if not use_known:
+        dataset = replace(dataset, instance_labels=None)
+    elif dataset.instance_labels is not None and not dataset.labelled.all():
+        dataset = dataset[dataset.labelled]
+    noise = np.zeros(dataset.bags.n_instances, dtype=bool)
+    return Supervision(dataset, noise).training_set(takes_empty=True, takes_known=use_known)
+
+
+def _fit_training_set(
+    model: Any, training: BagDataset, checkpoint: Checkpoint | None = None, callback: Callback | None = None
+) -> None:
+    """Fit, giving the learner what it takes of known instances, progress and checkpoint."""
+    tags = bag_tags(model)
+    parameters: dict[str, Any] = {}
+    if training.instance_labels is not None:
+        parameters["instance_labels"] = training.instance_labels
+    if callback is not None and tags.callback:
+        parameters["callback"] = callback
+    if checkpoint is not None:
+        parameters["checkpoint"] = checkpoint
+    model.fit(training.bags, training, **fit_parameters(model, **parameters))
+
+
+def check_model(options: RunOptions, trained: Any, has_known: bool) -> None:
+    """Refuse a model that cannot do what is asked for, before an hour is spent on reading files."""
+    model = trained
+    if trained is None and str(options.model) == AUTO:
+        refuse_settings(options.learner, options.select)
+    elif trained is None:
+        has_known = has_known or options.use_known or options.known is not None
+        model = make_learner(
+            str(options.model), options.learner, options.noise_share, has_known=has_known, seed=options.seed
+        )
+        if options.select is not None:  # refuses a setting that is not there
+            search_by_rank_loss(learner_inside(model), options.select, options.grid)
+    elif options.learner or options.select:
+        raise InputError("A trained model keeps its settings; leave --set and --select out, or train a new one.")
+    _check_precision(options.precision, model, str(options.model))
+
+
+def _check_precision(precision: float | None, model: Any, name: str) -> None:
+    """Refuse a precision that is none, or that a model cannot give; None is a model that is not chosen yet."""
+    if precision is None:
+        return
+    if not 0.0 < precision < 1.0:
+        raise InputError(f"--precision {precision:g} is no share; give a number between 0 and 1, such as 0.95.")
+    if model is not None and not bag_tags(model).probabilities:
+        raise InputError(
+            f"The model {name!r} gives no probabilities, so no precision can be expected; leave --precision out, "
+            f"or use one that does, such as {DEFAULT_MODEL}."
+        )
+
+
+def learn(
+    options: RunOptions, supervision: Supervision, has_known: bool, checkpoint: Path, source: Source, progress: Progress
+) -> tuple[Any, list[Problem], dict[str, Any]]:
+    """Fit the model that was asked for.
+
+    Returns
+    -------
+    model, problems, how
+        `how` says for the manifest how a model or a setting was chosen.
+    """
+    dataset, how = supervision.dataset, dict[str, Any]()
+
+    def make(name: str, settings: Mapping[str, Any]) -> Any:
+        return make_learner(
+            name,
+            {**options.learner, **settings},
+            options.noise_share,
+            has_known=has_known,
+            seed=options.seed,
+            sparse=sp.issparse(dataset.bags.instances),
+        )
+
+    name = str(options.model)
+    if name == AUTO:
+        how["choice"] = choose_learner(make, dataset, seed=options.seed, jobs=options.jobs, progress=progress)
+        name = how["choice"]["model"]
+    model = make(name, {})
+    _check_precision(options.precision, model, name)
+    if options.select is not None:
+        how["selected"] = select_setting(
+            model,
+            _training_set(model, supervision),
+            options.select,
+            options.grid,
+            folds=options.folds,
+            seed=options.seed,
+            jobs=options.jobs,
+        )
+    problems = fit_supervised(
+        model, supervision, checkpoint=checkpoint, callback=lambda i, objective: progress("learning", i, 0)
+    )
+    recipe = {
+        "medium": source.media_type.name,
+        "settings": source.settings.to_dict(),
+        "feature_names": dataset.feature_names,
+        "model": name,
+        **({} if source.embedded is None else {"embedded": source.embedded}),
+    }
+    setattr(model, RECIPE, recipe)
+    return model, problems, how
+
+
+def _training_set(model: Any, supervision: Supervision) -> BagDataset:
+    tags = bag_tags(model)
+    return supervision.training_set(takes_empty=tags.background, takes_known=tags.instance_labels)
+
+
+def fit_supervised(
+    model: Any, supervision: Supervision, *, checkpoint: Path | None = None, callback: Callback | None = None
+) -> list[Problem]:
+    """Fit the model of a run, and keep with it what its training instances look like.
+
+    Gives the bags whose labels cannot be explained.
+
+    Parameters
+    ----------
+    model : unfitted estimator or pipeline
+    supervision : Supervision
+    checkpoint : folder or None
+        A fit that was interrupted there goes on, if it was the same one; another one is discarded.
+    callback : callable or None
+    """
+    training = _training_set(model, supervision)
+    problems = _unexplainable(training)
+    state = None
+    if checkpoint is not None and bag_tags(model).checkpoint:
+        identity = _fit_identity(model, training)
+        try:
+            state = Checkpoint(checkpoint, identity)
+        except InputError:  # of a fit that was never finished, with other data or settings
+            Checkpoint.forget(checkpoint)
+            state = Checkpoint(checkpoint, identity)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
+        warnings.simplefilter("ignore", CalibrationWarning)  # the page says so
+        try:
+            _fit_training_set(model, training, state, callback)
+        except InputError as error:
+            if not problems:
+                raise
+            raise InputError(f"{error} The first of {len(problems)} problem(s): {problems[0][1]}") from error
+    novelty = Novelty.learn(training.bags)
+    setattr(model, ATTRIBUTE, None if novelty is None else novelty.to_dict())
+    if state is not None:
+        state.clear()
+    return problems
+
+
+def _unexplainable(training: BagDataset) -> list[Problem]:
+    assert training.Y is not None
+    counts, sizes = training.Y.sum(axis=1, dtype=np.int64), training.bags.sizes
+    bags = [(str(training.bag_names[i]), counts[i], sizes[i]) for i in np.flatnonzero(counts > sizes)]
+    return [(bag, f"{bag}: {n} labels but {size} instance(s), so not all can be explained.") for bag, n, size in bags]
+
+
+def select_setting(
+    model: Any,
+    training: BagDataset,
+    name: str,
+    values: Sequence[Any],
+    *,
+    folds: int,
+    seed: int | None,
+    jobs: int | None,
+) -> dict[str, Any]:
+    """Set the named setting to the value of least cross-validated rank loss; gives name and value."""
+    learner = learner_inside(model)  # calibration changes no ranking, and costs folds within folds
+    candidate = clone(with_last_step(model, learner))
+    search = search_by_rank_loss(candidate, name, values, cv=folds, random_state=seed)
+    best = search.set_params(refit=False, n_jobs=jobs).fit(training.bags, training.label_sets).best_params_
+    chosen = {key.rsplit("__", 1)[-1]: value for key, value in best.items()}
+    learner.set_params(**chosen)
+    return chosen
+
+
+def _fit_identity(model: Any, training: BagDataset) -> dict[str, Any]:
+    """What makes two fits the same: data, labels, settings, versions."""
+    X = training.bags.instances
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    known = [] if training.instance_labels is None else [training.instance_labels.instances]
+    names = np.frombuffer("\n".join(map(repr, training.class_names)).encode(), np.uint8)
+    assert training.Y is not None
+    data = fingerprint(*parts, training.bags.offsets, names, training.Y, *known)
+    return {"settings": settings_of(model), **identity_of(model, data)}

@@ -1,8 +1,8 @@
 """A run: annotations that can be reopened, corrected and fitted again.
 
 The folder of a run holds its manifest, ``.features`` (the bags of each file), ``.run`` (the labels it was made with,
-and for each fit in force its model and annotations), ``corrections.csv``, and what is written for people. `Run` joins
-three objects: `RunFolder` (manifest, lock, fits), `RunCorrections` and `write_run`.
+and for each fit in force its model and predictions), ``corrections.csv``, and what is written for people. `Run` joins
+`RunFolder` (manifest, lock, fits), `Material` (bags and given labels) and `CorrectionLog`.
 """
 
 from __future__ import annotations
@@ -16,59 +16,77 @@ from typing import Any
 import numpy as np
 
 from bagwise import load
-from bagwise.app.formats import Annotations, check_formats, compare_marks, read_marks
-from bagwise.app.labels.sites import Site, in_field, site_problems
+from bagwise.app.formats import Annotations, check_formats, compare_marks, formats_of, read_marks, write_formats
+from bagwise.app.formats.names import read_names
+from bagwise.app.labels.selections import Selections
+from bagwise.app.labels.sites import Site, check_sites, in_field, read_sites, site_problems
 from bagwise.app.media.files import Problem
-from bagwise.app.media.media_types import check_media_type
 from bagwise.app.media.recipe import RECIPE
+from bagwise.app.report.facts import remarks_on_labels
+from bagwise.app.report.field import write_field_tables
+from bagwise.app.report.page import check_page_can_be_made, write_page
 from bagwise.app.report.summary import AnnotateResult, Reliability
-from bagwise.app.runs._create import create_run
-from bagwise.app.runs._write import write_run
+from bagwise.app.runs._features import Progress, Source, fingerprint
+from bagwise.app.runs._material import (
+    Material,
+    find_source,
+    holds,
+    in_windows,
+    read_label_table,
+    read_material,
+    reopen_material,
+    reopen_source,
+)
 from bagwise.app.runs.corrections import (
     ABSENT,
     CONFIRMED,
+    FILE,
     LABEL,
     NOISE,
+    OUTDATED,
     PRESENT,
     Correction,
-    RunCorrections,
+    CorrectionLog,
     check_correction,
     some_of,
 )
-from bagwise.app.runs.featurize import Progress
-from bagwise.app.runs.find import (
-    KEPT,
-    NOVEL,
-    Found,
-    find_labels,
-    finding_rows,
-    keep_for_precision,
-    said_reliability,
-    with_said,
-)
-from bagwise.app.runs.fit import fit_supervised
 from bagwise.app.runs.folder import (
+    MODEL_FILE,
     NAME,
     STATE,
+    UNFINISHED,
     WRITING,
     RunFolder,
     Version,
-    check_run,
-    lock_run,
-    open_manifest,
-    unlock_run,
 )
-from bagwise.app.runs.label_issues import N_ISSUES, label_issues
-from bagwise.app.runs.learner import learner_inside, settings_of
-from bagwise.app.runs.material import TABLE, Material, Source, read_supervision, reopen_material
-from bagwise.app.runs.options import RunOptions
-from bagwise.app.runs.remarks import hard_labels, label_remarks, never_given, unexplained_labels
-from bagwise.app.runs.supervision import Supervision, join_supervision, put_together
+from bagwise.app.runs.learner import (
+    about_model,
+    check_model,
+    fit_supervised,
+    learn,
+    learner_inside,
+    load_trained,
+    settings_of,
+)
+from bagwise.app.runs.options import NOISE_SHARE, RunOptions
+from bagwise.app.runs.predictions import (
+    KEPT,
+    N_ISSUES,
+    NOVEL,
+    Predictions,
+    label_issues,
+    never_given,
+    predict_labels,
+    unexplained_labels,
+)
+from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
 from bagwise.calibration import CalibratedAnnotator
-from bagwise.core.dataset import as_column
 from bagwise.core.exceptions import InputError, in_words
-from bagwise.pipeline import bag_tags, final_step
+from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
+from bagwise.pipeline import bag_tags, classes_of, final_step
 from bagwise.solvers.result import Callback
+
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,13 @@ class Run:
     manifest : dict
         What ``manifest.json`` says.
     material : Material
-        The bags and what was said of them when the run was made.
+        The bags and the labels that were given when the run was made.
+    source : Source
+        Where the bags come from and how they are read.
+    media : Path
+        Where the media or the table are, or were when the run was made.
+    folder : Path
+        The folder in which the files that `annotations` names lie.
 
     Examples
     --------
@@ -114,28 +138,126 @@ class Run:
     ['confirmed']
     """
 
-    def __init__(self, path: Path, manifest: dict[str, Any], material: Material, lock: Path):
-        self.path = path
-        self.material = material
-        self.media_type = check_media_type(manifest["identity"]["medium"])
+    def __init__(self, folder: RunFolder, material: Material):
+        self.path, self.material = folder.path, material
+        self.source = reopen_source(folder.manifest)
+        self.media_type, self.media, self.folder = self.source.media_type, self.source.path, self.source.folder
         dataset = material.dataset
         self._number = {name: i for i, name in enumerate(dataset.bag_names)}
         self._sizes = dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True))
-        self._kept = RunFolder(path, manifest, lock, dataset.bags.n_instances)
-        self._corrections = RunCorrections(path, self._sizes)
+        self._folder = folder
+        folder.n_instances = dataset.bags.n_instances
+        self._corrections = CorrectionLog(open_ended(folder.path, FILE), self._sizes)
         self._unwritten: list[Problem] = []
         self._forget()
-        self._kept.leave_fits(self._corrections.calls)
+        folder.leave_fits(self._corrections.calls)
 
     def _forget(self) -> None:
         """Work out again, when it is asked for, what follows from the corrections and the fit in force."""
         self._supervision: Supervision | None = None
-        self._found: Found | None = None
+        self._predictions: Predictions | None = None
 
     @property
     def manifest(self) -> dict[str, Any]:
         """What ``manifest.json`` says."""
-        return self._kept.manifest
+        return self._folder.manifest
+
+    # -- making -------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        source: str | Path,
+        out: str | Path,
+        *,
+        progress: Progress | None = None,
+        say: Callable[[str], None] | None = None,
+        **options: Any,
+    ) -> Run:
+        """Annotate all media of a folder, or all bags of a file, and make a run of it.
+
+        Parameters
+        ----------
+        source : path
+            A folder of recordings, pictures, texts or series (folders below it are searched too), or a file of bags.
+        out : path
+            Folder for the results. If it holds the same run, unfinished or not, what is done is not done again;
+            corrections that were made in it stay.
+        progress : callable or None
+            Called with what is done, how much and of how much.
+        say : callable or None
+            Called before the fit with each remark on the labels: those that cannot be distinguished.
+        **options
+            The fields of `bagwise.app.runs.options.RunOptions`.
+        """
+        place, asked = Path(out), RunOptions(**options)
+        step, say = progress or (lambda what, done, total: None), say or (lambda text: None)
+        trained = load_trained(asked.model)
+        recipe = None if trained is None else getattr(trained, RECIPE)
+        table = read_label_table(asked)
+        check_model(asked, trained, has_known=isinstance(table, Selections))
+        _check_places(Path(source), place, None if trained is None else Path(asked.model))
+        if trained is None and asked.labels is None and not Path(source).is_file():
+            raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
+        found = find_source(Path(source), asked, exclude=[place], labels=table, trained=recipe)
+        if asked.cluster is not None and found.is_table:
+            raise InputError(f"--cluster reads media, and {source} is a file of bags; leave it out.")
+        if asked.page:
+            check_page_can_be_made()
+        if trained is None and asked.noise_share <= NOISE_SHARE and in_windows(found):
+            say(
+                f"Windows without a call are background, and a share of {asked.noise_share:g} of all windows is "
+                "expected to be that; in most recordings it is more: say how much (--noise-share 0.6)."
+            )
+        kept = {**_writing_options(asked, found), "trained": trained is not None}
+        identity = _identity(asked, found)
+        folder = RunFolder(place)
+        try:
+            old = folder.start(identity, asked.overwrite)
+            material = read_material(found, place, table, asked, step)
+            material = _without_useless(material, kept["formats"], trained)
+            _outdate_corrections(folder, material)
+            for note in found.media_type.notes(material.files):
+                say(note)
+            supervision = put_together(material.dataset, material.sets, material.known)
+            if trained is None:
+                hard = hard_labels(supervision.dataset, supervision.known)
+                for remark in remarks_on_labels(hard, found.media_type):
+                    say(remark)
+            model_print = None if trained is None else file_fingerprint(asked.model)
+            manifest = {
+                "identity": identity,
+                "options": kept,
+                "fitted": fingerprint([material.to_dict(), identity, asked.noise_share, asked.folds, model_print]),
+                "outputs": old.get("outputs", []),
+                "prints": old.get("prints", {}),
+            }
+            if old.get("fitted") == manifest["fitted"] and old.get("versions"):
+                same = {name: old[name] for name in ("versions", "about", "selected", "choice") if name in old}
+                folder.manifest = manifest | same
+                run = cls(folder, material)
+            else:
+                folder.write({**manifest, "status": UNFINISHED})
+                model, problems, how = trained, list[Problem](), dict[str, Any]()
+                step("learning", 0, 0)
+                if model is None:
+                    _check_labelled(supervision, material.problems)
+                    model, problems, how = learn(
+                        asked, supervision, bool(material.known), place / STATE / "fit", found, step
+                    )
+                step("learning", 1, 1)
+                folder.write_supervision(material.to_dict())
+                folder.manifest = {**folder.manifest, **how, "about": about_model(model)}
+                run = cls(folder, material)
+                run.add_version(model, Version(0, [], predict_labels(model, supervision), problems))
+            if run.n_corrections:
+                run.refit(progress=step)  # corrections come after the first fit
+            else:
+                run.write(progress=step)
+            return run
+        except BaseException:
+            folder.close()
+            raise
 
     # -- opening and closing ------------------------------------------------------------------------------------------
 
@@ -157,46 +279,23 @@ class Run:
     @classmethod
     def _open(cls, path: Path, *, media: str | Path | None = None, lent: bool = False, finish: bool) -> Run:
         """Open a run; nothing is written before its files were checked, and where it is not to be finished not then."""
-        check_run(path, open_manifest(path))
-        lock = path.resolve() if lent else lock_run(path)
+        folder = RunFolder.open(path, lent=lent)
         try:
-            manifest = open_manifest(path)  # as it is now that nobody else writes
-            media_type = check_media_type(manifest["identity"]["medium"])
-            settings = media_type.make_settings(manifest["identity"]["settings"])
-            embedded = manifest["identity"].get("embedded")
-            run = cls(
-                path, manifest, reopen_material(path, media_type, settings, read_supervision(path), embedded), lock
-            )
-            check_formats(manifest["options"]["formats"], media_type)
             if media is not None:
-                run.manifest["media"] = str(Path(media).resolve())
+                folder.manifest["media"] = str(Path(media).resolve())
+            run = cls(folder, reopen_material(path, reopen_source(folder.manifest), folder.read_supervision()))
+            check_formats(run.manifest["options"]["formats"], run.media_type)
             if finish:
                 run._catch_up()
         except BaseException:
-            unlock_run(lock)
+            folder.close()
             raise
         return run
-
-    @classmethod
-    def create(
-        cls,
-        source: str | Path,
-        out: str | Path,
-        *,
-        progress: Progress | None = None,
-        say: Callable[[str], None] | None = None,
-        **options: Any,
-    ) -> Run:
-        """Annotate a folder of media or a file of bags.
-
-        The options are the fields of `bagwise.app.runs.options.RunOptions`; for the others see `create_run`.
-        """
-        return create_run(cls, Path(source), Path(out), RunOptions(**options), progress, say)
 
     def _catch_up(self) -> None:
         """Do what was left undone when the run was in use last; a run on a full disk can be opened all the same."""
         with suppress(OSError):  # what is not set aside is named among the problems too, and does not count either
-            self._corrections.log.set_aside()
+            self._corrections.set_aside()
         self._settle()
         if self.manifest["status"] == WRITING:
             try:
@@ -207,19 +306,19 @@ class Run:
 
     def reload(self) -> None:
         """Take over what a process to which the run was lent has written."""
-        self._kept.check_open()
-        self._kept.reload()
+        self._folder.check_open()
+        self._folder.reload()
         self._forget()
-        self._kept.leave_fits(self._corrections.calls)
+        self._folder.leave_fits(self._corrections.calls)
 
     @property
     def lock_descriptors(self) -> tuple[int, ...]:
         """What a process to which the run is lent must inherit: nobody else opens the run then while that one lives."""
-        return self._kept.lock_descriptors
+        return self._folder.lock_descriptors
 
     def close(self) -> None:
         """Let other processes have the run."""
-        self._kept.close()
+        self._folder.close()
 
     def __enter__(self) -> Run:
         return self
@@ -228,7 +327,7 @@ class Run:
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_kept"):
+        if hasattr(self, "_folder"):
             self.close()
 
     def __repr__(self) -> str:
@@ -239,28 +338,18 @@ class Run:
     @property
     def version(self) -> int:
         """Number of the fit that the annotations come from; 0 is that of `bagwise annotate`."""
-        return self._kept.number
-
-    @property
-    def media(self) -> Path:
-        """Where the media or the table are, or were when the run was made."""
-        return Path(self.manifest.get("media") or self.manifest["identity"]["folder"])
-
-    @property
-    def folder(self) -> Path:
-        """The folder in which the files that `annotations` names lie."""
-        return self.media.parent if self.media_type.name == TABLE else self.media
+        return self._folder.number
 
     @property
     def labels(self) -> list[str]:
         """All labels of the run, those that were added by corrections too."""
-        return sorted({*self._kept.version.found.classes, *self.supervision().dataset.class_names})
+        return sorted({*self._folder.version.predictions.classes, *self.supervision().dataset.class_names})
 
     @property
     def problems(self) -> list[Problem]:
         """Files, rows, labels and corrections that could not be used or that look wrong: name and message."""
         moved = [] if self.media.exists() else [(str(self.media), _moved(self.media))]
-        own = [*self.material.problems, *self._kept.version.problems, *self._corrections.problems, *self._unwritten]
+        own = [*self.material.problems, *self._folder.version.problems, *self._corrections.problems, *self._unwritten]
         table = self._sites
         if table is not None:
             names = [file["file"] for file in self.material.files]
@@ -281,38 +370,35 @@ class Run:
         tell; "kept", whether it is in the set that is kept for a precision, where one was asked for. What was corrected
         since the last refit is in it; what follows from that comes with the next.
         """
-        found = self.found()
-        rows = finding_rows(self.material.dataset, found)
-        for row, checked in zip(rows, found.checked.tolist(), strict=True):
-            row["checked"] = checked
+        predictions = self.predictions()
+        columns = predictions.columns(self.material.dataset) | {"checked": predictions.checked.tolist()}
         if self.precision is not None:
-            kept = keep_for_precision(found, self.precision, self.manifest["options"]["max_noise"])
-            for row, is_kept in zip(rows, kept.tolist(), strict=True):
-                row[KEPT] = is_kept
-        return rows
+            kept = predictions.kept(self.precision, self.manifest["options"]["max_noise"])
+            columns[KEPT] = kept.tolist()
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     @property
     def precision(self) -> float | None:
         """The precision that was asked for; None where none was, or where the model gives no probabilities any more."""
         asked = self.manifest["options"].get("precision")
-        return None if self._kept.version.found.probability is None else asked
+        return None if self._folder.version.predictions.probability is None else asked
 
     def corrections(self) -> list[dict[str, Any]]:
         """What people said and nobody took back: one dict each, see `bagwise.app.runs.corrections.Correction`."""
-        return [asdict(correction) for correction in self._corrections.in_force]
+        return [asdict(correction) for correction in self._corrections.in_force()]
 
     @property
     def n_corrections(self) -> int:
         """How many things people said and nobody took back."""
-        return len(self._corrections.in_force)
+        return len(self._corrections.in_force())
 
-    def found(self) -> Found:
-        """The findings as columns, with what was corrected since the last refit."""
-        if self._found is None:
-            version = self._kept.version
+    def predictions(self) -> Predictions:
+        """What was predicted, as columns, with what was corrected since the last refit."""
+        if self._predictions is None:
+            version = self._folder.version
             is_new = self._corrections.calls == version.calls
-            self._found = version.found if is_new else with_said(version.found, self.supervision())
-        return self._found
+            self._predictions = version.predictions if is_new else version.predictions.corrected(self.supervision())
+        return self._predictions
 
     def supervision(self) -> Supervision:
         """The bags with all that was said of them."""
@@ -323,53 +409,65 @@ class Run:
     def _supervision_with(self, more: Sequence[Correction]) -> Supervision:
         """The bags with all that was said of them, and with what is about to be."""
         material = self.material
-        return put_together(material.dataset, material.sets, material.known, [*self._corrections.in_force, *more])
+        return put_together(material.dataset, material.sets, material.known, [*self._corrections.in_force(), *more])
 
     def model(self) -> Any:
         """The fitted model in force."""
-        return self._kept.model
+        return self._folder.model
 
     def label_issues(self, n: int = N_ISSUES) -> list[dict[str, Any]]:
-        """Labels that may be missing or spurious, at most `n` of each kind; see `bagwise.app.runs.label_issues`."""
+        """Labels that may be missing or spurious, at most `n` of each kind; see `predictions.label_issues`."""
         return label_issues(self.model(), self.supervision(), n)
+
+    def remarks(self) -> list[str]:
+        """Which labels are hard to learn, with the cure in the words of the media type."""
+        supervision = self.supervision()
+        return remarks_on_labels(hard_labels(supervision.dataset, supervision.known), self.media_type)
 
     def result(self) -> AnnotateResult:
         """Annotations and all that the page and the command line tell of them."""
-        supervision, found, options = self.supervision(), self.found(), self.manifest["options"]
-        unexplained = unexplained_labels(supervision, found)
+        supervision, predictions, options = self.supervision(), self.predictions(), self.manifest["options"]
+        unexplained = unexplained_labels(supervision, predictions)
+        root = options.get("label_studio_root")
         plain = Annotations(
             media_type=self.media_type,
             rows=self.annotations(),
             files=self.material.files,
-            classes=[str(name) for name in found.classes],
+            classes=[str(name) for name in predictions.classes],
             about=self.manifest["about"],
             folder=self.folder,
             max_noise=options["max_noise"],
-            extra=(*(() if found.novel is None else (NOVEL,)), *(() if self.precision is None else (KEPT,))),
+            extra=(*[NOVEL] * (predictions.novel is not None), *[KEPT] * (self.precision is not None)),
             unread=self.material.unread,
             names={label: (pair[0], pair[1]) for label, pair in options.get("names", {}).items()},
-            served_from=Path(options["label_studio_root"]) if options.get("label_studio_root") else None,
+            served_from=Path(root) if root else None,
         )
         annotations = in_field(plain, () if self._sites is None else self._sites["sites"])
-        problems, learned = self.problems, not self.manifest["options"]["trained"] or self.version > 0
+        problems, dataset = self.problems, supervision.dataset
+        indistinct = hard_labels(dataset, supervision.known).indistinct
         return AnnotateResult(
             annotations=annotations,
-            problems=problems + never_given(annotations, unexplained, problems, hard_labels(supervision).indistinct),
+            problems=problems + never_given(annotations, unexplained, problems, indistinct),
             unexplained=unexplained,
             outputs=[self.path / name for name in self.manifest.get("outputs", [])] + [self.path / NAME],
             form=self.material.form,
             n_reused=self.material.n_reused,
-            label_sets=dict(zip(map(str, supervision.dataset.bag_names), supervision.dataset.label_sets, strict=True)),
-            remarks=label_remarks(supervision, self.media_type) if learned else [],
+            label_sets=dict(zip(map(str, dataset.bag_names), dataset.label_sets, strict=True)),
+            remarks=self.remarks() if self._has_learned else [],
             choice=self.manifest.get("choice", {}),
             dataset=self.material.dataset,
         )
 
+    @property
+    def _has_learned(self) -> bool:
+        """Whether its model comes from its own bags."""
+        return not self.manifest["options"]["trained"] or self.version > 0
+
     def _reliability(self) -> Reliability:
         """How far probabilities can be believed."""
-        first, final = self._kept.first_version().found, final_step(self.model())
+        first, final = self._folder.first_version().predictions, final_step(self.model())
         bags = final.reliability() if isinstance(final, CalibratedAnnotator) else None
-        return Reliability(bags is not None, bags, said_reliability(first, self.found()), self.precision)
+        return Reliability(bags is not None, bags, first.reliability(self.predictions()), self.precision)
 
     # -- corrections --------------------------------------------------------------------------------------------------
 
@@ -391,7 +489,7 @@ class Run:
         InputError
             If any of them is impossible; nothing is written then.
         """
-        found, offsets = self.found(), self.material.dataset.bags.offsets
+        predictions, offsets = self.predictions(), self.material.dataset.bags.offsets
         entries = []
         checked = [check_correction(given, self._sizes) for given in corrections]
         self._check_unchanged({bag for bag, _, _ in checked})
@@ -399,8 +497,8 @@ class Run:
             if instance is None:
                 entries.append(Correction(bag, None, label, PRESENT, by=by))
                 continue
-            code = found.label[offsets[self._number[bag]] + instance]
-            before = found.classes[code] if code >= 0 else ""
+            code = predictions.label[offsets[self._number[bag]] + instance]
+            before = predictions.classes[code] if code >= 0 else ""
             action = CONFIRMED if label == before else LABEL if label else NOISE
             entries.append(Correction(bag, instance, label, action, before, by))
         rejected = list(absent)
@@ -448,7 +546,7 @@ class Run:
         NotWrittenError
             If they were taken back, but what is for people could not be written.
         """
-        self._kept.check_open()
+        self._folder.check_open()
         taken = self._corrections.undo()
         self._forget()
         if self._settle() and write:
@@ -460,16 +558,16 @@ class Run:
 
         ``corrections.csv`` alone says what counts, so the manifest may follow when the run is opened next.
         """
-        went_back, calls = self._kept.leave_fits(self._corrections.calls), self._corrections.calls
-        self._found = None
+        went_back, calls = self._folder.leave_fits(self._corrections.calls), self._corrections.calls
+        self._predictions = None
         if not went_back and set(calls).issuperset(self.manifest.get("written", [])):
             return False
         with suppress(OSError):
-            self._kept.commit(self._kept.versions)
+            self._folder.commit(self._folder.versions)
         return True
 
     def _append(self, entries: Sequence[Correction]) -> None:
-        self._kept.check_open()
+        self._folder.check_open()
         if entries:
             self._corrections.append(entries)
             self._forget()
@@ -480,7 +578,7 @@ class Run:
         for name, bag in names.items():
             if not (self.folder / name).exists():
                 continue
-            if self._source(name).key(name) != self.material.entries[name]:
+            if self.source.key(name) != self.material.entries[name]:
                 raise InputError(
                     f"{self.folder / name} changed since it was annotated, so the instances of {bag!r} may be others "
                     "now; run the bagwise annotate that made the run once more. Nothing was written."
@@ -488,23 +586,11 @@ class Run:
 
     def file_of(self, bag: str) -> str:
         """The file, relative to `folder`, that a bag comes from."""
-        if self.media_type.name == TABLE:
+        if self.source.is_table:
             return self.material.files[0]["file"]
         dataset = self.material.dataset
         assert dataset.locations is not None
         return str(dataset.locations["file"][dataset.bags.offsets[self._number[bag]]])
-
-    def _source(self, name: str) -> Source:
-        identity = self.manifest["identity"]
-        settings = self.media_type.make_settings(identity["settings"])
-        return Source(
-            self.media,
-            self.media_type,
-            settings,
-            [name],
-            identity.get("options", {}),
-            embedded=identity.get("embedded"),
-        )
 
     # -- fitting again ------------------------------------------------------------------------------------------------
 
@@ -536,21 +622,21 @@ class Run:
         NotWrittenError
             If the model is learned and kept, but what is for people could not be written.
         """
-        self._kept.check_open()
-        calls, before = self._corrections.calls, self._kept.version
+        self._folder.check_open()
+        calls, before = self._corrections.calls, self._folder.version
         if calls == before.calls:
             if write:
                 self.write(progress=progress, page=page)
             return Refit(self.version, 0, self.problems)
         supervision = self.supervision()
-        model = load(self._kept.model_path)
+        model = load(self._folder.model_path)
         problems = self._fit(model, supervision, callback)
-        found = find_labels(model, supervision)
-        number = max(version["number"] for version in self._kept.versions) + 1
-        self.add_version(model, Version(number, calls, found, problems))
+        predictions = predict_labels(model, supervision)
+        number = max(version["number"] for version in self._folder.versions) + 1
+        self.add_version(model, Version(number, calls, predictions, problems))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)
-        changed = _names(before.found) != _names(found)
+        changed = before.predictions.names() != predictions.names()
         return Refit(number, int(np.sum(changed)), self.problems)
 
     def _fit(self, model: Any, supervision: Supervision, callback: Callback | None) -> list[Problem]:
@@ -583,14 +669,14 @@ class Run:
                 f"cannot be opened: {error}"
             ) from error
         with other:
-            return join_supervision(other._with_training_run(other.supervision(), seen), supervision)
+            return other._with_training_run(other.supervision(), seen).joined(supervision)
 
     def add_version(self, model: Any, version: Version) -> None:
-        """Keep model and annotations of a fit, then make them the run's."""
+        """Keep model and predictions of a fit, then make them the run's."""
         recipe = getattr(model, RECIPE)
         about = {"model": recipe["model"], **settings_of(model), "feature_names": recipe["feature_names"]}
-        self._kept.add(model, about, version)
-        self._found = None
+        self._folder.add(model, about, version)
+        self._predictions = None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -598,6 +684,8 @@ class Run:
         self, formats: Sequence[str] | None = None, *, progress: Progress | None = None, page: bool | None = None
     ) -> AnnotateResult:
         """Write annotations, model and page for people, as they are now.
+
+        Files of an earlier fit that are not written any more are removed, unless somebody changed them.
 
         Parameters
         ----------
@@ -607,24 +695,63 @@ class Run:
         page : bool or None
             Whether the page is written; None as when the run was made.
         """
-        self._kept.check_open()
-        options = self.manifest["options"]
-        result = replace(
-            self.result(),
-            label_issues=label_issues(self.model(), self.supervision(), N_ISSUES),
-            reliability=self._reliability(),
-        )
-        written = write_run(
-            self._kept,
-            result,
-            options["formats"] if formats is None else check_formats(formats, self.media_type),
-            self.media,
-            page=options["page"] if page is None else page,
-            calls=self._corrections.calls,
-            progress=progress,
+        folder, path, options = self._folder, self.path, self.manifest["options"]
+        folder.check_open()
+        names = options["formats"] if formats is None else check_formats(formats, self.media_type)
+        issues, reliability = self.label_issues(), self._reliability()
+        result = replace(self.result(), label_issues=issues, reliability=reliability)
+        annotations = result.annotations
+        if self.manifest.get("status") != WRITING:  # should this end half-way, it is done again when the run is opened
+            folder.commit(folder.versions)
+        prints, earlier = self.manifest.get("prints", {}), self.manifest.get("outputs", [])
+        outputs, problems, left = self._write_formats(annotations, names, earlier)
+        result = replace(result, problems=result.problems + problems)
+        outputs += write_field_tables(annotations, path)
+        if self._has_learned:
+            outputs.append(inside(path, MODEL_FILE))
+            with atomic_write(outputs[-1]) as file:
+                file.write(folder.model_path.read_bytes())
+        if options["page"] if page is None else page:
+            outputs += write_page(result, inside(path, PAGE), progress or (lambda what, done, total: None))
+        new = {output.relative_to(path).as_posix(): file_fingerprint(output) for output in outputs}
+        new |= {name: prints.get(name, "") for name in left}
+        for name in folder.remove_outputs(sorted({*earlier} - {*new}), prints):
+            text = f"{name} is not written any more, but differs from what was written last, so it stays; remove it "
+            result.problems.append((name, text + "if need be."))
+        folder.finish(
+            {
+                "written": self._corrections.calls,
+                "max_noise": annotations.max_noise,
+                "classes": annotations.classes,
+                "files": annotations.files,
+                "instances": len(annotations.rows),
+                "problems": [{"name": name, "message": message} for name, message in result.problems],
+                "unexplained": [{"bag": name, "labels": labels} for name, labels in result.unexplained],
+                "remarks": result.remarks,
+                "outputs": list(new),
+                "prints": new,
+            }
         )
         self._unwritten = []
-        return written
+        return replace(result, outputs=[*(path / name for name in new), path / NAME])
+
+    def _write_formats(
+        self, annotations: Annotations, names: Sequence[str], earlier: Sequence[str]
+    ) -> tuple[list[Path], list[Problem], list[str]]:
+        """Write the formats; one that needs media which are gone stays as it was.
+
+        Gives the files that were written, what went wrong, and the names of files that stay.
+        """
+        outputs, problems, left = list[Path](), list[Problem](), list[str]()
+        for name in names:
+            try:
+                outputs += write_formats(annotations, self.path, [name])
+            except (OSError, InputError) as error:
+                if self.media.exists():
+                    raise
+                left += [old for old in earlier if old.startswith(name) and inside(self.path, old).exists()]
+                problems.append((name, f"{name} was not written again, since the media are gone: {error}"))
+        return outputs, problems, left
 
     def _write_for_people(self, done: str, **options: Any) -> None:
         """Write what follows from something that is done and kept."""
@@ -637,13 +764,120 @@ class Run:
             ) from error
 
 
-def _names(found: Found) -> np.ndarray:
-    """(m,) label of each instance, "" where there is none."""
-    return as_column([*found.classes, ""])[found.label]
-
-
 def _moved(path: Path) -> str:
     return (
         f"{path} is not there any more: annotations can be read, corrected and learned from, but nothing can be shown "
         "or played. Say where it is now (--media)."
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a new run is asked for
+
+
+def _check_places(source: Path, out: Path, model: Path | None) -> None:
+    """Refuse results in a folder that holds the media or the model, which a later run would replace or leave out."""
+    for path, what in ((source, "The media"), (model, "The model")):
+        if path is not None and holds(out, path):
+            raise InputError(f"{what} ({path}) must not lie in the folder for the results ({out}); choose another.")
+
+
+def _identity(options: RunOptions, source: Source) -> dict[str, Any]:
+    """What makes two runs the same."""
+    given = {
+        "columns": list(options.columns) if options.columns else None,
+        "learner": options.learner or None,
+        "select": [options.select, list(options.grid)] if options.select else None,
+        "options": source.options or None,
+        "use_known": options.use_known or None,
+        "seed": options.seed,
+        "known": None if options.known is None else str(options.known.resolve()),
+        "embedded": source.embedded,
+        "file": source.names[0] if source.single else None,
+    }
+    return {
+        "folder": str(source.path.resolve()),
+        "medium": source.media_type.name,
+        "settings": source.settings.to_dict(),
+        "labels": None if options.labels is None else str(options.labels.resolve()),
+        "model": str(options.model),
+        **{key: value for key, value in given.items() if value is not None},
+    }
+
+
+def _writing_options(options: RunOptions, source: Source) -> dict[str, Any]:
+    """What the manifest keeps of the options: how annotations are written, which a refit needs again."""
+    root, media_type = options.label_studio_root, source.media_type
+    formats = formats_of(media_type) if options.formats is None else check_formats(options.formats, media_type)
+    kept: dict[str, Any] = {
+        "formats": formats,
+        "page": options.page,
+        "max_noise": options.max_noise,
+        "precision": options.precision,
+        "names": {} if options.names is None else read_names(options.names),
+        "label_studio_root": None if root is None else str(root.resolve()),
+    }
+    if options.sites is not None:
+        if source.is_table:
+            raise InputError(f"{source.path} is a file of bags, which no site belongs to; leave --sites out.")
+        sites = read_sites(options.sites)
+        check_sites(sites, source.names, options.sites)
+        kept["sites"] = {"table": str(options.sites), "sites": [asdict(site) for site in sites]}
+    needs = (("names", "--names", "birdnet"), ("label_studio_root", "--label-studio-root", "label-studio"))
+    for key, option, name in needs:
+        if kept[key] and name not in formats:
+            raise InputError(f"{option} is for the format {name}, which is not written; leave it out, or add {name}.")
+    if root is not None and not holds(root, source.path):
+        raise InputError(
+            f"{source.path} does not lie in {root.resolve()}, from which Label Studio serves files; give a folder "
+            "above it (--label-studio-root)."
+        )
+    return kept
+
+
+def _without_useless(material: Material, formats: Sequence[str], trained: Any) -> Material:
+    """The material without labels that a trained model never saw: a set with one of them counts as not known.
+
+    Also says what times of all recordings opened as one sound cannot count.
+    """
+    problems, sets, known = [*material.problems], material.sets, material.known
+    unread = [file["file"] for file in material.unread if file["seconds"] is None]
+    if unread and "raven" in formats:
+        text = (
+            f"{len(unread)} file(s) that could not be read, such as {unread[0]}, have no known length; leave them out "
+            "when you open all recordings as one sound in Raven (raven/all.selections.txt)."
+        )
+        problems.append(("raven", text))
+    if trained is not None:
+        classes = set(map(str, classes_of(trained) or []))
+        unknown = {bag: sorted(set(labels) - classes) for bag, labels in sets.items()}
+        problems += [
+            (bag, f"{bag}: the model does not know {', '.join(labels)}; its labels are not used.")
+            for bag, labels in unknown.items()
+            if labels
+        ]
+        sets = {bag: labels for bag, labels in sets.items() if not unknown[bag]}
+        known = [one for one in known if one[2] in {"", *classes}]
+    return replace(material, sets=sets, known=known, problems=problems)
+
+
+def _outdate_corrections(folder: RunFolder, material: Material) -> None:
+    """What was said of bags whose instances are others now does not count any more; ``corrections.csv`` says so."""
+    log = CorrectionLog(open_ended(folder.path, FILE))
+    said = {correction.bag for correction in log.in_force()}
+    if not said:
+        return
+    old, new = folder.read_supervision()["prints"], material.prints()
+    changed = sorted(bag for bag in said if bag in new and bag in old and old[bag] != new[bag])
+    if changed:
+        log.append([Correction(bag, None, "", OUTDATED) for bag in changed])
+
+
+def _check_labelled(supervision: Supervision, problems: Sequence[Problem]) -> None:
+    """Refuse bags none of which has a label; what was wrong with files and rows may say why."""
+    if supervision.dataset.n_classes == 0:
+        raise InputError(
+            "No file in which anything was found has a label, so there is nothing to learn from; check that the names "
+            "in the table of labels are those of the files."
+            + (f" The first of {len(problems)} problem(s): {problems[0][1]}" if problems else "")
+        )

@@ -1,4 +1,4 @@
-"""Labels, instance labels and corrections of the bags of a run, joined."""
+"""Labels, instance labels and corrections of the bags of a run, joined; and what is hard to learn from them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.media.files import stack_rows
+from bagwise.app.report.facts import HardLabels, find_hard_labels
 from bagwise.app.runs.corrections import ABSENT, PRESENT, Correction
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
 from bagwise.core.validation import sort_classes
+from bagwise.scale import BagSource
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,68 @@ class Supervision:
     def checked(self) -> np.ndarray:
         """(m,) whether somebody said what the instance is."""
         return self.noise | (self.known >= 0)
+
+    def training_set(self, *, takes_empty: bool, takes_known: bool) -> BagDataset:
+        """What a learner is given: the labelled bags without their background instances, over the labels that occur.
+
+        An instance known to be background leaves its bag. Where the learner has a background it is a bag of its own
+        with no label, which has the same likelihood as a known background instance in the bag. An instance whose label
+        is known stays in its bag with that label; where the learner takes no known instances, or nobody labelled the
+        bag, it is a bag of its own with that label, and has no name.
+
+        Parameters
+        ----------
+        takes_empty : whether the learner takes bags without labels
+        takes_known : whether it takes known instances
+        """
+        dataset, known, noise = self.dataset, self.known, self.noise
+        bag_of = dataset.bags.bag_index
+        assert dataset.Y is not None
+        used = dataset.labelled & (dataset.Y.any(axis=1) | takes_empty)
+        inside = used[bag_of]
+        main = np.flatnonzero(inside & ~noise)
+        named = (known >= 0) & ~(inside & takes_known)
+        single = np.flatnonzero(named | (noise & takes_empty))
+        rows = np.concatenate([main, single])
+        index, sizes = np.unique(bag_of[main], return_counts=True)
+        offsets = offsets_of([*sizes, *np.ones(len(single), dtype=np.int64)])
+        codes, of_single = known[rows], known[single]
+        Y = np.zeros((len(offsets) - 1, dataset.n_classes), dtype=dataset.Y.dtype)
+        Y[: len(index)] = dataset.Y[index]
+        Y[len(index) + np.flatnonzero(of_single >= 0), of_single[of_single >= 0]] = 1
+        whole = len(rows) == len(bag_of) and not len(single)
+        made = BagDataset(
+            dataset.bags if whole else Bags(dataset.bags.instances[rows], offsets),
+            Y,
+            dataset.class_names,
+            instance_labels=Bags(codes, offsets) if takes_known and np.any(codes >= 0) else None,
+            bag_names=[*(dataset.bag_names[i] for i in index), *[""] * len(single)],
+            name=dataset.name,
+        )
+        occurring = sort_classes({dataset.class_names[c] for c in np.flatnonzero(Y.sum(axis=0))})
+        return made.recode(occurring.tolist(), unknown="drop")
+
+    def joined(self, other: Supervision) -> Supervision:
+        """This and another data set, with all that is known of them, as one."""
+        if self.dataset.feature_names != other.dataset.feature_names:
+            raise InputError("The run that trained the model has other features than this one; train a new model.")
+        classes = sort_classes({*self.dataset.class_names, *other.dataset.class_names}).tolist()
+        parts = [part.dataset.recode(classes) for part in (self, other)]
+        codes = np.concatenate([Supervision(part, part.labelled).known for part in parts])
+        offsets = offsets_of(np.concatenate([part.bags.sizes for part in parts]))
+        return Supervision(
+            BagDataset(
+                bags=Bags(stack_rows([part.bags.instances for part in parts]), offsets),
+                Y=np.concatenate([part.Y for part in parts]),
+                class_names=classes,
+                instance_labels=Bags(codes, offsets) if np.any(codes >= 0) else None,
+                bag_names=[*parts[0].bag_names, *parts[1].bag_names],
+                feature_names=self.dataset.feature_names,
+                labelled=np.concatenate([part.labelled for part in parts]),
+            ),
+            np.concatenate([self.noise, other.noise]),
+            self.settled | other.settled,
+        )
 
 
 def put_together(
@@ -107,66 +171,26 @@ def put_together(
     )
 
 
-def training_set(supervision: Supervision, *, takes_empty: bool, takes_known: bool) -> BagDataset:
-    """What a learner is given: the labelled bags without their background instances, over the labels that occur.
-
-    An instance known to be background leaves its bag. Where the learner has a background it is a bag of its own with
-    no label, which has the same likelihood as a known background instance in the bag. An instance whose label is known
-    stays in its bag with that label; where the learner takes no known instances, or nobody labelled the bag, it is a
-    bag of its own with that label, and has no name.
-
-    Parameters
-    ----------
-    supervision : Supervision
-    takes_empty : whether the learner takes bags without labels
-    takes_known : whether it takes known instances
-    """
-    dataset, known, noise = supervision.dataset, supervision.known, supervision.noise
-    bag_of = dataset.bags.bag_index
+def part_of(dataset: BagDataset, rows: np.ndarray) -> BagDataset:
+    """Some instances of a labelled data set, in order; bags that hold none of them are left out."""
+    if len(rows) == dataset.bags.n_instances:
+        return dataset
     assert dataset.Y is not None
-    used = dataset.labelled & (dataset.Y.any(axis=1) | takes_empty)
-    inside = used[bag_of]
-    main = np.flatnonzero(inside & ~noise)
-    named = (known >= 0) & ~(inside & takes_known)
-    single = np.flatnonzero(named | (noise & takes_empty))
-    rows = np.concatenate([main, single])
-    index, sizes = np.unique(bag_of[main], return_counts=True)
-    offsets = offsets_of([*sizes, *np.ones(len(single), dtype=np.int64)])
-    codes, of_single = known[rows], known[single]
-    Y = np.zeros((len(offsets) - 1, dataset.n_classes), dtype=dataset.Y.dtype)
-    Y[: len(index)] = dataset.Y[index]
-    Y[len(index) + np.flatnonzero(of_single >= 0), of_single[of_single >= 0]] = 1
-    whole = len(rows) == len(bag_of) and not len(single)
-    made = BagDataset(
-        dataset.bags if whole else Bags(dataset.bags.instances[rows], offsets),
-        Y,
+    index, sizes = np.unique(dataset.bags.bag_index[rows], return_counts=True)
+    offsets, known = offsets_of(sizes), dataset.instance_labels
+    return BagDataset(
+        Bags(dataset.bags.instances[rows], offsets),
+        dataset.Y[index],
         dataset.class_names,
-        instance_labels=Bags(codes, offsets) if takes_known and np.any(codes >= 0) else None,
-        bag_names=[*(dataset.bag_names[i] for i in index), *[""] * len(single)],
-        name=dataset.name,
+        instance_labels=None if known is None else Bags(known.instances[rows], offsets),
+        bag_names=[dataset.bag_names[i] for i in index],
+        labelled=dataset.labelled[index],
     )
-    occurring = sort_classes({dataset.class_names[c] for c in np.flatnonzero(Y.sum(axis=0))})
-    return made.recode(occurring.tolist(), unknown="drop")
 
 
-def join_supervision(one: Supervision, other: Supervision) -> Supervision:
-    """Two data sets with all that is known of them as one."""
-    if one.dataset.feature_names != other.dataset.feature_names:
-        raise InputError("The run that trained the model has other features than this one; train a new model.")
-    classes = sort_classes({*one.dataset.class_names, *other.dataset.class_names}).tolist()
-    parts = [part.dataset.recode(classes) for part in (one, other)]
-    codes = np.concatenate([Supervision(part, part.labelled).known for part in parts])
-    offsets = offsets_of(np.concatenate([part.bags.sizes for part in parts]))
-    return Supervision(
-        BagDataset(
-            bags=Bags(stack_rows([part.bags.instances for part in parts]), offsets),
-            Y=np.concatenate([part.Y for part in parts]),
-            class_names=classes,
-            instance_labels=Bags(codes, offsets) if np.any(codes >= 0) else None,
-            bag_names=[*parts[0].bag_names, *parts[1].bag_names],
-            feature_names=one.dataset.feature_names,
-            labelled=np.concatenate([part.labelled for part in parts]),
-        ),
-        np.concatenate([one.noise, other.noise]),
-        one.settled | other.settled,
-    )
+def hard_labels(data: BagDataset | BagSource, known: Iterable[int] = ()) -> HardLabels:
+    """Labels that the labelled bags cannot distinguish; classes of instances that somebody named (`known`) can be."""
+    if data.Y is None:
+        return HardLabels(0)
+    named = {data.class_names[c] for c in {*known} - {-1}}
+    return find_hard_labels(data.Y[data.labelled], data.class_names, named)

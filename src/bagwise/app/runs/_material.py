@@ -1,0 +1,540 @@
+"""What a run is made of: the bags of a folder of media or of a table, read once and kept in the folder of the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.app.formats import Annotations, compare_marks, read_marks
+from bagwise.app.labels.selections import MEDIA_TYPE, Selections, find_selections, known_by_selections, read_selections
+from bagwise.app.labels.tables import match_labels
+from bagwise.app.media.audio import NO_FEATURES
+from bagwise.app.media.embedding import (
+    NETWORK,
+    Embedding,
+    VectorTable,
+    Windows,
+    join_vectors,
+    read_embedding,
+    reopen_embedding,
+)
+from bagwise.app.media.files import FileBags, FileNames, Problem, assemble
+from bagwise.app.media.media_types import MEDIA, TABLE, check_media_type, find_files, guess_media_type, list_files
+from bagwise.app.runs._features import Progress, Source, Store, archive_path, fingerprint, read_files
+from bagwise.app.runs.corrections import misfit
+from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
+from bagwise.app.runs.options import RunOptions
+from bagwise.core.dataset import BagDataset, rows_of
+from bagwise.core.exceptions import BagwiseError, FormatError, InputError
+from bagwise.io.data import unique_names
+from bagwise.io.data.formats import read_described, select_features
+from bagwise.io.data.vectors import read_vector_file
+from bagwise.io.files import file_fingerprint
+from bagwise.io.labels import LabelTable, read_labels
+from bagwise.preprocessing import filled
+
+WINDOWS = "windows"
+Labels = LabelTable | Selections
+Known = list[tuple[str, int, str]]
+"""Bag, number of the instance in it, and its label."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """The bags of a run and the labels that were given when it was made.
+
+    Attributes
+    ----------
+    dataset : BagDataset
+        Without labels.
+    sets : dict
+        Bag to its labels; bags that nobody labelled are missing.
+    known : list of (bag, instance, label)
+    whole : list of str
+        Files whose labels speak of the whole file, which is then one bag.
+    files : list of dict
+        Name and facts of every file that could be read.
+    entries : dict
+        File to the key under which its bags are kept.
+    form : str
+        How the table of labels was understood.
+    problems : list of (name, message)
+    unread : list of dict
+        Name of every file that could not be read, and its seconds where they are known.
+    n_reused : int
+        Files that were read before.
+    """
+
+    dataset: BagDataset
+    sets: dict[str, list[str]]
+    known: Known
+    whole: list[str]
+    files: list[dict[str, Any]]
+    entries: dict[str, str]
+    form: str = ""
+    problems: list[Problem] = field(default_factory=list)
+    unread: list[dict[str, Any]] = field(default_factory=list)
+    n_reused: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the data set itself, whose bags are kept file by file, as plain data."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("dataset", "n_reused")}
+        return {**plain, "feature_names": self.dataset.feature_names, "prints": self.prints()}
+
+    def prints(self) -> dict[str, str]:
+        """For each bag a short text that changes when its instances are others: by their places, else by features."""
+        dataset, offsets = self.dataset, self.dataset.bags.offsets
+        columns = [values for name, values in (dataset.locations or {}).items() if name != "file"]
+        columns = columns or [dataset.bags.instances]
+        return {
+            name: fingerprint([_plain(column[start:stop]) for column in columns])
+            for name, start, stop in zip(dataset.bag_names, offsets[:-1], offsets[1:], strict=True)
+        }
+
+
+def _plain(values: Any) -> Any:
+    """Numbers as text of their bytes, which is quick; other values as they are."""
+    if sp.issparse(values):
+        return [_plain(part) for part in (values.data, values.indices, values.indptr)]
+    return values.tolist() if values.dtype == object else np.ascontiguousarray(values).tobytes().hex()
+
+
+# -- which files, and how they are read -------------------------------------------------------------------------------
+
+
+def find_source(
+    path: Path,
+    options: RunOptions,
+    *,
+    exclude: Sequence[Path],
+    labels: Labels | None = None,
+    trained: Mapping[str, Any] | None = None,
+) -> Source:
+    """Which files there are and how they are read; what is wrong is found before anything is read.
+
+    Parameters
+    ----------
+    path : a folder of media, a file of bags, or one file of media that holds several bags
+    options : RunOptions
+    exclude : paths that hold no media; tables of labels and the like need not be among them
+    labels : the table of labels; the media type is that of the files which it names
+    trained : what a trained model, that of the options, says of how its features are made
+    """
+    if options.embed is not None and options.embeddings is not None:
+        raise InputError("--embed works vectors out and --embeddings brings them; give one of the two.")
+    if options.embed_settings and options.embed is None:
+        raise InputError("--embed-set says how a network is given its input, and there is none; add --embed.")
+    others = (options.labels, options.known, options.sites, options.embed, options.embeddings)
+    exclude = [*exclude, *(other for other in others if other is not None and not holds(other, path))]
+    source = _find_files(path, options, trained, exclude, labels)
+    vectors = None
+    if trained is not None:
+        vectors = _as_trained(source, options, trained.get("embedded"))
+    elif options.embed is None and options.embeddings is None:
+        if options.join:
+            raise InputError(
+                "--join puts vectors next to the features, and there are none; add --embed or --embeddings."
+            )
+        if in_windows(source):
+            raise InputError(NO_FEATURES)
+    elif source.is_table:
+        raise InputError(f"{path} is a file of bags, whose features are there; leave --embed and --embeddings out.")
+    elif options.embed is not None:
+        vectors = read_embedding(options.embed, source.media_type, options.embed_settings, join=options.join)
+        if in_windows(source):
+            source = replace(source, settings=_with_length(source.settings, vectors, options.embed))
+    else:
+        are_instances = not options.has_segment or in_windows(source)
+        vectors = _vector_table(options, source, join=options.join, are_instances=are_instances)
+        if are_instances:
+            source = replace(source, settings=replace(source.settings, segment=WINDOWS))
+    if vectors is None:
+        return source
+    if vectors.join and in_windows(source):
+        raise InputError("Windows have no features of their own that vectors could join; leave --join out.")
+    return replace(source, vectors=vectors, embedded=vectors.about)
+
+
+def holds(folder: Path, other: Path) -> bool:
+    """Whether a path lies in a folder, or is it: tables may lie among the recordings."""
+    return other.resolve().is_relative_to(folder.resolve())
+
+
+def in_windows(source: Source) -> bool:
+    """Whether instances are windows of a fixed length, whatever is in them."""
+    return getattr(source.settings, "segment", "") == WINDOWS
+
+
+def reopen_source(manifest: Mapping[str, Any]) -> Source:
+    """That of a run that is there already."""
+    identity = manifest["identity"]
+    media_type = check_media_type(identity["medium"])
+    settings = media_type.make_settings(identity["settings"])
+    path, embedded = Path(manifest.get("media") or identity["folder"]), identity.get("embedded")
+    return Source(path, media_type, settings, [], identity.get("options", {}), embedded=embedded)
+
+
+def _find_files(
+    path: Path,
+    options: RunOptions,
+    trained: Mapping[str, Any] | None,
+    exclude: Sequence[Path],
+    labels: Labels | None,
+) -> Source:
+    media_type, settings = options.media_type, options.settings
+    expected = None if trained is None else list(trained["feature_names"] or []) or None
+    wanted = media_type if media_type is not None or trained is None else trained["medium"]
+    single = path.is_file() and wanted not in (None, TABLE.name) and check_media_type(wanted).pieces_have_names
+    if path.is_file() and not single:
+        refuse_media_options(path, options)
+        if trained is not None and trained["medium"] != TABLE.name:
+            raise InputError(f"The model was trained on {trained['medium']}, and {path} is a file of bags; give media.")
+        return Source(path, TABLE, TABLE.make_settings(), [path.name], dict(options.reading), expected)
+    if options.reading:
+        raise InputError(
+            f"{path} holds media, and {next(iter(options.reading))!r} is an option of files of bags; leave it out."
+        )
+    if trained is None:
+        kind = check_media_type(
+            media_type or _named_media_type(path, exclude, labels) or guess_media_type(path, exclude)
+        )
+    else:
+        if settings or media_type not in (None, trained["medium"]):
+            raise InputError(
+                f"The model was trained on {trained['medium']} with its own settings; leave --media-type and "
+                "--media-set out."
+            )
+        kind, settings = check_media_type(trained["medium"]), trained["settings"]
+        if kind is TABLE:
+            raise InputError(f"The model was trained on a file of bags, and {path} is no file; give one.")
+    made = kind.make_settings(settings)
+    if single:
+        return Source(path.parent, kind, made, [path.name], {}, expected, single)
+    return Source(path, kind, made, find_files(path, kind, made, exclude), {}, expected)
+
+
+def refuse_media_options(path: Path, options: RunOptions) -> None:
+    """Those make no sense for a file of bags."""
+    if options.settings or options.media_type not in (None, TABLE.name):
+        raise InputError(
+            f"{path} is a file of bags, which has no media type and no settings of one; leave --media-type, --window "
+            "and --media-set out."
+        )
+
+
+def _named_media_type(folder: Path, exclude: Sequence[Path], labels: Labels | None) -> str | None:
+    """The media type of most files that the table of labels names, if any: pictures may lie among recordings."""
+    if labels is None:
+        return None
+    if isinstance(labels, Selections):
+        return MEDIA_TYPE
+    counts: Counter[str] = Counter()
+    files = list_files(folder, exclude)
+    for name, media_type in MEDIA.items():
+        own = FileNames(file for file in files if PurePosixPath(file).suffix.lower() in media_type.extensions)
+        counts[name] = sum(len(own.find(given)) == 1 for given in labels.names)
+    best, count = counts.most_common(1)[0]
+    return best if count else None
+
+
+# -- vectors of a network ---------------------------------------------------------------------------------------------
+
+
+def _as_trained(source: Source, options: RunOptions, given: Mapping[str, Any] | None) -> Embedding | VectorTable | None:
+    """The vectors that a trained model needs; networks are checked and tried here, tables are read."""
+    if given is None:
+        if options.embed is not None or options.embeddings is not None or options.join:
+            raise InputError("The model was trained without vectors of a network; leave --embed and --embeddings out.")
+        return None
+    if options.embed_settings or options.join:
+        raise InputError("The model knows how its vectors are made and used; leave --embed-set and --join out.")
+    if given["kind"] == NETWORK:
+        path = options.embed or Path(options.model).parent / given["name"]
+        if options.embeddings is not None or not path.is_file():
+            raise InputError(
+                f"The model was trained with vectors of the network {given['name']}; give that file (--embed), or put "
+                f"it next to {options.model}."
+            )
+        return reopen_embedding(path, source.media_type, given)
+    if options.embeddings is None:
+        raise InputError(
+            f"It was trained with vectors of {given['size']} numbers from a table ({given['name']}); give such a "
+            "table for the new files (--embeddings)."
+        )
+    vectors = _vector_table(options, source, join=given["join"], are_instances=given["settings"]["windows"])
+    if vectors.size != given["size"]:
+        raise InputError(
+            f"{options.embeddings}: its vectors have {vectors.size} numbers, and the model was trained with "
+            f"{given['size']}; give vectors of the same network."
+        )
+    return vectors
+
+
+def _with_length(settings: Any, embedding: Embedding, path: Path) -> Any:
+    """The settings with windows as long as the network hears, every second half of them in the next."""
+    window = embedding.inputs.to_dict()["window"]
+    length = window if settings.length is None else settings.length
+    if length > window + 1e-9:
+        raise InputError(
+            f"{path}: the network hears {window:g} s, and windows of {length:g} s are asked for; lower length "
+            "(--media-set length=...), or leave it out."
+        )
+    step = length / 2 if settings.step is None else settings.step
+    if step > length:
+        raise InputError(
+            f"step={step:g} is larger than length={length:g}, so sound between windows would be lost; lower it."
+        )
+    return replace(settings, length=length, step=step)
+
+
+def _vector_table(options: RunOptions, source: Source, *, join: bool, are_instances: bool) -> VectorTable:
+    """The vectors of a table by the files of a folder; rows that name no file of it are named among the problems."""
+    path = options.embeddings
+    assert path is not None
+    if source.media_type.parts is None:
+        raise InputError(
+            f"Tables of vectors are for windows of recordings, and these files are {source.media_type.name}; leave "
+            "--embeddings out."
+        )
+    rows = read_vector_file(path)
+    names = FileNames(source.names)
+    fitting = {given: names.find(given) for given in dict.fromkeys(rows.files)}
+    counts = Counter(rows.files)
+    problems = [
+        (
+            given,
+            f"{path}: {'several files fit' if found else 'there is no such file'} ({given!r}); "
+            f"its {counts[given]} row(s) are not used.",
+        )
+        for given, found in fitting.items()
+        if len(found) != 1
+    ]
+    number = {name: i for i, name in enumerate(source.names)}
+    owner = np.array([number[next(iter(fitting[given]))] if len(fitting[given]) == 1 else -1 for given in rows.files])
+    if not np.any(owner >= 0):
+        raise InputError(
+            f"{path}: none of its {len(fitting)} files, such as {rows.files[0]!r}, is in {source.path}; check "
+            "the names."
+        )
+    windows = {}
+    for i in np.unique(owner[owner >= 0]).tolist():
+        own = np.flatnonzero(owner == i)
+        own = own[np.lexsort((rows.end[own], rows.start[own]))]
+        windows[source.names[i]] = Windows(rows.start[own], rows.end[own], rows.vectors[own])
+    return VectorTable(
+        path.name, file_fingerprint(path), windows, rows.vectors.shape[1], join, are_instances, tuple(problems)
+    )
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_label_table(options: RunOptions) -> Labels | None:
+    """The table of labels; or selections that hold them, which are read when it is known what the files hold."""
+    path = options.labels
+    if path is None:
+        return None
+    selections = find_selections(path, options.min_confidence, options.fold_case)
+    given = {"--columns": options.columns, "--separator": options.separator, "--sheet": options.sheet}
+    if selections is not None and any(given.values()):
+        option = next(option for option, value in given.items() if value)
+        raise InputError(f"{path} holds {selections.in_words}, whose columns are known; leave {option} out.")
+    name, label = options.columns or (None, None)
+    return selections or read_labels(
+        path,
+        name=name,
+        label=label,
+        list_mark=options.separator,
+        fold_case=options.fold_case,
+        sheet=options.sheet,
+        repeats="join",
+    )
+
+
+def read_material(
+    source: Source, run: Path, labels: Labels | None, options: RunOptions, progress: Progress
+) -> Material:
+    """Read all files, those that were read before from what was kept, and match the labels that were given."""
+    media_type = source.media_type
+    if isinstance(labels, Selections) and media_type.name != MEDIA_TYPE:
+        raise InputError(
+            f"{labels.path} holds {labels.in_words}, and {source.path} no recordings; give a table of labels."
+        )
+    if source.is_table:
+        assert not isinstance(labels, Selections)
+        material = _read_table(source, run, labels)
+        material = material if options.use_known else replace(material, known=[])
+        return _with_known_marks(material, source, options.known)
+    done = read_files(source, run, options.jobs, progress, options.cluster)
+    problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
+    problems += [
+        (name, f"{name}: {why}.")
+        for name in list_files(source.path)
+        if (why := media_type.unreadable.get(PurePosixPath(name).suffix.lower()))
+    ]
+    problems += [(name, f"{name}: {text}") for name, file in done.bags.items() for text in file.problems]
+    if not done.bags:
+        raise InputError(f"None of the {len(source.names)} files could be read; the first: {problems[0][1]}")
+    sets: dict[str, list[str]] = {}
+    whole: list[str] = []
+    marks = None
+    if isinstance(labels, Selections):
+        labels, marks = read_selections(labels, media_type, source.path, done.bags)
+    if labels is not None:
+        unread = sorted(set(list_files(source.path)) - set(source.names))
+        matched = match_labels(labels, source.names, done.bags, list(done.errors), unread, media_type.pieces_have_names)
+        whole = sorted(matched.whole)
+        sets = {bag: sorted(names) for bag, names in matched.sets.items()}
+        problems += labels.problems + matched.problems
+    dataset = _assemble(source, done.bags, whole, source.feature_names)
+    names = set(dataset.bag_names)
+    known, form = Known(), "" if labels is None else labels.form
+    if marks is not None:
+        known, text = known_by_selections(marks, dataset)
+        form = f"{form}; {text}"
+    material = Material(
+        dataset=dataset,
+        sets={bag: found for bag, found in sets.items() if bag in names},
+        known=known,
+        whole=whole,
+        files=[{"file": name, **bags.info} for name, bags in done.bags.items()],
+        entries={name: done.keys[name] for name in done.bags},
+        form=form,
+        problems=problems,
+        unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
+        n_reused=done.n_reused,
+    )
+    return _with_known_marks(material, source, options.known)
+
+
+def _with_known_marks(material: Material, source: Source, path: Path | None) -> Material:
+    """The material with the instances that somebody marked before, in the format of some tool."""
+    if path is None:
+        return material
+    dataset = material.dataset
+    assert dataset.locations is not None
+    names = [dataset.bag_names[i] for i in dataset.bags.bag_index]
+    empty = {"label": "", "probability": None, "runner_up": "", "noise": None, "mode": ""}
+    rows = [
+        {**place, **empty, "bag": bag, "instance": instance}
+        for place, bag, instance in zip(rows_of(dataset.locations), names, dataset.positions.tolist(), strict=True)
+    ]
+    annotations = Annotations(source.media_type, rows, material.files, [], folder=source.folder)
+    known, problems = compare_marks(annotations, read_marks(path, annotations))
+    return replace(material, known=[*material.known, *known], problems=[*material.problems, *problems])
+
+
+def _seconds(source: Source, name: str) -> float | None:
+    """How long a file is that could not be used, where its heading tells."""
+    if source.media_type.parts is None:
+        return None
+    try:
+        with source.media_type.opened(source.path / name) as file:
+            return round(source.media_type.parts.cut(file, source.settings)[-1][1], 4)
+    except (BagwiseError, OSError):
+        return None
+
+
+def _assemble(
+    source: Source, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None
+) -> BagDataset:
+    """All bags that hold instances; sparse features stay sparse, unless vectors stand next to them."""
+    media_type, embedded, merged = source.media_type, source.embedded, set(whole)
+    if source.is_table:  # a column ``file`` of its own says where instances were, else it is the table
+        (file,) = bags.values()
+        return assemble(bags, file.features, file.feature_names, media_type.name)
+    files = {name: file.as_one_bag(name) if name in merged else file for name, file in bags.items()}
+    found = list(files.values())
+    if not source.has_features:
+        assert embedded is not None
+        return assemble(files, *join_vectors(None, [], found, embedded["size"]), media_type.name)
+    own = replace(source, feature_names=feature_names).own_names
+    names = list(media_type.feature_names(found, source.settings) if own is None else own)
+    features = media_type.features(found, names)
+    if embedded is not None:
+        if sp.issparse(features):
+            features = filled(features, "--embed next to terms", "count fewer terms (--media-set keep=0.02)")
+        features, names = join_vectors(features, names, found, embedded["size"])
+    return assemble(files, features, names, media_type.name)
+
+
+def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Material:
+    """The bags of a file, named by text; its own labels, or those of a second table by the names of the bags."""
+    name = source.names[0]
+    dataset, understood = read_described(source.path, **source.options)
+    dataset = select_features(dataset, source.feature_names, source.path)
+    names = unique_names(dataset)
+    sets, known, problems = dict[str, list[str]](), Known(), list[Problem]()
+    if dataset.instance_labels is not None:
+        codes = dataset.instance_labels.instances
+        bag_of, position = dataset.bags.bag_index, dataset.positions
+        rows = np.flatnonzero(codes >= 0).tolist()
+        known = [(names[bag_of[i]], int(position[i]), str(dataset.class_names[codes[i]])) for i in rows]
+    if labels is not None:
+        present, understood = set(names), f"{understood}; labels: {labels.form}"
+        problems = [*labels.problems]
+        for i, (bag, found) in enumerate(zip(labels.names, labels.label_sets, strict=True)):
+            if bag in present:
+                sets[bag] = sorted(found)
+            else:
+                problems.append((bag, f"{labels.place(i)}: there is no such bag ({bag!r}); it is not used."))
+    elif dataset.Y is not None:
+        pairs = zip(names, dataset.label_sets, strict=True)
+        sets = {bag: sorted(map(str, given)) for bag, given in pairs if given is not None}
+    key, store = source.key(name), Store(run)
+    n_reused = int(archive_path(run, [key]).exists())
+    file = FileBags(
+        bag_names=names,
+        sizes=dataset.bags.sizes.tolist(),
+        features=dataset.bags.instances,
+        locations=dict(dataset.locations or {}),
+        info={"rows": dataset.bags.n_instances},
+        feature_names=dataset.feature_names,
+    )
+    store.write({key: file})
+    store.forget_others([key])
+    return Material(
+        dataset=_assemble(source, {name: file}, [], None),
+        sets=sets,
+        known=known,
+        whole=[],
+        files=[{"file": name, **file.info}],
+        entries={name: key},
+        form=understood,
+        problems=problems,
+        n_reused=n_reused,
+    )
+
+
+def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Material:
+    """The material of a run that was made before, from what was kept in its folder."""
+    keys = kept["entries"]
+    found = Store(run).read_all(set(keys.values()))
+    bags = {name: found[key] for name, key in keys.items() if key in found}
+    missing = next((name for name in keys if name not in bags), None)
+    if missing is not None:
+        raise FormatError(
+            f"{run / FEATURES}: what was found in {missing} is missing or damaged; run the bagwise annotate that made "
+            "the run once more."
+        )
+    try:
+        dataset = _assemble(source, bags, kept["whole"], kept["feature_names"])
+        known = [(bag, instance, label) for bag, instance, label in kept["known"]]
+        sizes = dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True))
+        problem = next((text for bag, instance, _ in known if (text := misfit(bag, instance, sizes))), None)
+        if problem is not None:
+            raise FormatError(problem)
+    except Exception as error:  # whatever comes up where what is kept does not go together
+        raise FormatError(
+            f"{run / STATE / SUPERVISION} and {run / FEATURES} do not fit together, so one is damaged ({error}); run "
+            "the bagwise annotate that made the run once more."
+        ) from error
+    same = {name: kept[name] for name in ("sets", "whole", "files", "entries", "form")}
+    problems = [(name, message) for name, message in kept["problems"]]
+    return Material(dataset=dataset, known=known, problems=problems, unread=kept.get("unread", []), **same)
