@@ -47,8 +47,7 @@ def test_demo_prints_and_writes(tmp_path):
     assert all(row["label"] in set(row["bag"]) for row in rows)
     assert (tmp_path / "out" / "words.png").read_bytes().startswith(b"\x89PNG")
     model = bagwise.load(tmp_path / "out" / "letters.bagwise")
-    labels = model.annotate(data.bags, data.Y)
-    assert [data.class_names[c] for c in labels] == [row["label"] for row in rows]
+    assert model.annotate(data).tolist() == [row["label"] for row in rows]
 
 
 def test_demo_shows_words_whatever_the_text():
