@@ -28,7 +28,7 @@ class ClusterError(BagwiseError):
     """The cluster is gone, or its workers cannot do the work."""
 
 
-def import_distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
@@ -42,7 +42,7 @@ def open_cluster(address: str) -> Iterator[Any]:
 
     Workers of this machine are processes of one thread each, and end with the block.
     """
-    distributed = import_distributed()
+    distributed = _import_distributed()
     local = LOCAL.fullmatch(address)
     if local:
         n_workers = int(local[1]) if local[1] else os.cpu_count() or 1
@@ -106,7 +106,7 @@ def each_done(client: Any, function: Callable[[Any], Any], items: Sequence[Any])
 
     What a worker that was lost was working on is done by another one.
     """
-    distributed = import_distributed()
+    distributed = _import_distributed()
     with cluster_errors("The same command goes on from what is finished."):
         keys = {f"bagwise-each-{uuid4()}": item for item in items}
         futures = client.map(function, items, key=list(keys), pure=False)
@@ -151,14 +151,14 @@ class OnCluster(Engine):
             ready = [_submit(self.client, "step", _apply, step, group) for group in self._ready]
         return OnCluster(self.training, self.client, self._numbers, ready)
 
-    def items(self, make: Make, details: Sequence[Any]) -> ClusterItems:
+    def items(self, make: Make, details: Sequence[Any]) -> _ClusterItems:
         own = [[details[i] for i in group] for group in self._numbers]
         with cluster_errors():
             made = [
                 _submit(self.client, "make", _make, make, group, of_group)
                 for group, of_group in zip(self._ready, own, strict=True)
             ]
-        return ClusterItems(self.client, made)
+        return _ClusterItems(self.client, made)
 
 
 def group_size(n_pieces: int, n_threads: int, tasks: int = TASKS) -> int:
@@ -173,7 +173,7 @@ def group_size(n_pieces: int, n_threads: int, tasks: int = TASKS) -> int:
 
 
 @dataclass(frozen=True)
-class ClusterItems(Items):
+class _ClusterItems(Items):
     """Kept by the workers."""
 
     client: Any
@@ -220,7 +220,7 @@ def cluster_errors(
     cure: str = "A fit with a checkpoint (--checkpoint) goes on from there.",
 ) -> Iterator[None]:
     """What is wrong with the cluster, as one error."""
-    distributed = import_distributed()
+    distributed = _import_distributed()
     try:
         yield
     except (distributed.CancelledError, CancelledError, distributed.comm.CommClosedError, TimeoutError) as error:

@@ -82,7 +82,7 @@ def fit_source(
     (5, 8)
     """
     check_learner(model, checkpoint is not None)
-    source = source.finer(widest(model, source))
+    source = source.finer(_widest(model, source))
     weights = validate_weights(sample_weight, len(source))
     fit = _SourceFit(model, source, client, callback, use_known, all_classes, weights)
     learn = LEARNERS[type(fit.final)]
@@ -121,7 +121,7 @@ def source_identity(model: Any, source: BagSource, use_known: bool = False) -> d
     return {"use_known": use_known, **identity_of(model, source.identity())}
 
 
-def widest(model: Any, source: BagSource) -> int:
+def _widest(model: Any, source: BagSource) -> int:
     """Columns of the instances where the steps of a pipeline make most of them."""
     widths = [source.n_features]
     for step in [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []:
@@ -250,7 +250,7 @@ class _SourceFit:
         source, training = self.source, self.training
         sizes = np.diff(self.labelled.offsets)
         order = check_random_state(self.final.random_state).permutation(len(sizes))
-        ends = np.cumsum(sizes[order]) * widest(self.model, source) * source.dtype.itemsize
+        ends = np.cumsum(sizes[order]) * _widest(self.model, source) * source.dtype.itemsize
         fitting = int(np.searchsorted(ends, source.memory // SHARE_OF_SAMPLE, side="right"))
         index = np.sort(order[: max(fitting, 1)])
         parts = [(i, positions) for i, positions in enumerate(training.split(index)) if len(index[positions])]

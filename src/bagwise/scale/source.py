@@ -8,8 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ PIECE_BAGS = 1000
 SCORE_BYTES = 8  # of an instance for each class
 
 
+@dataclass(eq=False, repr=False)
 class BagSource:
     """Pieces of whole bags that can be gone through as often as needed, from files that may exceed the memory.
 
@@ -69,32 +69,25 @@ class BagSource:
     (60, [25, 25, 10])
     """
 
-    def __init__(
-        self,
-        pieces: Sequence[Piece],
-        sizes: np.ndarray,
-        bag_starts: np.ndarray,
-        *,
-        n_features: int,
-        dtype: Any,
-        class_names: list[Any],
-        feature_names: list[str] | None,
-        Y: np.ndarray | None,
-        labelled: np.ndarray,
-        known: Callable[[], np.ndarray] | None,
-        memory: int,
-        name: str,
-        identity: Callable[[], Any],
-    ):
-        self._pieces = _numbered(pieces)
-        self.offsets = offsets_of(sizes)
-        self.bag_starts = np.asarray(bag_starts, dtype=np.int64)
-        self.n_features, self.dtype = n_features, np.dtype(dtype)
-        self.class_names, self.feature_names = class_names, feature_names
-        self.Y, self.labelled, self.name = Y, labelled, name
-        self.memory = memory
-        self._known = known
-        self.identity = identity
+    _pieces: list[Any]
+    _: KW_ONLY
+    n_features: int
+    dtype: np.dtype
+    class_names: list[Any]
+    feature_names: list[str] | None
+    Y: np.ndarray | None
+    labelled: np.ndarray
+    known: Callable[[], np.ndarray] | None
+    memory: int
+    name: str
+    identity: Callable[[], Any]
+    held: Any = None  # what goes with the last source that has it, such as a folder
+
+    def __post_init__(self) -> None:
+        pieces: list[Piece] = [replace(p, number=i, n_pieces=len(self._pieces)) for i, p in enumerate(self._pieces)]
+        self._pieces = pieces
+        self.offsets = offsets_of(np.concatenate([piece.sizes for piece in pieces]))
+        self.bag_starts = offsets_of([len(piece.sizes) for piece in pieces])
 
     # -- from where ---------------------------------------------------------------------------------------------------
 
@@ -127,25 +120,25 @@ class BagSource:
         class_names, Y = _join_labels(files, outlines)
         n_features, dtype = first.n_features, np.result_type(*(file.dtype for file in files))
         n_rows = _piece_rows(most, n_features * dtype.itemsize + SCORE_BYTES * len(class_names))
-        pieces, bag_starts = list[FilePiece](), [0]
+        pieces = list[FilePiece]()
         for file, outline, known_as in zip(files, outlines, fingerprints, strict=True):
             rows = np.append(outline.first_rows, file.n_rows)
             # row groups are joined while they fit; one that is too large is cut between bags
             groups = np.unique(np.searchsorted(outline.first_rows, file.group_rows))  # bags that begin in each
             for start, stop in cut_bags(offsets_of(outline.sizes), n_rows, groups):
-                piece = FilePiece(
-                    path=str(file.path),
-                    fingerprint=known_as,
-                    options=tuple(options.items()),
-                    class_names=None if Y is None and not class_names else tuple(class_names),
-                    dtype=dtype.str,
-                    start=int(rows[start]),
-                    stop=int(rows[stop]),
-                    sizes=outline.sizes[start:stop],
-                    nested=file.nested,
+                pieces.append(
+                    FilePiece(
+                        path=str(file.path),
+                        fingerprint=known_as,
+                        options=tuple(options.items()),
+                        class_names=None if Y is None and not class_names else tuple(class_names),
+                        dtype=dtype.str,
+                        start=int(rows[start]),
+                        stop=int(rows[stop]),
+                        sizes=outline.sizes[start:stop],
+                        nested=file.nested,
+                    )
                 )
-                pieces.append(piece)
-                bag_starts.append(bag_starts[-1] + stop - start)
         counts = [int(outline.sizes.sum()) for outline in outlines]
 
         def known() -> np.ndarray:
@@ -153,8 +146,6 @@ class BagSource:
 
         return cls(
             pieces,
-            np.concatenate([outline.sizes for outline in outlines]),
-            np.array(bag_starts),
             n_features=n_features,
             dtype=dtype,
             class_names=class_names,
@@ -172,12 +163,10 @@ class BagSource:
         """From bags in memory, in pieces of so many bags."""
         if piece_bags < 1:
             raise InputError(f"piece_bags={piece_bags}; a piece holds at least one bag.")
-        starts = np.append(np.arange(0, len(dataset), piece_bags), len(dataset))
+        starts = [*range(0, len(dataset), piece_bags), len(dataset)]
         labels = dataset.instance_labels
         return cls(
-            [MemoryPiece(dataset[a:b]) for a, b in pairwise(starts.tolist())],
-            dataset.bags.sizes,
-            starts,
+            [MemoryPiece(dataset[a:b]) for a, b in pairwise(starts)],
             n_features=dataset.bags.n_features,
             dtype=dataset.bags.instances.dtype,
             class_names=list(dataset.class_names),
@@ -229,7 +218,8 @@ class BagSource:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         if scratch is None:
-            weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+            source.held = _Held()
+            weakref.finalize(source.held, shutil.rmtree, folder, ignore_errors=True)
         return source
 
     # -- what it is ---------------------------------------------------------------------------------------------------
@@ -253,7 +243,7 @@ class BagSource:
 
     @property
     def has_instance_labels(self) -> bool:
-        return self._known is not None
+        return self.known is not None
 
     def __len__(self) -> int:
         return self.n_bags
@@ -283,35 +273,26 @@ class BagSource:
     def finer(self, n_columns: int) -> BagSource:
         """The same source in pieces that keep within its memory where instances have so many columns, or itself."""
         most = _piece_rows(self.memory, n_columns * self.dtype.itemsize + SCORE_BYTES * len(self.class_names))
-        parts, starts = list[Piece](), [0]
-        for piece in self._pieces:
-            before = starts[-1]
-            for first, last in cut_bags(offsets_of(piece.sizes), most):
-                parts.append(piece.part(first, last))
-                starts.append(before + last)
-        if len(parts) == self.n_pieces:
-            return self
-        other = copy(self)
-        other._pieces = _numbered(parts)
-        other.bag_starts = np.array(starts)
-        return other
+        parts = [
+            piece.part(first, last) for piece in self._pieces for first, last in cut_bags(offsets_of(piece.sizes), most)
+        ]
+        return self if len(parts) == self.n_pieces else replace(self, _pieces=parts)
 
     def labelled_only(self, index: np.ndarray) -> BagSource:
         """The same source, of which only the bags with these numbers count as labelled: what is learned from."""
-        other = copy(self)
-        other.labelled = np.zeros(self.n_bags, dtype=bool)
-        other.labelled[index] = True
-        return other
+        labelled = np.zeros(self.n_bags, dtype=bool)
+        labelled[index] = True
+        return replace(self, labelled=labelled)
 
     def instance_labels(self) -> np.ndarray:
         """(m,) class index of every instance, -1 where unknown."""
-        if self._known is None:
+        if self.known is None:
             raise InputError(f"{self.name} has no instance labels.")
-        return self._known()
+        return self.known()
 
 
-def _numbered(pieces: Sequence[Piece]) -> list[Piece]:
-    return [replace(piece, number=i, n_pieces=len(pieces)) for i, piece in enumerate(pieces)]
+class _Held:
+    """A temporary folder goes when this does."""
 
 
 def _identity(dataset: BagDataset) -> list[str]:
