@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 from bagwise.app.media import ImageSettings, featurize_audio, featurize_images
 from bagwise.app.media._image_regions import large_enough, mask_regions
 from bagwise.app.media.image_file import read_mask
-from bagwise.app.media.matching import covered_share, union_length
+from bagwise.app.media.matching import _union_length, covered_share
 from bagwise.catalog import make_model
 from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset, rows_of
@@ -80,10 +80,10 @@ def covered(locations: list[dict[str, Any]], events: list[dict[str, Any]]) -> Re
     for name in sorted({event["file"] for event in events}):
         ours = [(box["start"], box["end"]) for box in locations if box["file"] == name]
         theirs = [(box["start"], box["end"]) for box in events if box["file"] == name]
-        together = union_length(ours + theirs)
-        overlap += union_length(ours) + union_length(theirs) - together
-        segments += union_length(ours)
-        marked += union_length(theirs)
+        together = _union_length(ours + theirs)
+        overlap += _union_length(ours) + _union_length(theirs) - together
+        segments += _union_length(ours)
+        marked += _union_length(theirs)
     share = covered_share(locations, events)
     return {
         "segments": len(locations), "events": len(events), "recall over time %": 100 * overlap / marked,

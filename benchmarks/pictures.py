@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.media import ImageSettings
-from bagwise.app.media.image import find_regions, region_features
-from bagwise.app.media.image_file import read_image, read_mask, read_pixels
+from bagwise.app.media.image import _find_regions, _region_features
+from bagwise.app.media.image_file import read_mask, read_pixels
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.runs.learner import make_learner
 from bagwise.app.runs.options import DEFAULT_MODEL
@@ -57,10 +57,10 @@ def read_photographs(files: Sequence[Path], settings: ImageSettings) -> Photogra
     n_values = 1 + max(int(read_mask(_truth_of(path)).max()) for path in files)
     for path in files:
         pixels, truth = read_pixels(path), read_mask(_truth_of(path))
-        labels = find_regions(path, path.name, pixels, settings)
+        labels = _find_regions(path, path.name, pixels, settings)
         found = np.bincount(labels.ravel() * n_values + truth.ravel(), minlength=(labels.max() + 1) * n_values)
         points.append(found.reshape(-1, n_values)[1:, 1:])
-        features.append(region_features(pixels.colours, labels, settings))
+        features.append(_region_features(pixels.colours, labels, settings))
         label_sets.append(np.bincount(truth.ravel(), minlength=n_values)[1:] > 0)
         n_points += int((truth > 0).sum())
     Y = np.array(label_sets)
@@ -154,7 +154,7 @@ def large(path: Path) -> list[Record]:
     from PIL import Image
 
     rng, (width, height) = np.random.default_rng(0), MEGAPIXELS
-    image = np.array(Image.fromarray(read_image(path)).resize(MEGAPIXELS, Image.Resampling.BICUBIC))
+    image = np.array(Image.fromarray(read_pixels(path).colours).resize(MEGAPIXELS, Image.Resampling.BICUBIC))
     for row in range(height):
         image[row] = np.clip(image[row] + rng.normal(0, 6, (width, 3)), 0, 255)
     records = []

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from bagwise.app.media.files import FileBags
-from bagwise.app.media.text import TextSettings, choose_terms, count_matrix, passages
+from bagwise.app.media.text import TextSettings, _choose_terms, _count_matrix, passages
 from bagwise.app.runs.learner import make_learner
 from bagwise.app.runs.options import DEFAULT_MODEL, NOISE_SHARE
 from bagwise.core.bags import Bags, offsets_of
@@ -92,7 +92,7 @@ def passages_of(documents: list[Document], settings: TextSettings) -> tuple[Any,
         for start, end in zip(own.starts, own.ends, strict=True)
     ]
     files = [FileBags([str(i)], [len(p.starts)], p.counts, {}, {}, feature_names=p.terms) for i, p in enumerate(found)]
-    matrix = count_matrix(files, choose_terms(files, settings))
+    matrix = _count_matrix(files, _choose_terms(files, settings))
     return matrix, offsets_of([len(own.starts) for own in found]), truth
 
 

@@ -12,7 +12,7 @@ from skimage.color import rgb2lab
 
 from bagwise.app.media import ImageSettings, featurize_images
 from bagwise.app.media.image import IMAGE, _draw_image
-from bagwise.app.media.image_file import EXTENSIONS, HEIC, read_image, read_mask, read_pixels
+from bagwise.app.media.image_file import EXTENSIONS, HEIC, read_mask, read_pixels
 from bagwise.app.runs._features import Source, read_files
 from bagwise.core.exceptions import FormatError, InputError
 
@@ -46,7 +46,7 @@ def test_pictures_stand_upright(tmp_path, orientation, ending):
         pixels = read_pixels(path, largest)
         assert (pixels.width, pixels.height) == (90, 60)
         assert pixels.colours.shape == ((60, 90, 3) if largest is None else (30, 45, 3))
-    assert np.abs(read_image(path).astype(int) - scene()).mean() < 6
+    assert np.abs(read_pixels(path).colours.astype(int) - scene()).mean() < 6
 
 
 def test_regions_and_page_of_a_turned_picture(tmp_path):
@@ -75,7 +75,7 @@ def test_transparent_points_belong_to_no_region(tmp_path, regions):
     data = featurize_images([tmp_path / "a.png"], ImageSettings(regions=regions))
     assert (data.locations["top"] + data.locations["height"]).max() == 30
     assert data.locations["area"].sum() == pytest.approx(30 * 90, rel=0.03)
-    assert (read_image(tmp_path / "a.png")[40:] == 255).all()  # the page shows it on white
+    assert (read_pixels(tmp_path / "a.png").colours[40:] == 255).all()  # the page shows it on white
 
 
 def test_transparent_colours_of_palettes(tmp_path):
@@ -96,7 +96,7 @@ def test_transparent_colours_of_palettes(tmp_path):
 def test_deep_greys_are_scaled(tmp_path, bits, ending):
     steps = np.linspace(0, 2**bits - 1, 60).astype(np.uint16)
     Image.fromarray(np.tile(steps, (40, 1))).save(tmp_path / f"a.{ending}")
-    found = read_image(tmp_path / f"a.{ending}")
+    found = read_pixels(tmp_path / f"a.{ending}").colours
     np.testing.assert_allclose(found[..., 0], np.tile(steps / (2**bits - 1) * 255, (40, 1)), atol=0.51)
     assert (read_mask(tmp_path / f"a.{ending}") == steps).all()  # numbers of a mask stay
 
@@ -104,10 +104,10 @@ def test_deep_greys_are_scaled(tmp_path, bits, ending):
 def test_fractions_and_numbers_below_zero_are_stretched(tmp_path):
     for values in (np.linspace(0, 1, 50, dtype=np.float32), np.linspace(-300, 900, 50).astype(np.int32)):
         Image.fromarray(np.tile(values, (40, 1))).save(tmp_path / "a.tif")
-        found = read_image(tmp_path / "a.tif")[0, :, 0]
+        found = read_pixels(tmp_path / "a.tif").colours[0, :, 0]
         np.testing.assert_allclose(found, np.linspace(0, 255, 50), atol=1)
     Image.fromarray(np.zeros((9, 9), dtype=np.float32)).save(tmp_path / "a.tif")
-    assert (read_image(tmp_path / "a.tif") == 0).all()
+    assert (read_pixels(tmp_path / "a.tif").colours == 0).all()
 
 
 @pytest.mark.parametrize("ending", [ending for ending in EXTENSIONS if ending not in HEIC])
@@ -118,7 +118,7 @@ def test_every_kind_is_read(tmp_path, ending):
         pytest.skip(f"this pillow has no {ending}")
     path = tmp_path / f"a{ending}"
     Image.fromarray(scene()).save(path)
-    assert np.abs(read_image(path).astype(int) - scene()).mean() < 8
+    assert np.abs(read_pixels(path).colours.astype(int) - scene()).mean() < 8
     assert ending in IMAGE.extensions
 
 
@@ -127,11 +127,11 @@ def test_heic_needs_a_package_of_its_own(tmp_path, monkeypatch):
     Image.fromarray(scene()).save(path, format="PNG")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(FormatError, match=r"a.HEIC: HEIC is read with the package .*pip install pillow-heif"):
-        read_image(path)
+        read_pixels(path)
     asked = []
     package = types.SimpleNamespace(register_heif_opener=lambda: asked.append(True))
     monkeypatch.setitem(sys.modules, "pillow_heif", package)
-    assert (read_image(path) == scene()).all()
+    assert (read_pixels(path).colours == scene()).all()
     assert asked
 
 
@@ -151,10 +151,10 @@ def test_large_pictures_are_looked_at_in_a_copy(tmp_path):
 def test_what_is_larger_than_any_picture_is_refused(tmp_path, monkeypatch):
     Image.fromarray(scene()).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 90 - 1)
-    assert read_image(tmp_path / "a.png").shape == (60, 90, 3)  # somewhat more is no reason to warn
+    assert read_pixels(tmp_path / "a.png").colours.shape == (60, 90, 3)  # somewhat more is no reason to warn
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 90 // 2 - 1)
     with pytest.raises(FormatError, match=r"a.png: it has more points than are read .*Save it smaller"):
-        read_image(tmp_path / "a.png")
+        read_pixels(tmp_path / "a.png")
 
 
 def test_shapes_of_sam(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bagwise.app.media.matching import covered_share, match_events, union_length
+from bagwise.app.media.matching import _union_length, covered_share, match_events
 
 
 def box(start, end, low=0.0, high=1.0, file="a"):
@@ -29,5 +29,5 @@ def test_coverage_counts_time_once_and_in_the_band():
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8))
 def test_union_length_counts_cells(spans):
     cells = {c for start, end in spans for c in range(start, end)}
-    assert union_length([(float(a), float(b)) for a, b in spans]) == len(cells)
-    assert np.isfinite(union_length([]))
+    assert _union_length([(float(a), float(b)) for a, b in spans]) == len(cells)
+    assert np.isfinite(_union_length([]))

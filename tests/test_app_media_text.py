@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from bagwise.app.media import TextSettings, featurize_texts
 from bagwise.app.media.text import (
     OTHER_LANGUAGES,
+    _choose_terms,
+    _count_matrix,
     _notes,
     _read_passages,
     _stemmer,
     _terms_of,
-    choose_terms,
-    count_matrix,
     passages,
 )
 from bagwise.core.dataset import rows_of
@@ -122,12 +122,12 @@ def test_terms_are_as_many_as_there_is_memory_for(tmp_path, monkeypatch):
     files = [_read_passages(tmp_path / f"{name}.txt", name, TextSettings()) for name in "ab"]
     (tmp_path / "c.txt").write_text("trade stock")
     files.append(_read_passages(tmp_path / "c.txt", "c", TextSettings()))
-    assert len(choose_terms(files, TextSettings())) == 12
+    assert len(_choose_terms(files, TextSettings())) == 12
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", str(10 * 24_000))
-    terms = choose_terms(files, TextSettings())
+    terms = _choose_terms(files, TextSettings())
     assert len(terms) == 10
     assert {"trade", "stock"} <= set(terms)
-    assert count_matrix(files, terms).sum(axis=0).tolist()[0][terms.index("stock")] == 3
+    assert _count_matrix(files, terms).sum(axis=0).tolist()[0][terms.index("stock")] == 3
 
 
 def test_long_documents_make_bags(tmp_path):

@@ -132,7 +132,7 @@ def read_beats(path, name, settings):
 
 
 def draw_beats(path, name, rows, settings, start):
-    regions = [outline_region(row, [(row["start"], 0), (row["end"], 0), (row["end"], 10)], 1000) for row in rows]
+    regions = [outline_region(row, row["start"], 0, row["end"], 10, 1000) for row in rows]
     return Picture(f"{name} by hand", "beats", 1000, 10, regions=regions)
 
 

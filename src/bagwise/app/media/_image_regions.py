@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from bagwise.app.media.files import unreadable
 from bagwise.app.media.rle import Rings, expand_counts, ring_counts, sample_counts
-from bagwise.core.exceptions import FormatError
+from bagwise.core.exceptions import FormatError, one_file
 
 GRAIN = 1.0  # points, the deviation of the smoothing before SLIC
 SMOOTHING = 0.8  # the same before merging
@@ -160,9 +159,6 @@ def _ring_area(ring: np.ndarray) -> float:
     return 0.5 * abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))))
 
 
-_NO_SHAPE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
-
-
 @dataclass(frozen=True)
 class Shape:
     """A region of a picture in full size: polygons of x and y, or run lengths and the height and width they are of."""
@@ -208,45 +204,35 @@ def shape_file(name: str, file: str) -> Path:
 def find_shapes(path: str | Path, name: str, file: str) -> Sequence[Shape]:
     """The regions of a picture in a COCO file, or in a folder that has a file of the picture's name with .json."""
     found = shape_file(name, file)
-    if found != Path(file):
-        if not found.is_file():
-            raise FormatError(f"{path}: there is no {found} with its regions; put it there, or leave it out.")
-        return _read_one(found)
-    shapes = _read_all(file, found.stat().st_mtime_ns if found.exists() else 0)
-    regions = shapes.get(name, shapes.get(Path(name).name))
+    own = found != Path(file)
+    if not found.is_file():
+        why = f"{path}: there is no {found} with its regions; put it there, or leave it out."
+        raise FormatError(why if own else f"{file}: there is no such file; set coco to the path of the COCO file.")
+    shapes = _read_shapes(found, found.stat().st_mtime_ns, own)
+    regions = shapes[""] if own else shapes.get(name, shapes.get(Path(name).name))
     if regions is None:
         raise FormatError(f"{path}: the COCO file {file} does not name it; add it there, or leave it out.")
     return regions
 
 
 @lru_cache(maxsize=4)
-def _read_all(path: str, changed: int) -> dict[str, list[Shape]]:
-    """For each file name its regions; `changed` tells versions of the file apart."""
-    document = _read_json(path)
-    try:
+def _read_shapes(path: Path, changed: int, single: bool) -> dict[str, list[Shape]]:
+    """The regions in a COCO file for each file name; `changed` tells versions of the file apart.
+
+    The file of a single picture, called "" here, is a list of segmentations, or has it below ``annotations``.
+    """
+    what = (
+        "it does not list regions with a segmentation each"
+        if single
+        else "it is not a COCO file with polygons or run lengths"
+    )
+    with one_file(path, what, "Leave it out, or save it again."):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if single:
+            found = document["annotations"] if isinstance(document, dict) else document
+            return {"": [Shape.read(region["segmentation"]) for region in found]}
         names = {image["id"]: str(image["file_name"]) for image in document["images"]}
         regions: dict[str, list[Shape]] = {name: [] for name in names.values()}
         for annotation in document["annotations"]:
             regions[names[annotation["image_id"]]].append(Shape.read(annotation["segmentation"]))
-    except _NO_SHAPE as error:
-        raise unreadable(path, "it is not a COCO file with polygons or run lengths", repr(error)) from error
-    return regions
-
-
-def _read_one(path: Path) -> list[Shape]:
-    """The regions of one picture: a list of segmentations, or the same below ``annotations``."""
-    document = _read_json(path)
-    try:
-        found = document["annotations"] if isinstance(document, dict) else document
-        return [Shape.read(region["segmentation"]) for region in found]
-    except _NO_SHAPE as error:
-        raise unreadable(path, "it does not list regions with a segmentation each", repr(error)) from error
-
-
-def _read_json(path: str | Path) -> Any:
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FormatError(f"{path}: there is no such file; set coco to the path of the COCO file.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise unreadable(path, "it is not a COCO file", repr(error)) from error
+        return regions

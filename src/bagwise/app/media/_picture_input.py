@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from bagwise.app.media._network_input import Feed, NetworkInput, agree, chosen_output, how_to_say
-from bagwise.app.media.image_file import read_image
+from bagwise.app.media.image_file import read_pixels
 from bagwise.app.media.rle import ring_counts, rings_of, sample_counts
 from bagwise.app.media.settings import choice, number
 from bagwise.app.networks import Network, one_of
@@ -94,7 +94,7 @@ class PictureInput(NetworkInput):
         return replace(self, layout=layout, colours=colours, output=chosen_output(self.output, network), **size)
 
     def source(self, file: Path) -> np.ndarray:
-        return read_image(file)
+        return read_pixels(file).colours
 
     def nothing(self) -> np.ndarray:
         return np.zeros((self.height, self.width, 3), dtype=np.uint8)

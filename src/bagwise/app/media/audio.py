@@ -18,7 +18,7 @@ from bagwise.app.media._features import (
 )
 from bagwise.app.media._sound_input import SoundInput
 from bagwise.app.media._stages import draw_sound_stages, numbered_picture
-from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, is_for_ffmpeg, make_clip, open_sound
+from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, make_clip, open_sound
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row
 from bagwise.app.media.pictures import (
@@ -36,7 +36,7 @@ from bagwise.app.media.pictures import (
     time_ticks,
 )
 from bagwise.app.media.spectrogram import AudioSettings, Stages, find_syllables, spectrogram
-from bagwise.app.media.when import recorded
+from bagwise.app.media.when import noted_time, recorded
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 
@@ -113,7 +113,7 @@ def _piece_name(name: str, start: float) -> str:
 def _cut(sound: Sound, settings: AudioSettings) -> list[tuple[float, float]]:
     """First and last second of the parts of a recording: two minutes or more of a long one, else all of it."""
     seconds = sound.info.seconds
-    n = max(1, int(seconds // (DECODED * PART if is_for_ffmpeg(sound.path) else PART)))
+    n = max(1, int(seconds // (DECODED * PART if sound.is_decoded_from_start else PART)))
     return [(group[0][0], group[-1][1]) for group in np.array_split(np.array(_stretches(seconds)), n)]
 
 
@@ -191,7 +191,7 @@ def _join(sound: Sound, name: str, parts: Sequence[FileBags], settings: AudioSet
         sizes=sizes,
         features=np.concatenate([part.features for part in parts])[order],
         locations={key: np.round(box[:, i], 4 if i < 2 else 1) for i, key in enumerate(PLACES)},
-        info=facts | recorded(name, info.noted),
+        info=facts | recorded(name, noted_time(sound.notes)),
         problems=problems,
         vectors=np.concatenate(vectors)[order] if vectors else None,
     )
@@ -227,10 +227,9 @@ def _draw_sound(sound: Sound, name: str, rows: Sequence[Row], settings: AudioSet
     def down(hertz: float) -> float:
         return (1 - (hertz - low) / (high - low)) * HEIGHT
 
-    def place(row: Row) -> list[tuple[float, float]]:
+    def region(row: Row) -> dict[str, Any]:
         left, right = (across(row[key] - start) for key in ("start", "end"))
-        bottom, top = (down(row[key]) for key in ("low", "high"))
-        return [(left, top), (right, top), (right, bottom), (left, bottom)]
+        return outline_region(row, left, down(row["high"]), right, down(row["low"]), WIDTH)
 
     inside = [row for row in rows if start <= row["start"] < start + seconds]
     return Picture(
@@ -239,7 +238,7 @@ def _draw_sound(sound: Sound, name: str, rows: Sequence[Row], settings: AudioSet
         width=WIDTH,
         height=HEIGHT,
         background=as_grey_png(picture.intensity[::-1]),
-        regions=name_once([outline_region(row, place(row), WIDTH) for row in inside]),
+        regions=name_once([region(row) for row in inside]),
         ticks=[(max(across(t), 0.0), tick_words(start + t, start + seconds)) for t in time_ticks(seconds)],
         levels=[(down(1000 * k), f"{k:g} kHz") for k in _kilohertz(low, high)],
     )
@@ -292,7 +291,7 @@ def _kilohertz(low: float, high: float) -> list[float]:
 
 def _draw_stages(sound: Sound, folder: Path, settings: AudioSettings, start: float, pieces: int) -> Iterator[str]:
     """Draw every stage of some pieces of a recording, from `start` on; gives what was found, line by line."""
-    info, path = sound.info, Path(sound.path)
+    info, path = sound.info, sound.path
     yield f"{path.name}: {info.seconds:.2f} s, {info.rate} Hz, {info.channels} channel(s)"
     if info.problem:
         yield f"{path.name}: {info.problem}"

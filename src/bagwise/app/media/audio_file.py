@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,7 +15,7 @@ import numpy as np
 from scipy import signal
 
 from bagwise.app.media import _ffmpeg as ffmpeg
-from bagwise.app.media.when import NOTES, noted_time
+from bagwise.app.media.when import NOTES
 from bagwise.core.exceptions import FormatError, one_file
 
 FOR_FFMPEG = (".m4a", ".m4b", ".aac", ".wma", ".amr", ".3gp", ".mka", ".wv", ".ape")  # libsndfile does not read them
@@ -34,14 +33,12 @@ MOST_RATE = 10_000_000  # samples per second; recorders of ultrasound and under 
 
 @dataclass(frozen=True)
 class AudioInfo:
-    """Rate in hertz, number of channels, length in samples, what is wrong although it can be read, and when the
-    recording began and where that stands, as far as the recorder noted it."""
+    """Rate in hertz, number of channels, length in samples, and what is wrong although it can be read."""
 
     rate: int
     channels: int
     n_samples: int
     problem: str = ""
-    noted: tuple[datetime, str] | None = None
 
     @property
     def seconds(self) -> float:
@@ -55,12 +52,26 @@ class Sound:
     ----------
     path : path
     info : AudioInfo
+    notes : dict
+        What the recorder may have noted of the time: name to content of chunks of a WAV file.
     """
 
-    def __init__(self, path: str | Path, info: AudioInfo, samples: Callable[[int, int], np.ndarray]):
-        self.path = path
+    def __init__(
+        self,
+        path: str | Path,
+        info: AudioInfo,
+        samples: Callable[[int, int], np.ndarray],
+        notes: Mapping[bytes, bytes] | None = None,
+    ):
+        self.path = Path(path)
         self.info = info
+        self.notes = notes or {}
         self._samples = samples  # from a first one on, so many, of all channels
+
+    @property
+    def is_decoded_from_start(self) -> bool:
+        """Whether all of the file before a place must be decoded to get there."""
+        return self.path.suffix.lower() in FOR_FFMPEG
 
     def read(self, begin: int, n: int) -> np.ndarray:
         """(n,) float32 samples from `begin` on, all channels averaged; checked to be there and to be numbers."""
@@ -107,29 +118,24 @@ def open_sound(path: str | Path) -> Iterator[Sound]:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
             raise FormatError(f"{path}: the file is empty (0 bytes). Leave it out, or copy it again.")
-        if not is_for_ffmpeg(path):
+        if Path(path).suffix.lower() not in FOR_FFMPEG:
             _refuse_cut_ogg(path, file, size)
             chunks = _riff_chunks(file, size)
-            noted = noted_time({name: _content(file, chunks[name]) for name in NOTES if name in chunks})
+            notes = {name: _content(file, chunks[name]) for name in NOTES if name in chunks}
             problem, offset, options = _unfit_heading(file, size, chunks)
             with _decoded(path, file, offset, options) as sound:
-                info = AudioInfo(sound.samplerate, sound.channels, sound.frames, problem, noted)
+                info = AudioInfo(sound.samplerate, sound.channels, sound.frames, problem)
 
                 def samples(begin: int, n: int) -> np.ndarray:
                     if sound.tell() != begin:
                         sound.seek(min(begin, sound.frames))
                     return sound.read(n, dtype="float32", always_2d=True)
 
-                yield Sound(path, _checked(path, info), samples)
+                yield Sound(path, _checked(path, info), samples, notes)
             return
     n_samples, problem = ffmpeg.count_samples(path)
     with closing(ffmpeg.Stream(path)) as stream:
         yield Sound(path, _checked(path, AudioInfo(stream.rate, stream.channels, n_samples, problem)), stream.read)
-
-
-def is_for_ffmpeg(path: str | Path) -> bool:
-    """Whether a file is of a kind that libsndfile does not read."""
-    return Path(path).suffix.lower() in FOR_FFMPEG
 
 
 def _checked(path: str | Path, info: AudioInfo) -> AudioInfo:

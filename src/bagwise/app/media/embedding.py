@@ -202,21 +202,6 @@ def _read_toml(path: Path, known: set[str]) -> dict[str, Any]:
     return given_settings(given)
 
 
-def split_names(names: list[str] | None, about: Mapping[str, Any] | None) -> list[str] | None:
-    """Of the feature names of a model those that are the media type's own, where it is known what all are."""
-    if names is None or about is None:
-        return names
-    return names[: len(names) - about["size"]]
-
-
-def join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: int) -> tuple[np.ndarray, list[str]]:
-    """Features of all instances with their vectors, and what all columns are called; `own` may be None."""
-    parts = [file.vectors for file in files if file.vectors is not None and len(file.vectors)]
-    vectors = np.concatenate(parts).astype(np.float64) if parts else np.empty((0, size))
-    names = [*own_names, *(f"embed{i}" for i in range(size))]
-    return (vectors if own is None else np.hstack([own, vectors])), names
-
-
 SLACK = 0.05  # seconds between two windows that are no gap
 
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
@@ -144,30 +144,6 @@ def assemble(files: Mapping[str, FileBags], features: Any, feature_names: list[s
     )
 
 
-def stack_features(files: Sequence[FileBags], names: Sequence[str]) -> Any:
-    """The features of all files below each other, whose columns `names` are the same in every file."""
-    parts = [file.features for file in files if file.features.shape[0]]
-    return stack_rows(parts) if parts else np.empty((0, len(names)))
-
-
 def stack_rows(parts: Sequence[Any]) -> Any:
     """Arrays or CSR matrices below each other."""
     return sp.vstack(parts, format="csr") if any(sp.issparse(part) for part in parts) else np.concatenate(parts)
-
-
-def common_feature_names(files: Sequence[FileBags], settings: Any = None) -> list[str]:
-    """The names of the features, which must be those of every file."""
-    for file in files:
-        if file.feature_names != files[0].feature_names:
-            raise FormatError(
-                f"{file.bag_names[0]}: its columns differ from those of {files[0].bag_names[0]}; "
-                "give every file the same columns in the same order."
-            )
-    return list(files[0].feature_names or [])
-
-
-def unreadable(
-    path: str | Path, what: str, error: object, cure: str = "Leave it out, or save it again."
-) -> FormatError:
-    """The error for a file that cannot be used."""
-    return FormatError(f"{path}: {what} ({error}). {cure}")

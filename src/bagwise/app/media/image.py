@@ -33,7 +33,7 @@ from bagwise.app.media._image_regions import (
 from bagwise.app.media._picture_input import PictureInput
 from bagwise.app.media._stages import draw_image_stages, numbered_picture
 from bagwise.app.media.files import FileBags
-from bagwise.app.media.image_file import EXTENSIONS, Pixels, read_image, read_mask, read_pixels
+from bagwise.app.media.image_file import EXTENSIONS, Pixels, read_mask, read_pixels
 from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.app.media.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, filled_region
 from bagwise.app.media.rle import Rings, ring_area, rings_of
@@ -101,7 +101,7 @@ def _is_picture(path: Path, settings: ImageSettings) -> bool:
     return settings.regions != "mask" and not any(path.with_name(stem + ending).exists() for ending in EXTENSIONS)
 
 
-def find_regions(path: str | Path, name: str, pixels: Pixels, settings: ImageSettings) -> np.ndarray:
+def _find_regions(path: str | Path, name: str, pixels: Pixels, settings: ImageSettings) -> np.ndarray:
     """(height, width) region of each point, from 1; 0 is outside, as is what is transparent."""
     labels = _all_regions(path, name, pixels, settings)
     if pixels.seen is not None:
@@ -155,7 +155,7 @@ def _mask_of(path: Path, name: str, pixels: Pixels, settings: ImageSettings) -> 
     return mask
 
 
-def region_features(image: np.ndarray, labels: np.ndarray, settings: ImageSettings) -> np.ndarray:
+def _region_features(image: np.ndarray, labels: np.ndarray, settings: ImageSettings) -> np.ndarray:
     """(n, d) features of each region."""
     return patch_features(image) if settings.regions == "patches" else FEATURES[settings.features][1](image, labels)
 
@@ -163,8 +163,8 @@ def region_features(image: np.ndarray, labels: np.ndarray, settings: ImageSettin
 def _read_picture(path: str | Path, name: str, settings: ImageSettings) -> FileBags:
     """The regions of one picture."""
     pixels = read_pixels(path, settings.max_side)
-    labels = find_regions(path, name, pixels, settings)
-    features = region_features(pixels.colours, labels, settings)
+    labels = _find_regions(path, name, pixels, settings)
+    features = _region_features(pixels.colours, labels, settings)
     problems = [] if len(features) else ["no region was found in it."]
     return FileBags(
         bag_names=[name],
@@ -213,7 +213,7 @@ def _draw_image(path: Path, name: str, rows: Sequence[Row], settings: ImageSetti
 
 def _close_ups(path: Path, rows: Sequence[Row], settings: ImageSettings) -> Iterator[CloseUp]:
     """Each region, outlined, and a little around it."""
-    image = read_image(path)
+    image = read_pixels(path).colours
     for row in rows:
         part = crop_region(image, row, CLOSE_WIDTH)
         yield CloseUp(as_photograph(part), part.width, part.height)
@@ -240,7 +240,7 @@ def crop_region(image: np.ndarray, place: Row, size: int) -> Any:
 def _draw_stages(path: Path, folder: Path, settings: ImageSettings, start: float, pieces: int) -> Iterator[str]:
     """Draw a picture and its regions; gives what was found, line by line."""
     pixels = read_pixels(path, settings.max_side)
-    labels = find_regions(path, path.name, pixels, settings)
+    labels = _find_regions(path, path.name, pixels, settings)
     target = numbered_picture(folder, path.stem)
     draw_image_stages(pixels.colours, labels, path.name, target)
     yield f"{path.name}: {pixels.width} x {pixels.height} points, {labels.max(initial=0)} regions"

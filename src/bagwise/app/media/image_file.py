@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.app.media.files import unreadable
 from bagwise.core.exceptions import FormatError
+from bagwise.io.text import check_readable
 
 HEIC = (".heic", ".heif")
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", *HEIC)
@@ -58,11 +58,6 @@ def read_pixels(path: str | Path, largest: int | None = None) -> Pixels:
     return Pixels(over_white, None if seen.all() else seen, *size)
 
 
-def read_image(path: str | Path, largest: int | None = None) -> np.ndarray:
-    """(height, width, 3) uint8 colours of a picture, see `read_pixels`."""
-    return read_pixels(path, largest).colours
-
-
 def read_mask(path: str | Path) -> np.ndarray:
     """(height, width) int64 numbers of a mask picture: one number for each grey value, palette entry or colour.
 
@@ -79,7 +74,7 @@ def read_mask(path: str | Path) -> np.ndarray:
 def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int, int]]:
     """An upright picture of Pillow, and the width and height it has in full: of JPEG no more than needed is decoded."""
     try:
-        from PIL import Image, ImageOps, UnidentifiedImageError
+        from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError(
             f"Reading pictures needs pillow, which is not there ({error}); pip install 'bagwise[image]'."
@@ -87,7 +82,7 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
     if Path(path).suffix.lower() in HEIC:
         _learn_heic(path)
     try:
-        with open(path, "rb") as file, warnings.catch_warnings():
+        with check_readable(path).open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # cameras have a hundred megapixels
             image = Image.open(file)
             size = image.size
@@ -97,15 +92,16 @@ def _open(path: str | Path, largest: int | None = None) -> tuple[Any, tuple[int,
         upright = ImageOps.exif_transpose(image)
         is_turned = (upright.width > upright.height) != (size[0] > size[1])  # by us, or by Pillow itself
         return upright, (size[::-1] if is_turned else size)
+    except FormatError:
+        raise
     except Image.DecompressionBombError as error:
-        raise unreadable(path, "it has more points than are read", error, "Save it smaller, or in parts.") from error
-    except UnidentifiedImageError as error:
-        found = "it is of no known kind" if Path(path).stat().st_size else "the file is empty, 0 bytes"
-        raise unreadable(path, "it is not a picture that can be read", found) from error
-    except FileNotFoundError:
-        raise FormatError(f"{path}: there is no such file.") from None
+        raise FormatError(
+            f"{path}: it has more points than are read ({error}). Save it smaller, or in parts."
+        ) from error
     except Exception as error:  # decoders fail in many ways on damaged data: zlib, struct, index and other errors
-        raise unreadable(path, "it is not a picture that can be read", error) from error
+        raise FormatError(
+            f"{path}: it is not a picture that can be read ({error}). Leave it out, or save it again."
+        ) from error
 
 
 def _learn_heic(path: str | Path) -> None:
@@ -113,11 +109,9 @@ def _learn_heic(path: str | Path) -> None:
     try:
         pillow_heif = import_module("pillow_heif")
     except ImportError as error:
-        raise unreadable(
-            path,
-            "HEIC is read with the package pillow-heif, which is not there",
-            error,
-            "pip install pillow-heif, or save it as JPEG.",
+        raise FormatError(
+            f"{path}: HEIC is read with the package pillow-heif, which is not there ({error}). pip install "
+            "pillow-heif, or save it as JPEG."
         ) from error
     pillow_heif.register_heif_opener()
 

@@ -38,11 +38,11 @@ def covered_share(locations: Sequence[Box], events: Sequence[Box]) -> np.ndarray
             for i in by_file[event["file"]]
             if _height(locations[i], event) > 0
         ]
-        shares[j] = union_length(spans) / (event["end"] - event["start"])
+        shares[j] = _union_length(spans) / (event["end"] - event["start"])
     return shares
 
 
-def union_length(spans: Sequence[tuple[float, float]]) -> float:
+def _union_length(spans: Sequence[tuple[float, float]]) -> float:
     """Length of the union of spans on a line; spans that end before they start count nothing."""
     total, reached = 0.0, -np.inf
     for start, end in sorted(spans):

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.media._network_input import NetworkInput
-from bagwise.app.media.files import FileBags, assemble, common_feature_names, stack_features
+from bagwise.app.media.files import FileBags, assemble, stack_rows
 from bagwise.app.media.pictures import CloseUp, Picture
 from bagwise.app.media.settings import Settings
 from bagwise.core.dataset import BagDataset
-from bagwise.core.exceptions import InputError, one_file
+from bagwise.core.exceptions import FormatError, InputError, one_file
 
 Row = Mapping[str, Any]
 
@@ -43,6 +43,23 @@ def _columns_in_words(row: Row) -> str:
 
 def _start_and_end(value: Row, file: Row) -> dict[str, Any]:
     return {"start": value["start"], "end": value["end"]}
+
+
+def _stack_features(files: Sequence[FileBags], names: Sequence[str]) -> Any:
+    """The features of all files below each other, whose columns `names` are the same in every file."""
+    parts = [file.features for file in files if file.features.shape[0]]
+    return stack_rows(parts) if parts else np.empty((0, len(names)))
+
+
+def _common_feature_names(files: Sequence[FileBags], settings: Any = None) -> list[str]:
+    """The names of the features, which must be those of every file."""
+    for file in files:
+        if file.feature_names != files[0].feature_names:
+            raise FormatError(
+                f"{file.bag_names[0]}: its columns differ from those of {files[0].bag_names[0]}; "
+                "give every file the same columns in the same order."
+            )
+    return list(files[0].feature_names or [])
 
 
 @dataclass(frozen=True)
@@ -181,8 +198,8 @@ class MediaType:
     parts: Parts | None = None
     belongs: Callable[[Path, Any], bool] = _always
     companions: Callable[[Path, str, Any], Sequence[Path]] = _no_items
-    feature_names: Callable[[Sequence[FileBags], Any], list[str]] = common_feature_names
-    features: Callable[[Sequence[FileBags], Sequence[str]], Any] = stack_features
+    feature_names: Callable[[Sequence[FileBags], Any], list[str]] = _common_feature_names
+    features: Callable[[Sequence[FileBags], Sequence[str]], Any] = _stack_features
     check_files: Callable[[Mapping[str, FileBags], Sequence[str] | None], dict[str, str]] = _no_facts
     places: tuple[str, ...] = ()
     whole: bool = False

@@ -86,15 +86,16 @@ class CloseUp:
 Ring = Sequence[tuple[float, float]]
 
 
-def outline_region(row: Mapping[str, Any], points: Ring, width: int) -> dict[str, Any]:
-    """The region of a row of annotations, its name above it; the points of its outline are in units of the picture."""
-    left, top = min(x for x, _ in points), min(y for _, y in points)
+def outline_region(
+    row: Mapping[str, Any], left: float, top: float, right: float, bottom: float, width: int
+) -> dict[str, Any]:
+    """The box of a row of annotations, its name above it; the edges are in units of the picture, which is so wide."""
     at_the_edge = left > 0.88 * width  # a name that starts here would be cut off
     return {
-        **_drawn(row, [points]),
+        **_drawn(row, [[(left, top), (right, top), (right, bottom), (left, bottom)]]),
         "left": round(left, 1),
         "top": round(top, 1),
-        "name_at": round(max(x for x, _ in points) if at_the_edge else left + 2, 1),
+        "name_at": round(right if at_the_edge else left + 2, 1),
         "name_down": round(max(top - 3, 11), 1),
         "anchor": "end" if at_the_edge else "start",
         "size": None,

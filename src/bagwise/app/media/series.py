@@ -253,7 +253,7 @@ def _draw_strips(
             left, right = (float(np.clip(along(interval[key]) - strip, 0, 1)) * WIDTH for key in PLACES)
             if right - left > 1e-6:
                 row = {**interval, "instance": interval["rows"][0]["instance"]}
-                region = outline_region(row, [(left, floor), (right, floor), (right, bottom), (left, bottom)], WIDTH)
+                region = outline_region(row, left, floor, right, bottom, WIDTH)
                 found["regions"].append(region | {"named": right - left >= LETTER * len(str(interval["label"]))})
         top = bottom + BETWEEN
     if n_strips == 1 and name is None:

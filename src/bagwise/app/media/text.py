@@ -187,7 +187,7 @@ def _read_passages(path: str | Path, name: str, settings: TextSettings) -> FileB
     )
 
 
-def choose_terms(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
+def _choose_terms(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
     """The terms that are counted, in alphabetical order: those of `min_documents` documents, of them the share `keep`.
 
     More than a fit has memory for are not: those stay that occur in most documents, ties to the first letters.
@@ -216,7 +216,7 @@ def choose_terms(files: Sequence[FileBags], settings: TextSettings) -> list[str]
     return sorted(terms)
 
 
-def count_matrix(files: Sequence[FileBags], terms: Sequence[str]) -> Any:
+def _count_matrix(files: Sequence[FileBags], terms: Sequence[str]) -> Any:
     """(m, v) CSR counts of the chosen terms in all passages."""
     matrix = sp.vstack([file.features @ _chosen(file.feature_names or [], terms) for file in files], format="csr")
     matrix.sort_indices()
@@ -284,8 +284,8 @@ TEXT = MediaType(
     finer="label shorter texts, such as sections in files of their own",
     extensions=EXTENSIONS,
     read=_read_passages,
-    feature_names=choose_terms,
-    features=count_matrix,
+    feature_names=_choose_terms,
+    features=_count_matrix,
     places=PLACES,
     whole=True,
     place_in_words=_place_in_words,

@@ -16,7 +16,7 @@ from scipy import signal
 from bagwise.app.media.audio_file import AudioInfo, audio_info, make_clip, open_sound
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.image import crop_region
-from bagwise.app.media.image_file import read_image
+from bagwise.app.media.image_file import read_pixels
 from bagwise.app.media.series import draw_stretch
 from bagwise.app.media.series_file import RECORDING, Series, read_series
 from bagwise.app.media.spectrogram import spectrogram
@@ -195,7 +195,7 @@ class MediaStore:
     def picture(self, name: str) -> bytes:
         """PNG of a picture, at most 1600 points wide and high."""
         self._require("image", "a picture")
-        return self._kept(name, lambda path: _png(read_image(path, LARGEST_PICTURE)), "picture")
+        return self._kept(name, lambda path: _png(read_pixels(path, LARGEST_PICTURE).colours), "picture")
 
     def thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
         """PNG of one instance for the gallery."""
@@ -204,7 +204,9 @@ class MediaStore:
             if self.media_type.shown_as == "sound":
                 return self._sound_thumb(name, place, size)
             if self.media_type.shown_as == "image":
-                return _png(crop_region(self._kept(name, read_image, "pixels"), place, size))
+                return _png(
+                    crop_region(self._kept(name, lambda path: read_pixels(path).colours, "pixels"), place, size)
+                )
             if self.media_type.shown_as == "series":
                 return _png(draw_stretch(self.series(name, place.get(RECORDING) or ""), place, size))
             raise MissingError(f"There is no small picture of {self.media_type.instances}; show the text.")

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise._version import __version__
-from bagwise.app.media.embedding import Embedding, VectorTable, close_network, split_names
+from bagwise.app.media.embedding import Embedding, VectorTable, close_network
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.media.media_types import TABLE
@@ -107,7 +107,8 @@ class Source:
     @property
     def own_names(self) -> list[str] | None:
         """The names of the features that a trained model takes, without those of vectors."""
-        return split_names(self.feature_names, self.embedded)
+        names, about = self.feature_names, self.embedded
+        return names if names is None or about is None else names[: len(names) - about["size"]]
 
     def key(self, name: str) -> str:
         """What the bags of a file are kept under; another key as soon as the file changes."""

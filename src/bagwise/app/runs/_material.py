@@ -20,7 +20,6 @@ from bagwise.app.media.embedding import (
     Embedding,
     VectorTable,
     Windows,
-    join_vectors,
     read_embedding,
     reopen_embedding,
 )
@@ -453,15 +452,23 @@ def _assemble(
     found = list(files.values())
     if not source.has_features:
         assert embedded is not None
-        return assemble(files, *join_vectors(None, [], found, embedded["size"]), media_type.name)
+        return assemble(files, *_join_vectors(None, [], found, embedded["size"]), media_type.name)
     own = replace(source, feature_names=feature_names).own_names
     names = list(media_type.feature_names(found, source.settings) if own is None else own)
     features = media_type.features(found, names)
     if embedded is not None:
         if sp.issparse(features):
             features = filled(features, "--embed next to terms", "count fewer terms (--media-set keep=0.02)")
-        features, names = join_vectors(features, names, found, embedded["size"])
+        features, names = _join_vectors(features, names, found, embedded["size"])
     return assemble(files, features, names, media_type.name)
+
+
+def _join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: int) -> tuple[np.ndarray, list[str]]:
+    """Features of all instances with their vectors, and what all columns are called; `own` may be None."""
+    parts = [file.vectors for file in files if file.vectors is not None and len(file.vectors)]
+    vectors = np.concatenate(parts).astype(np.float64) if parts else np.empty((0, size))
+    names = [*own_names, *(f"embed{i}" for i in range(size))]
+    return (vectors if own is None else np.hstack([own, vectors])), names
 
 
 def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Material:
