@@ -43,6 +43,7 @@ class BagDistanceClassifier(TCriterionClassifier):
 
     def _encode_training(self, bags: Bags) -> np.ndarray:
         """(n, k) distances of the training bags to the medoids; sets ``medoid_indices_`` and ``medoids_``."""
+        check_choice("distance", self.distance, KINDS)
         n_bags, n_medoids = len(bags), self._count_medoids(len(bags))
         check_allocation(
             8 * n_bags**2, f"The distances between all {n_bags} bags", f"train {type(self).__name__} on fewer bags"
@@ -79,6 +80,3 @@ class BagDistanceClassifier(TCriterionClassifier):
                 "them, for example with PerInstance(StandardScaler())."
             )
         return self._code_scores(codes)
-
-    def _check_distance(self) -> None:
-        check_choice("distance", self.distance, KINDS)

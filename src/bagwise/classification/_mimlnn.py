@@ -100,7 +100,6 @@ class MIMLNN(BagDistanceClassifier):
             Weight of each bag's squares; one of weight 0 is left out. The medoids are those of the bags, unweighted.
         """
         check_positive(self, "alpha")
-        self._check_distance()
         bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
         codes = self._encode_training(bags)
         self.code_coef_ = _ridge_weights(codes, 2.0 * indicator - 1.0, self.alpha, weights)

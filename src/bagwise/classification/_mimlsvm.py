@@ -104,7 +104,6 @@ class MIMLSVM(BagDistanceClassifier):
             unweighted.
         """
         check_positive(self, "C", "gamma")
-        self._check_distance()
         bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
         codes = self._encode_training(bags)
         learned = np.flatnonzero(np.isnan(constant))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -182,14 +182,18 @@ class BagStack(BagClassifierMixin, BagEstimator):
             )
         self.statistics_ = BagStatistics(self.statistics).fit(bags) if self.statistics else None
         self.members_ = [_fit_weighted(member, bags, indicator, given) for member in self.members]
-        summaries = np.concatenate(
-            [summarize(_cross_posteriors(m, bags, indicator, splits, self.n_jobs, given), bags) for m in self.members],
-            axis=2,
-        )
+        posteriors = (_cross_posteriors(m, bags, indicator, splits, self.n_jobs, given) for m in self.members)
+        summaries = _summaries(posteriors, bags)
         targets, counts = indicator.astype(np.float64), np.ones(len(bags)) if given is None else given
-        logistic_logits = self._fit_logistic(summaries, targets, splits, counts)
-        tree_logits = self._fit_trees(self._table(bags, summaries), targets, counts, rng)
-        logits = np.stack([logistic_logits, tree_logits], axis=2)
+        features = _transformed(summaries)
+        self.own_scale_, by_logistic = _choose_own_scale(features, targets, splits, counts)
+        fitted = _SharedLogistic.fit(features, targets, self.own_scale_, counts)
+        self.logistic_coef_, self.logistic_intercept_ = fitted
+        grown = BagTrees.grow(
+            self._table(bags, summaries), targets, counts, self.n_estimators, self.max_features, self.n_jobs, rng
+        )
+        self.forest_, self.prior_ = tuple(Forest.of_regression(grown.trees)), grown.prior
+        logits = np.stack([by_logistic, grown.held_out], axis=2)
         weights, self.log_likelihood_ = _pool_weights(logits, targets, counts)
         self.pool_coef_, self.pool_intercept_ = weights[:-1], float(weights[-1])
         return self
@@ -206,23 +210,6 @@ class BagStack(BagClassifierMixin, BagEstimator):
                     "use ORedLogisticRegression or ORedForest, or a bagwise.make_pipeline that ends in one."
                 )
 
-    def _fit_logistic(
-        self, summaries: np.ndarray, targets: np.ndarray, splits: list[Any], counts: np.ndarray
-    ) -> np.ndarray:
-        """Keeps the fit on all bags; returns (n, c) logits of fits that did not see the bag."""
-        features = _transformed(summaries)
-        self.own_scale_, held_out = _choose_own_scale(features, targets, splits, counts)
-        fitted = _SharedLogistic.fit(features, targets, self.own_scale_, counts)
-        self.logistic_coef_, self.logistic_intercept_ = fitted.coef, fitted.intercept
-        return held_out
-
-    def _fit_trees(self, table: Any, targets: np.ndarray, counts: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        """Keeps the trees; returns (n, c) logits by the trees whose bootstrap sample lacks the bag."""
-        grown = BagTrees.grow(table, targets, counts, self.n_estimators, self.max_features, self.n_jobs, rng)
-        self.forest_ = tuple(Forest.of_regression(grown.trees))
-        self.prior_ = grown.prior
-        return grown.held_out
-
     def _table(self, bags: Bags, summaries: np.ndarray) -> Any:
         return table_of(bags, summaries, None if self.statistics_ is None else self.statistics_.transform(bags))
 
@@ -230,9 +217,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """(n, c) logits of the pooled probabilities."""
-        summaries = np.concatenate(
-            [summarize(member.predict_instances_proba(bags), bags) for member in self.members_], axis=2
-        )
+        summaries = _summaries((member.predict_instances_proba(bags) for member in self.members_), bags)
         by_logistic = _SharedLogistic(self.logistic_coef_, self.logistic_intercept_).logits(_transformed(summaries))
         by_trees = forest_logit(Forest(*self.forest_), self._table(bags, summaries), self.prior_)
         pooled = self.pool_coef_[0] * by_logistic + self.pool_coef_[1] * by_trees + self.pool_intercept_
@@ -287,12 +272,16 @@ def _cross_posteriors(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # the fit on all bags has warned
         parts = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(predict)(*split) for split in splits)
-    fold = np.empty(len(bags), dtype=np.int64)
-    for number, (_, held_out) in enumerate(splits):
-        fold[held_out] = number
-    for number, part in enumerate(parts):  # KFold gives a fold's bags in their order, so their instances are too
-        proba[fold[bags.bag_index] == number] = part
+    for (_, held_out), part in zip(splits, parts, strict=True):
+        proba[np.isin(bags.bag_index, held_out)] = (
+            part  # KFold gives a fold's bags in order, so their instances are too
+        )
     return proba
+
+
+def _summaries(probabilities: Iterable[np.ndarray], bags: Bags) -> np.ndarray:
+    """(n, c, 5 k) what k members say of bags and labels."""
+    return np.concatenate([summarize(proba, bags) for proba in probabilities], axis=2)
 
 
 def _transformed(summaries: np.ndarray) -> np.ndarray:

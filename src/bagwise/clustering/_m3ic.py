@@ -267,10 +267,9 @@ class _Decision:
 class _Run:
     """One start of the procedure, from random weights to a local minimum."""
 
-    expansion: Expansion
-    decision: _Decision
-    objective: float
-    half_norm: float
+    expansion: Any = None
+    decision: Any = None
+    objective: float = np.inf
     history: list[float] = field(default_factory=list)
     n_cuts: list[int] = field(default_factory=list)
     converged: bool = False
@@ -303,26 +302,23 @@ def _run_start(model: M3IC, space: Space, offsets: np.ndarray, seed: int) -> _Ru
     n_clusters, C = model.n_clusters, float(model.C)
     slack = model.balance / space.length if space.length > 0.0 else 0.0
     at = decide(space.random_scores(np.random.RandomState(seed), n_clusters), offsets)
-    run: _Run | None = None
+    run = _Run()
     for _ in range(model.max_iter):
         multiply = space.multiplier(at.witnesses, at.clusters, n_clusters)
         problem = MarginProblem(multiply, at.clusters, space.along[at.witnesses], n_clusters, C, slack)
-        inner = solve_cutting_plane(problem, tol=model.tol_inner, start_value=C if run is None else run.objective)
+        inner = solve_cutting_plane(problem, tol=model.tol_inner, start_value=run.objective if run.n_cuts else C)
         expansion = Expansion(at.witnesses, at.clusters, inner.weights, inner.shift)
         reached = decide(space.scores(expansion), offsets)
         value = inner.half_norm + C * float(np.maximum(0.0, 1.0 - reached.margins).mean())
-        last = np.inf if run is None else run.objective
-        if run is None:
-            run = _Run(expansion, reached, value, inner.half_norm)
+        last = run.objective
         run.n_cuts.append(inner.n_cuts)
         run.unsolved += not inner.converged
         run.kkt_residual = max(run.kkt_residual, inner.kkt_residual)
         if value < last:
-            run.expansion, run.decision, run.objective, run.half_norm = expansion, reached, value, inner.half_norm
+            run.expansion, run.decision, run.objective = expansion, reached, value
             run.history.append(value)
         run.converged = last - value <= model.tol_outer * last if np.isfinite(last) else value == 0.0
         if run.converged:
             break
         at = reached
-    assert run is not None
     return run
