@@ -73,15 +73,16 @@ def test_cccp_lowers_the_objective_under_the_cuts(seed):
     start = problem.random_weights(seed)
     rng = np.random.default_rng(seed)
     m = bags.n_instances
-    cuts = [
-        problem.make_cut(np.ones(m), _ranked(problem.scores(start))[1]),
-        problem.make_cut(rng.integers(0, 2, m) * 1.0, rng.integers(0, k, m)),
+    made_of = [
+        (np.ones(m), _ranked(problem.scores(start))[1]),
+        (rng.integers(0, 2, m) * 1.0, rng.integers(0, k, m)),
     ]
+    cuts = [problem.make_cut(*parts) for parts in made_of]
 
     def value(W):
         scores = problem.scores(W)
         best = scores.max(axis=1)
-        excess = [np.mean(cut.mask * (1 - best + scores[np.arange(m), cut.rivals])) for cut in cuts]
+        excess = [np.mean(mask * (1 - best + scores[np.arange(m), rivals])) for mask, rivals in made_of]
         return 0.5 * (W**2).sum() + C * max(0.0, *excess)
 
     found, xi = _solve_cccp(problem, cuts, start, tol=0.0)

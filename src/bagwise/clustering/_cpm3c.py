@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,9 @@ from bagwise.kernels.clusters import sum_by_cluster
 from bagwise.kernels.segments import Rows
 from bagwise.solvers.cutting_plane import solve_under_cuts
 from bagwise.solvers.result import has_settled
+
+Cut = tuple[np.ndarray, np.ndarray]
+"""The (m,) instances in a cut, 1 or 0, and (k, d) sums over them by the cluster that rivals the winner on each."""
 
 
 class CPM3C(BagClusterer):
@@ -150,11 +152,11 @@ class _InstanceProblem:
         weights = np.random.RandomState(seed).standard_normal((self.n_clusters, self.X.shape[1]))
         return weights - np.outer(weights @ self.direction, self.direction)
 
-    def cut_vectors(self, cuts: list[_Cut], winners: np.ndarray) -> np.ndarray:
+    def cut_vectors(self, cuts: list[Cut], winners: np.ndarray) -> np.ndarray:
         """(s, k, d) vectors 1/m sum_i c_i (e_winner - e_rival) (x) x_i of all cuts, for the present winners."""
         vectors = np.empty((len(cuts), self.n_clusters, self.X.shape[1]))
-        for vector, cut in zip(vectors, cuts, strict=True):
-            vector[:] = self.sums(cut.mask, winners) - cut.rival_sums
+        for vector, (mask, rival_sums) in zip(vectors, cuts, strict=True):
+            vector[:] = self.sums(mask, winners) - rival_sums
         return vectors / len(winners)
 
     def sums(self, mask: np.ndarray, clusters: np.ndarray) -> np.ndarray:
@@ -163,17 +165,8 @@ class _InstanceProblem:
         sum_by_cluster(*self.rows, np.arange(len(mask)), clusters, mask, sums)
         return sums
 
-    def make_cut(self, mask: np.ndarray, rivals: np.ndarray) -> _Cut:
-        return _Cut(mask, rivals, self.sums(mask, rivals))
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """The instances in a cut, 1 or 0, the cluster that rivals the winner on each, and the sums over the rivals."""
-
-    mask: np.ndarray
-    rivals: np.ndarray
-    rival_sums: np.ndarray
+    def make_cut(self, mask: np.ndarray, rivals: np.ndarray) -> Cut:
+        return mask, self.sums(mask, rivals)
 
 
 def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, max_cuts: int, seed: int) -> Any:
@@ -198,10 +191,10 @@ def _run_start(problem: _InstanceProblem, tol_outer: float, tol_inner: float, ma
 
 
 def _solve_cccp(
-    problem: _InstanceProblem, cuts: list[_Cut], weights: np.ndarray, tol: float
+    problem: _InstanceProblem, cuts: list[Cut], weights: np.ndarray, tol: float
 ) -> tuple[np.ndarray, float]:
     """Weights and slack under the cuts: fix the winners, solve the quadratic program, repeat while it gains."""
-    offsets = np.array([cut.mask.mean() for cut in cuts])
+    offsets = np.array([mask.mean() for mask, _ in cuts])
     last, xi = np.inf, 0.0
     while True:
         # <w_z, x> with z = argmax is convex and stands on the concave side: it is linear once the winners are fixed

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from bagwise.clustering._shared import BagClusterer, find_witnesses, rank_by_size, warn_empty_clusters
+from bagwise.clustering._shared import BagClusterer, find_witnesses, quietly, rank_by_size, warn_empty_clusters
 from bagwise.clustering.scaling import are_words
 from bagwise.core.bags import Bags, as_bags, cut_bags
 from bagwise.core.checks import check_choice, check_count, check_not_negative, check_positive
@@ -334,8 +332,7 @@ def _start(counts: Any, n_clusters: int, by_kmeans: bool, rng: Any) -> np.ndarra
         totals = np.asarray(counts.sum(axis=1)).ravel()
         shares = sp.diags(1.0 / np.where(totals > 0.0, totals, 1.0)) @ counts
         model = KMeans(n_clusters, n_init=1, max_iter=20, random_state=rng.randint(2**31 - 1))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer different bags than clusters
+        with quietly():  # there may be fewer different bags than clusters
             labels, sure = model.fit_predict(np.sqrt(shares)), SURE
     else:
         labels, sure = rng.randint(n_clusters, size=n_bags), 1.0 - SURE

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from joblib import Parallel
 from sklearn.base import ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -87,6 +90,26 @@ def start_trials(estimator: Any, X: BagsLike, n_clusters: int | Iterable[int], *
     for k in ks:
         clone(estimator).set_params(n_clusters=k).check_number(len(bags))
     return bags, ks
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Trials do not warn of empty clusters or of iterations that ended early: what they give shows it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def all_done(
+    tasks: Iterable[Any], n_tasks: int, n_jobs: int | None, progress: Callable[[int, int], None] | None
+) -> list[Any]:
+    """What the delayed calls give, in parallel; `progress` is called with those done and their number."""
+    done: list[Any] = []
+    for found in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+        done.append(found)
+        if progress is not None:
+            progress(len(done), n_tasks)
+    return done
 
 
 def as_values(value: Any) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from bagwise.clustering._mixture import BagMixture, fit_multinomials
-from bagwise.clustering._shared import check_clusterable, start_trials
+from bagwise.clustering._shared import all_done, check_clusterable, quietly, start_trials
 from bagwise.clustering.scaling import are_words
 from bagwise.core.bags import Bags
 from bagwise.core.checks import is_count
@@ -149,15 +147,11 @@ def try_stability(
         return Trial([_record(k) for k in ks], None, n_noise)
     models = {k: _made_light(clone(estimator).set_params(**(settings or {}).get(k, {}))) for k in tried}
     make, seeds = _noise_maker(bags), np.random.SeedSequence(random_state).spawn(n_noise + 1)
-    work = Parallel(n_jobs=n_jobs, return_as="generator")(
+    tasks = (
         delayed(_stabilities)(make(np.random.default_rng(seed)) if i else bags, models, seed, n_splits)
         for i, seed in enumerate(seeds)
     )
-    values = []
-    for stabilities in work:
-        values.append(stabilities)
-        if progress is not None:
-            progress(len(values), len(seeds))
+    values = all_done(tasks, len(seeds), n_jobs, progress)
     return _test(np.array(values), ks, tried)
 
 
@@ -188,8 +182,7 @@ def _stabilities(bags: Bags, models: Mapping[int, Any], seed: np.random.SeedSequ
     seeds = rng.integers(2**31 - 1, size=(n_splits, 2))
     learners: dict[str, Learner] = {}
     stabilities = []
-    with threadpool_limits(1), warnings.catch_warnings():  # so small are the fits that threads only wait for each other
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with threadpool_limits(1), quietly():  # so small are the fits that threads only wait for each other
         for k, model in models.items():
             name = repr(clone(model).set_params(n_clusters=2))
             if name not in learners:

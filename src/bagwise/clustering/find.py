@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise.clustering._bamic import BAMIC
@@ -18,6 +16,7 @@ from bagwise.clustering._cpm3c import CPM3C
 from bagwise.clustering._kmeans import MajorityKMeans, MeanKMeans
 from bagwise.clustering._m3ic import M3IC
 from bagwise.clustering._mixture import BagMixture
+from bagwise.clustering._shared import quietly
 from bagwise.clustering._stability import Trial, try_stability
 from bagwise.clustering.scaling import choose_scaling, scale_bags
 from bagwise.clustering.sweep import Record, choose_setting, mean_silhouette, sweep
@@ -214,8 +213,7 @@ def _try_settings(
     records = []
     for done, k in enumerate(ks):
         progress("settings", done, len(ks))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the sizes show empty clusters
+        with quietly():
             fitted = clone(model).set_params(n_clusters=k).fit(bags)
         sizes = np.bincount(fitted.labels_, minlength=k).tolist()
         measures = {"objective": float(fitted.objective_), "silhouette": silhouette(fitted.labels_)}

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
 from typing import Any, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.utils import check_random_state
 
 from bagwise.clustering._cpm3c import CPM3C
 from bagwise.clustering._m3ic import M3IC
-from bagwise.clustering._shared import as_values, start_trials
+from bagwise.clustering._shared import all_done, as_values, quietly, start_trials
 from bagwise.core.bags import Bags
 from bagwise.core.checks import check_choice
 from bagwise.core.exceptions import InputError
@@ -105,16 +103,11 @@ def sweep(
     if not settings:
         raise InputError("There is no setting to try; give at least one value of n_clusters, C and balance.")
     seeds = rng.randint(2**31 - 1, size=(len(settings), n_seeds)).tolist()
-    work = Parallel(n_jobs=n_jobs, return_as="generator")(
+    tasks = (
         delayed(_try_setting)(bags, setting, own_seeds, estimator, silhouette)
         for setting, own_seeds in zip(settings, seeds, strict=True)
     )
-    records = []
-    for record in work:
-        records.append(record)
-        if progress is not None:
-            progress(len(records), len(settings))
-    return records
+    return all_done(tasks, len(settings), n_jobs, progress)
 
 
 def mean_silhouette(
@@ -163,8 +156,7 @@ def _try_setting(
     n_clusters, C, balance = setting
     model = clone(estimator).set_params(n_clusters=n_clusters, C=C, balance=balance, n_init=1)
     fits = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the sizes show empty clusters
+    with quietly():
         for seed in seeds:
             fitted = clone(model).set_params(random_state=seed).fit(bags)
             fits.append((fitted.objective_, seed, fitted.labels_))
