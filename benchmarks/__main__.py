@@ -52,6 +52,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "kills": "benchmarks.kills",
     "corrections": "benchmarks.corrections",
     "lost": "benchmarks.lost",
+    "observers": "benchmarks.observers",
     "wrong-labels": "benchmarks.wrong_labels",
     "forgotten-letters": "benchmarks.forgotten_letters",
     "calibration": "benchmarks.calibration",

@@ -54,6 +54,7 @@ def main(quick: bool = False) -> list[Record]:
                 known = {"instance_labels": Bags(truth[train], np.arange(len(train) + 1))} if form == "truth" else {}
                 model = make().fit(data.bags[train], given[form][train], **known)
                 shares.append(float(np.mean(model.predict_instances(data.bags[test]) == truth[test])))
+        print(f"  {name}: {100 * np.mean(shares):.1f}", flush=True)
         records.append({"learner": name, "accuracy, %": 100 * float(np.mean(shares)), "published": PUBLISHED})
     show("Names of new faces, Lost", records)
     return records

@@ -6,6 +6,7 @@ from bagwise.annotation.forest import ORedForest
 from bagwise.annotation.lsbcmm import LSBCMM
 from bagwise.annotation.mimlfast import MIMLFast
 from bagwise.annotation.noisy_or import NoisyOrLogisticRegression
+from bagwise.annotation.observers import Observers, learn_from_observers
 from bagwise.annotation.ored import ORedLogisticRegression
 from bagwise.annotation.query import query_order
 from bagwise.annotation.sim import SupportInstanceMachine
@@ -20,8 +21,10 @@ __all__ = [
     "NoisyOrLogisticRegression",
     "ORedForest",
     "ORedLogisticRegression",
+    "Observers",
     "SupervisedAnnotator",
     "SupportInstanceMachine",
+    "learn_from_observers",
     "query_order",
 ]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,10 +84,13 @@ class Evidence:
         there. inf and -inf: certainly there, certainly not.
     groups : (n,) object array of tuples, or None
         Of each bag, tuples of columns of which one at least is there.
+    columns : sequence or None
+        What the classes are called; None: 0, 1, 2, ...
     """
 
     values: np.ndarray
     groups: np.ndarray | None = None
+    columns: Sequence[Hashable] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -98,7 +101,15 @@ class Evidence:
 
     def __getitem__(self, rows: Any) -> Evidence:
         """That of some bags: a slice, integers or a mask."""
-        return Evidence(self.values[rows], None if self.groups is None else self.groups[rows])
+        return replace(self, values=self.values[rows], groups=None if self.groups is None else self.groups[rows])
+
+    def ordered(self, order: np.ndarray) -> Evidence:
+        """With other columns in the place of 0, 1, 2, ..."""
+        groups, place = None, np.argsort(order)
+        if self.groups is not None:
+            groups = self.groups.copy()
+            groups[:] = [tuple(tuple(sorted(place[list(g)].tolist())) for g in of_bag) for of_bag in self.groups]
+        return Evidence(self.values[:, order], groups)
 
     @property
     def listed(self) -> np.ndarray:

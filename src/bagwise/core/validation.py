@@ -298,7 +298,9 @@ def _encode(Y: LabelsLike | None, classes: np.ndarray, n_bags: int) -> tuple[Giv
     columns = _headings(Y)
     if columns is not None:
         order = np.array(_order_of(columns, classes.tolist()))
-        indicator = Evidence(indicator.values[:, order]) if isinstance(indicator, Evidence) else indicator[:, order]
+        if isinstance(indicator, Evidence):
+            return indicator.ordered(order), np.zeros(len(indicator), dtype=np.int64)
+        indicator = indicator[:, order]
     return indicator, np.zeros(len(indicator), dtype=np.int64)
 
 
