@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, going_on, progress
+from bagwise.app.cli._common import any_path, end_with, going_on, print_problems, progress
 from bagwise.app.cli._data import check_label_options
 from bagwise.app.cli._options import GroupedCommand, GroupedOption, config_option, grid_values, run_options
 from bagwise.app.runs.options import OUTPUT
-
-EXIT_SOME_FAILED = 3
-N_OF_A_KIND = 10  # problems that are printed
 
 
 @click.command(
@@ -47,8 +43,7 @@ def annotate(source: Path, out: Path, quiet: bool, **options: Any) -> None:
     _print_result(result, options["precision"])
     if options["names"] is not None:
         _print_names(result.annotations)
-    if result.problems:
-        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+    end_with(result.problems)
 
 
 def _print_names(annotations: Any) -> None:
@@ -106,17 +101,3 @@ def _print_result(result: Any, precision: float | None = None) -> None:
 def _print_remark(text: str) -> None:
     """What is worth knowing before the fit; no problem, so that the exit code does not change."""
     click.echo(f"Note: {text}", err=True)
-
-
-def print_problems(problems: Any) -> None:
-    """Each on a line of the error output; of many of one kind the first ten and how many more there are."""
-    kinds: dict[str, list[str]] = {}
-    for name, message in problems:
-        kind = re.sub(r"\d+", "#", re.sub(r"'[^']*'", "*", message.replace(str(name), "*")))
-        kinds.setdefault(kind, []).append(message)
-    for messages in kinds.values():
-        for message in messages[:N_OF_A_KIND]:
-            click.echo(f"Problem: {message}", err=True)
-        if len(messages) > N_OF_A_KIND:
-            more = len(messages) - N_OF_A_KIND
-            click.echo(f"Problem: ... and {more} more of this kind; manifest.json names all.", err=True)

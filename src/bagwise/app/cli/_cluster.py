@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path, progress
-from bagwise.app.cli._data import EXIT_SOME_FAILED, data_options, json_option, notice, quiet_option
+from bagwise.app.cli._common import ComputingCommand, any_path, end_with, print_problems, progress
+from bagwise.app.cli._data import data_options, json_option, notice, quiet_option
 from bagwise.app.cli._options import run_options, setting_option
 
 DEFAULT_BALANCE = 0.1
@@ -129,7 +129,6 @@ def cluster(
     balances: Sequence[float] | None = _numbers("--balance", balance, float) if balance else None
     if not with_sweep and any(len(values) > 1 for values in (costs or [1], balances or [1])):
         raise click.UsageError("Several values of -C or --balance go with --sweep.")
-    from bagwise.app.cli._annotate import print_problems
     from bagwise.app.formats.results import write_about
     from bagwise.app.report.clusters import (
         cluster_rows,
@@ -212,9 +211,8 @@ def cluster(
         click.echo(clusters_in_words(about))
     for file in about["out"]:
         notice(f"wrote {file}", quiet)
-    if found.problems:
-        print_problems(found.problems)
-        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+    print_problems(found.problems)
+    end_with(found.problems)
 
 
 def _numbers(option: str, text: str, kind: type) -> list[Any]:

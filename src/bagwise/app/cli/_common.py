@@ -15,7 +15,8 @@ from typing import Any
 
 import click
 
-EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
+EXIT_ERROR, EXIT_SOME_FAILED, EXIT_INTERRUPTED = 1, 3, 130
+N_OF_A_KIND = 10  # problems that are printed
 OUT_OF_MEMORY = (
     "There is not enough memory; give fewer bags at a time, close other programs, or set BAGWISE_MEMORY_LIMIT so that "
     "what does not fit is refused before it begins"
@@ -169,3 +170,23 @@ def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
             bar.update(tasks[what], completed=done, total=total or None)
 
         yield report
+
+
+def print_problems(problems: Any) -> None:
+    """Each on a line of the error output; of many of one kind the first ten and how many more there are."""
+    kinds: dict[str, list[str]] = {}
+    for name, message in problems:
+        kind = re.sub(r"\d+", "#", re.sub(r"'[^']*'", "*", message.replace(str(name), "*")))
+        kinds.setdefault(kind, []).append(message)
+    for messages in kinds.values():
+        for message in messages[:N_OF_A_KIND]:
+            click.echo(f"Problem: {message}", err=True)
+        if len(messages) > N_OF_A_KIND:
+            more = len(messages) - N_OF_A_KIND
+            click.echo(f"Problem: ... and {more} more of this kind; manifest.json names all.", err=True)
+
+
+def end_with(problems: Any) -> None:
+    """Exit code 3 where there were problems, each of which is named by now."""
+    if problems:
+        raise click.exceptions.Exit(EXIT_SOME_FAILED)

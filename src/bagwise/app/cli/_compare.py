@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._annotate import EXIT_SOME_FAILED
-from bagwise.app.cli._common import any_path, check_output
+from bagwise.app.cli._common import any_path, check_output, end_with
 
 N_CHANGES = 10  # that are printed
 NOISE = "(noise)"
@@ -47,8 +46,7 @@ def compare(first: Path, second: Path, out: Path | None) -> None:
             click.echo(f"Problem: {name} is in {run_path} only.", err=True)
         if len(names) > N_CHANGES:
             click.echo(f"Problem: ... and {len(names) - N_CHANGES} more files in {run_path} only.", err=True)
-    if found.only_first or found.only_second:
-        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+    end_with(found.only_first or found.only_second)
 
 
 def _print(found: Any) -> None:

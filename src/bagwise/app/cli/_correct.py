@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._annotate import EXIT_SOME_FAILED, print_problems
-from bagwise.app.cli._common import ComputingCommand, any_path, progress
+from bagwise.app.cli._common import ComputingCommand, any_path, end_with, print_problems, progress
 
 
 @click.command()
@@ -77,8 +76,7 @@ def correct(
         print_problems(problems)
         done = "would write" if dry_run else "wrote"
         click.echo(f"{done} {_count([*given, *rejected])} to {opened.path / 'corrections.csv'}")
-    if problems:
-        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+    end_with(problems)
 
 
 def _count(corrections: Any) -> str:

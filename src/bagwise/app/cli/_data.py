@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path
+from bagwise.app.cli._common import EXIT_ERROR, EXIT_SOME_FAILED, any_path
 from bagwise.app.cli._options import run_options
 from bagwise.app.runs.options import RunOptions
 
-EXIT_ERROR, EXIT_SOME_FAILED = 1, 3
 json_option = click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 quiet_option = click.option("--quiet", is_flag=True, help="No remarks and no progress bars.")
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._annotate import print_problems
-from bagwise.app.cli._common import any_path, progress
-from bagwise.app.cli._data import EXIT_SOME_FAILED, check_label_options, notice, quiet_option
+from bagwise.app.cli._common import any_path, end_with, print_problems, progress
+from bagwise.app.cli._data import check_label_options, notice, quiet_option
 from bagwise.app.cli._options import run_options
 
 
@@ -54,5 +53,4 @@ def featurize(folder: Path, out: Path, to: str | None, quiet: bool, **given: Any
     write_dataset(found.dataset, out, to)
     notice(f"wrote {out}", quiet)
     print_problems(found.problems)
-    if found.problems:
-        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+    end_with(found.problems)

@@ -59,44 +59,40 @@ def load_model(path: str | Path, *, annotates: bool = False) -> tuple[Any, dict[
     """
     check_readable(path)
     model, about = load(path), read_about(path)
-    problem = _unfit_for_bags(model) or (_unfit_to_annotate(model) if annotates else None)
-    names = about.get("feature_names")
-    if problem is None and names is not None and len(names) != n_inputs(model):
-        problem = f"names {len(names)} features, and its estimator takes {n_inputs(model)}"
-    if problem is None and names is not None and (twice := first_repeated(names)) is not None:
-        problem = f"names two features {twice!r}"
+    problem, names = _unfit(model, annotates), about.get("feature_names")
+    if problem is None and names is not None:
+        if len(names) != n_inputs(model):
+            problem = f"names {len(names)} features, and its estimator takes {n_inputs(model)}"
+        elif (twice := first_repeated(names)) is not None:
+            problem = f"names two features {twice!r}"
     if problem is not None:
         raise InputError(f"The model of {path} {problem}; train another with bagwise fit or bagwise annotate.")
     return model, about
 
 
-def _unfit_for_bags(model: Any) -> str | None:
-    """Why an estimator gives no label sets of bags."""
+def _unfit(model: Any, annotates: bool) -> str | None:
+    """Why an estimator gives no label sets of bags, or no labels of instances."""
     final = final_step(model)
+    kind, classes = f"is a {type(final).__name__}", classes_of(model)
+    cure = "bagwise predict gives the label sets of bags"
     if not is_fitted(model):
-        return f"is a {type(final).__name__} that was never fitted"
+        return f"{kind} that was never fitted"
     if not _takes_bags(model):
-        return f"is a {type(final).__name__} that takes plain vectors, no bags"
-    classes = classes_of(model)
+        return f"{kind} that takes plain vectors, no bags"
     if classes is None or not hasattr(final, "predict"):
-        return f"is a {type(final).__name__}, which knows no labels"
-    if not (all(isinstance(name, str) for name in classes) or all(isinstance(name, (int, float)) for name in classes)):
+        return f"{kind}, which knows no labels"
+    if not any(all(isinstance(name, kinds) for name in classes) for kinds in (str, (int, float))):
         return "has labels that are neither text nor numbers, which Python can use but files cannot hold"
-    return None
+    if not annotates or (bag_tags(model).annotates and hasattr(model, "find")):
+        return None
+    if bag_tags(final).annotates:
+        return f"makes one row of every bag before its last step, so that it does not annotate instances ({cure})"
+    return f"{kind}, which does not annotate instances ({cure})"
 
 
 def _takes_bags(model: Any) -> bool:
     steps = real_steps(model) if isinstance(model, Pipeline) else [model]
     return all(_takes_bags(step) if isinstance(step, Pipeline) else isinstance(step, BagEstimator) for step in steps)
-
-
-def _unfit_to_annotate(model: Any) -> str | None:
-    if bag_tags(model).annotates and hasattr(model, "find"):
-        return None
-    cure = "bagwise predict gives the label sets of bags"
-    if bag_tags(final_step(model)).annotates:
-        return f"makes one row of every bag before its last step, so that it does not annotate instances ({cure})"
-    return f"is a {type(final_step(model)).__name__}, which does not annotate instances ({cure})"
 
 
 def load_trained(model: str | Path) -> Any:
@@ -110,19 +106,14 @@ def load_trained(model: str | Path) -> Any:
             f"{model} does not say how media become features, since it was not trained by bagwise annotate; "
             "train one with bagwise annotate."
         )
+    embedded = recipe.get("embedded")
     try:
-        _check_recipe(recipe)
+        check_media_type(recipe["medium"]).make_settings(recipe["settings"])
+        if embedded is not None and Path(embedded["name"]).name != embedded["name"]:
+            raise InputError(f"its vectors are of {embedded['name']!r}, which is no name of a file next to the model.")
     except InputError as error:
         raise FormatError(f"{model} does not say rightly how media become features: {error}") from error
     return estimator
-
-
-def _check_recipe(recipe: Mapping[str, Any]) -> None:
-    """Refuse a recipe, whole as it may be, that does not fit its media type or names a file elsewhere."""
-    check_media_type(recipe["medium"]).make_settings(recipe["settings"])
-    embedded = recipe.get("embedded")
-    if embedded is not None and Path(embedded["name"]).name != embedded["name"]:
-        raise InputError(f"its vectors are of {embedded['name']!r}, which is no name of a file next to the model.")
 
 
 def make_learner(
