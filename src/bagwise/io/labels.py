@@ -15,9 +15,23 @@ from bagwise.io.files import PathLike, undefuse
 from bagwise.io.tables import TextTable, first_repeated, read_rows
 
 NAME_HEADINGS = {
-    "bag", "bag_id", "bagid", "bag_name", "file", "filename", "file_name", "path", "name", "id", "recording", "clip",
-    "image", "picture", "document", "word",
-}  # fmt: skip
+    "bag",
+    "bag_id",
+    "bagid",
+    "bag_name",
+    "file",
+    "filename",
+    "file_name",
+    "path",
+    "name",
+    "id",
+    "recording",
+    "clip",
+    "image",
+    "picture",
+    "document",
+    "word",
+}
 LABEL_HEADINGS = {"label", "labels", "label_set", "class", "classes", "species", "tag", "tags", "category", "topic"}
 YES, NO = ("x", "yes", "y", "true", "present", "ja", "j", "+"), ("", "no", "n", "false", "absent", "nein", "-")
 LIST_MARK = ";"

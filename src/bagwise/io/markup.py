@@ -28,10 +28,36 @@ _RAW = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("scrip
 _LARGE = re.compile(r"&#(?:[0-9]{100,}+|[xX][0-9a-fA-F]{100,}+);?+")  # Python refuses numbers of thousands of digits
 _HIDDEN = frozenset({"script", "style", "template", "noscript", "head", "svg"})
 _IN_HEAD = frozenset({"title", "meta", "link", "base", "script", "style", "noscript", "template"})
-_INLINE = frozenset({
-    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "kbd", "mark", "q", "s",
-    "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var", "wbr",
-})  # fmt: skip
+_INLINE = frozenset(
+    {
+        "a",
+        "abbr",
+        "b",
+        "bdi",
+        "bdo",
+        "cite",
+        "code",
+        "data",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "kbd",
+        "mark",
+        "q",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "u",
+        "var",
+        "wbr",
+    }
+)
 
 
 class _Page:

@@ -16,9 +16,9 @@ import numpy as np
 
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io._footer import MAGIC
+from bagwise.io._parquet import SIZE_OF_CELL, read_columns, read_text_rows
 from bagwise.io._xlsx import OLD_OFFICE, is_spreadsheet, read_sheet
 from bagwise.io.files import PathLike, atomic_write, check_readable, defuse
-from bagwise.io.parquet import read_text_rows
 from bagwise.io.text import UTF8, read_text
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -104,6 +104,11 @@ def read_rows(
     found, _, source = open_rows(path, separator, trim=trim, quoted=quoted)
     lines, rows = map(list, zip(*found, strict=True))
     return TextTable(path, rows, lines, source)
+
+
+def read_arrow(path: Path, cure: str) -> Any:
+    """A parquet file as an Arrow table, held against the memory first; `cure` is for one that is too large."""
+    return read_columns(path, SIZE_OF_CELL, cure)
 
 
 def read_headings(path: PathLike, separator: str | None = None, *, quoted: bool = True) -> list[str]:

@@ -22,10 +22,16 @@ _MARKS = {  # the longer ones first: that of UTF-16 begins that of UTF-32
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _SEQUENCE = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")  # what a letter outside of ASCII looks like in UTF-8
 _NO_TEXT = {
-    b"PK\x03\x04": "a zip file", b"PAR1": "a parquet file", b"\x1f\x8b": "a gzip file", b"%PDF-": "a PDF",
-    b"\xd0\xcf\x11\xe0": "a file of an old office program", b"\x89PNG": "a picture", b"\xff\xd8\xff": "a picture",
-    b"RIFF": "a recording", b"SQLite format 3": "a database",
-}  # fmt: skip
+    b"PK\x03\x04": "a zip file",
+    b"PAR1": "a parquet file",
+    b"\x1f\x8b": "a gzip file",
+    b"%PDF-": "a PDF",
+    b"\xd0\xcf\x11\xe0": "a file of an old office program",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"RIFF": "a recording",
+    b"SQLite format 3": "a database",
+}
 
 
 class Decoded(NamedTuple):

@@ -139,11 +139,15 @@ class OnCluster(Engine):
             numbers = [used[i : i + size] for i in range(0, len(used), size)]
             ready = [
                 _submit(
-                    client, "read", _read, [(source.describe(i), training.used_of(i)) for i in group],
-                    workers=[threads[number * len(threads) // len(numbers)]], allow_other_workers=True,
+                    client,
+                    "read",
+                    _read,
+                    [(source.describe(i), training.used_of(i)) for i in group],
+                    workers=[threads[number * len(threads) // len(numbers)]],
+                    allow_other_workers=True,
                 )
                 for number, group in enumerate(numbers)
-            ]  # fmt: skip
+            ]
         return cls(training, client, numbers, ready)
 
     def then(self, step: Any) -> OnCluster:

@@ -16,8 +16,7 @@ from bagwise.app.media.settings import Settings, choice, number
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import check_readable, damaged
-from bagwise.io.parquet import KIND, SIZE_OF_CELL, read_columns
-from bagwise.io.tables import read_rows
+from bagwise.io.tables import read_arrow, read_rows
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 LATEST = 2.2e11  # seconds since 1970 up to which there is a calendar, whatever the time zone
@@ -292,9 +291,9 @@ def _read_delimited(path: str | Path) -> _Table:
 
 def _read_parquet(path: Path) -> _Table:
     path = check_readable(path)
-    table = read_columns(path, SIZE_OF_CELL, "cut the recording into several files")
+    table = read_arrow(path, "cut the recording into several files")
     arrow = import_pyarrow("Reading parquet")
-    with damaged(path, KIND):
+    with damaged(path, "parquet file"):
         columns = [_arrow_column(arrow, table.column(j), path, name) for j, name in enumerate(table.column_names)]
     return _Table(path, [str(name) for name in table.column_names], columns, range(1, table.num_rows + 1))
 

@@ -11,6 +11,7 @@ import numpy as np
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
+from bagwise.io._parquet import METADATA_KEY, NEEDED_BY
 from bagwise.io.data._long import (
     BAG,
     BAG_NAME,
@@ -31,7 +32,6 @@ from bagwise.io.data._long import (
 )
 from bagwise.io.data.parquet import INSTANCES
 from bagwise.io.files import PathLike, atomic_write
-from bagwise.io.parquet import METADATA_KEY, NEEDED_BY
 
 
 def write_parquet(

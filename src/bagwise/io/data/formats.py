@@ -68,40 +68,61 @@ class Format:
 _COLUMNS = ("bag", "labels", "instance_label", "features")
 FORMATS: dict[str, Format] = {
     "npz": Format("numpy arrays in a zip", ".npz", read_npz, write_npz, EVERYTHING - {LOCATIONS}),
-    "parquet": Format(
-        "parquet, a row per instance", ".parquet", read_parquet, write_parquet, EVERYTHING, _COLUMNS
-    ),
+    "parquet": Format("parquet, a row per instance", ".parquet", read_parquet, write_parquet, EVERYTHING, _COLUMNS),
     "parquet-nested": Format(
-        "parquet, a row per bag", ".parquet", read_parquet, partial(write_parquet, nested=True),
-        EVERYTHING - {LOCATIONS}, ("bag", "labels", "instance_label"),
+        "parquet, a row per bag",
+        ".parquet",
+        read_parquet,
+        partial(write_parquet, nested=True),
+        EVERYTHING - {LOCATIONS},
+        ("bag", "labels", "instance_label"),
     ),
     "csv": Format("CSV, a row per instance", ".csv", read_csv, write_csv, EVERYTHING, (*_COLUMNS, "separator")),
     "arff": Format(
-        "multi-instance ARFF with an XML of label names", ".arff", read_arff, write_arff,
-        frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}), ("xml",),
+        "multi-instance ARFF with an XML of label names",
+        ".arff",
+        read_arff,
+        write_arff,
+        frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}),
+        ("xml",),
     ),
     "miml-csv": Format(
-        "CSV of mimllearning", ".csv", read_miml_csv, write_miml_csv,
+        "CSV of mimllearning",
+        ".csv",
+        read_miml_csv,
+        write_miml_csv,
         frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}),
     ),
     "lamda-mat": Format(
-        "LAMDA's .mat (bags, targets)", ".mat", read_lamda, write_lamda,
+        "LAMDA's .mat (bags, targets)",
+        ".mat",
+        read_lamda,
+        write_lamda,
         frozenset({FEATURE_NAMES, BAG_NAMES, SAME_NAMES, CLASS_NAMES}),
     ),
     "mil-mat": Format(
-        "benchmark .mat (features, labels, bag_ids)", ".mat", read_benchmark, write_benchmark,
+        "benchmark .mat (features, labels, bag_ids)",
+        ".mat",
+        read_benchmark,
+        write_benchmark,
         frozenset({FEATURE_NAMES, INSTANCE_LABELS}),
     ),
     "musk": Format("musk .data, one class", ".data", read_musk, write_musk, frozenset({BAG_NAMES})),
-}  # fmt: skip
+}
 
 PARQUET = ("parquet", "parquet-nested")
 _FIXED_CLASS = {"mil-mat": [_MAT_CLASS], "musk": [MUSK]}
 _BY_EXTENSION = {
-    ".npz": ("npz",), ".parquet": ("parquet", "parquet-nested"), ".pq": ("parquet", "parquet-nested"),
-    ".csv": ("csv", "miml-csv"), ".tsv": ("csv",), ".txt": ("csv", "miml-csv", "musk"), ".arff": ("arff",),
-    ".mat": ("lamda-mat", "mil-mat"), ".data": ("musk",),
-}  # fmt: skip
+    ".npz": ("npz",),
+    ".parquet": PARQUET,
+    ".pq": PARQUET,
+    ".csv": ("csv", "miml-csv"),
+    ".tsv": ("csv",),
+    ".txt": ("csv", "miml-csv", "musk"),
+    ".arff": ("arff",),
+    ".mat": ("lamda-mat", "mil-mat"),
+    ".data": ("musk",),
+}
 _TEXT_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:%[^\n]*\n\s*)*@relation", re.IGNORECASE)
 
 
@@ -248,19 +269,21 @@ def write_dataset(dataset: BagDataset, path: PathLike, format: str | None = None
     """
     name = format_for_writing(path) if format is None else format
     chosen = find_format(name)
-    lost = [what for what in _has(dataset) if what not in chosen.holds]
+    lost = _has(dataset) - chosen.holds
     if name == "mil-mat" and all(isinstance(bag, int) for bag in dataset.bag_names):
-        lost = [what for what in lost if what != BAG_NAMES]
+        lost.discard(BAG_NAMES)
     if dataset.class_names in (_FIXED_CLASS.get(name), [0]):
-        lost = [what for what in lost if what != CLASS_NAMES]
+        lost.discard(CLASS_NAMES)
     if name == "musk" and set(dataset.locations or ()) <= {CONFORMATION}:
-        lost = [what for what in lost if what != LOCATIONS]
+        lost.discard(LOCATIONS)
     chosen.write(dataset, path)
     if lost:
-        warnings.warn(f"{path}: the format {name!r} does not keep {', '.join(lost)}.", UserWarning, stacklevel=2)
+        warnings.warn(
+            f"{path}: the format {name!r} does not keep {', '.join(sorted(lost))}.", UserWarning, stacklevel=2
+        )
 
 
-def _has(dataset: BagDataset) -> list[str]:
+def _has(dataset: BagDataset) -> set[str]:
     names = dataset.bag_names
     present = {
         INSTANCE_LABELS: dataset.instance_labels is not None,
@@ -271,7 +294,7 @@ def _has(dataset: BagDataset) -> list[str]:
         SAME_NAMES: len(set(names)) < len(names),
         UNLABELLED: has_unlabelled(dataset),
     }
-    return [what for what, is_there in present.items() if is_there]
+    return {what for what, is_there in present.items() if is_there}
 
 
 def format_for_writing(path: PathLike) -> str:

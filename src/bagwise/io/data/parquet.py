@@ -20,6 +20,7 @@ from bagwise.core.checks import check_allocation, import_pyarrow
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError
 from bagwise.io._footer import column_sizes
+from bagwise.io._parquet import KIND, METADATA_KEY, NEEDED_BY, arrow_values, matrix_of, open_file, python_values
 from bagwise.io.data._long import (
     INSTANCE_LABELS,
     Roles,
@@ -33,7 +34,6 @@ from bagwise.io.data._long import (
 )
 from bagwise.io.data.outline import FileOutline, check_distinct, read_outline
 from bagwise.io.files import PathLike, check_readable, damaged
-from bagwise.io.parquet import KIND, METADATA_KEY, NEEDED_BY, arrow_values, matrix_of, open_file, python_values
 
 INSTANCES = "instances"
 BATCH_ROWS = 1 << 15

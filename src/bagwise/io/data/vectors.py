@@ -10,9 +10,9 @@ import numpy as np
 
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
+from bagwise.io._parquet import KIND, arrow_values, matrix_of, python_values, read_columns
 from bagwise.io.data._npz import read_arrays
 from bagwise.io.files import damaged
-from bagwise.io.parquet import KIND, arrow_values, matrix_of, python_values, read_columns
 
 NEEDED_BY = "Reading vectors from parquet"
 # What the columns are called by those who write them, in lower case.
