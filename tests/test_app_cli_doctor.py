@@ -43,8 +43,14 @@ def test_a_missing_extra_is_named_with_its_cure():
     lines = as_lines(found)
     assert "extra audio: soundfile missing" in lines
     assert "pip install 'bagwise[audio]'" in lines[-1]
-    whole = Installation({}, {}, {"xlsx": {"openpyxl": "3"}}, {"ffmpeg": "x"})
+    whole = Installation({}, {}, {"xlsx": {"openpyxl": "3"}, "torch": {"torch": None}}, {"ffmpeg": "x"})
     assert not any("pip install" in line for line in as_lines(whole))
+
+
+def test_it_suggests_what_the_files_of_a_folder_need():
+    found = Installation({}, {}, {"audio": {"soundfile": None}, "image": {"pillow": None}}, {})
+    assert "'bagwise[image]'" in as_lines(found, "image")[-1]
+    assert "'bagwise[audio,image]'" in as_lines(found)[-1]
 
 
 def test_no_optional_library_is_loaded_to_look():

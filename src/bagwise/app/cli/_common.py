@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -29,7 +30,22 @@ def any_path(**options: Any) -> click.Path:
 
 
 class BagwiseGroup(click.Group):
-    """Turns errors that bagwise raises on purpose into one line and exit code 1; usage errors stay click's 2."""
+    """Turns errors that bagwise raises on purpose into one line and exit code 1; usage errors stay click's 2.
+
+    A path in place of a command is looked at, and commands are listed in sections, with whole sentences.
+    """
+
+    sections: Mapping[str, Sequence[click.Command]] = {}
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and os.path.exists(args[0]):
+            args = ["look", *args]
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(command.name or "", command.get_short_help_str(500)) for command in commands])
 
     def main(self, *args: Any, **options: Any) -> Any:
         fill_closed_streams()
@@ -101,7 +117,7 @@ class ComputingCommand(click.Command):
             from bagwise.union import are_compiled
 
             if not are_compiled():
-                click.echo("compiling, once: the first fit takes some seconds longer", err=True)
+                click.echo("Compiling the numerical code, once: up to a minute on a busy machine.", err=True)
         return super().invoke(ctx)
 
 
@@ -130,6 +146,16 @@ def going_on() -> Iterator[None]:
     except KeyboardInterrupt as error:
         click.echo("\ninterrupted; the same command goes on where it was", err=True)
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from error
+
+
+def open_browser(address: str) -> None:
+    """Show an address in the browser, or say that it is to be opened by hand."""
+    try:
+        opened = webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        opened = False
+    if not opened:
+        click.echo("No browser could be opened; open the address above in one.", err=True)
 
 
 def console() -> Any:

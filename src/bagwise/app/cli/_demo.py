@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path, progress
+from bagwise.app.cli._common import ComputingCommand, any_path, open_browser, progress
 from bagwise.app.cli._common import console as make_console
 
 
@@ -22,9 +22,13 @@ from bagwise.app.cli._common import console as make_console
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the data.")
 @click.option("--letters", is_flag=True, help="Letters from words instead of birds from recordings.")
+@click.option("--no-browser", is_flag=True, help="Do not open the page in the browser.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
-def demo(out: Path, seed: int, letters: bool, quiet: bool) -> None:
-    """Make a soundscape, learn from the species of each recording alone, and compare with the truth."""
+def demo(out: Path, seed: int, letters: bool, no_browser: bool, quiet: bool) -> None:
+    """Make a soundscape, learn from the species of each recording alone, and compare with the truth.
+
+    On a terminal the page that shows it opens in the browser.
+    """
     console = make_console()
     with progress(quiet) as report:
         if letters:
@@ -36,6 +40,8 @@ def demo(out: Path, seed: int, letters: bool, quiet: bool) -> None:
 
             result = run_soundscape_demo(out, seed, report)
     (_print_letters if letters else _print_soundscape)(console, result)
+    if not letters and not no_browser and sys.stdout.isatty():
+        open_browser(result.page.resolve().as_uri())
 
 
 def _print_soundscape(console: Any, result: Any) -> None:

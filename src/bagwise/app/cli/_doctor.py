@@ -9,13 +9,22 @@ import re
 import shutil
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 
 import click
 
 from bagwise._version import __version__
-from bagwise.app.cli._common import check_output
+from bagwise.app.cli._common import any_path, check_output
 
 PROGRAMS = {"ffmpeg": "sound in the formats of telephones (m4a, wma)"}
+ALWAYS = {"report": "the page of a run", "review": "the review page"}
+BY_MEDIA_TYPE = {
+    "audio": {"audio": "recordings"},
+    "image": {"image": "pictures"},
+    "text": {"text": "PDF, docx and stems of words"},
+    "series": {"parquet": "tables in parquet"},
+}
+"""What is suggested by itself; all other extras are for those who ask for them (networks, clusters, GPUs)."""
 
 
 @dataclass
@@ -102,26 +111,38 @@ def _gpu() -> str:
     return name_of_gpu() or "none that torch can use"
 
 
-def as_lines(found: Installation) -> list[str]:
-    """The report, a line a fact."""
+def as_lines(found: Installation, media_type: str | None = None) -> list[str]:
+    """The report, a line per fact; of what is missing it suggests what this media type needs, or any of them."""
     lines = [f"{name}: {text}" for name, text in found.facts.items()]
     lines += [f"{name}: {text}" for name, text in found.packages.items()]
     for extra, packages in found.extras.items():
         own = ", ".join(f"{name} {there or 'missing'}" for name, there in packages.items())
         lines.append(f"extra {extra}: {own}")
     lines += [f"program {name}: {path or 'missing'} ({PROGRAMS[name]})" for name, path in found.programs.items()]
-    if found.missing:
-        lines.append(f"to have what is missing: pip install 'bagwise[{','.join(found.missing)}]'")
+    kinds = [BY_MEDIA_TYPE.get(media_type, {})] if media_type else BY_MEDIA_TYPE.values()
+    wanted = {name: what for one in (ALWAYS, *kinds) for name, what in one.items() if name in found.missing}
+    what_for = ", ".join(f"{what} ({name})" for name, what in wanted.items())
+    lines.append(
+        f"missing for {what_for}: pip install 'bagwise[{','.join(wanted)}]'"
+        if wanted
+        else f"all that {media_type or 'recordings, pictures, texts and series'} and the pages need is there"
+    )
     return lines
 
 
 @click.command()
+@click.argument("folder", type=any_path(), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(as_json: bool) -> None:
-    """Say what is installed and what is missing.
+def doctor(folder: Path | None, as_json: bool) -> None:
+    """Say what is installed and what is missing, in all or for the files of FOLDER.
 
     Prints versions, extras, threads, and where compiled code is kept: put it into a bug report.
     """
     check_output()
+    media_type = None
+    if folder is not None:
+        from bagwise.app.runs.look import look_at
+
+        media_type = look_at(folder).media_type
     found = examine()
-    click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(as_lines(found)))
+    click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(as_lines(found, media_type)))

@@ -6,13 +6,12 @@ import os
 import sys
 import threading
 import time
-import webbrowser
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path
+from bagwise.app.cli._common import any_path, open_browser
 
 PASSWORD = "BAGWISE_REVIEW_PASSWORD"
 WAIT = 5.0  # seconds for a process of a review that was killed to let go of the run
@@ -52,7 +51,7 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
         def ready() -> None:
             click.echo(guard.address)
             if not no_browser:
-                threading.Thread(target=_open_browser, args=(guard.address,), daemon=True).start()
+                threading.Thread(target=open_browser, args=(guard.address,), daemon=True).start()
 
         try:
             make_server(make_app(under_review, guard), ready).run(sockets=[listener])
@@ -92,12 +91,3 @@ def _open(path: Path, media: Path | None) -> Any:
             if time.monotonic() > until:
                 raise
             time.sleep(0.1)
-
-
-def _open_browser(address: str) -> None:
-    try:
-        opened = webbrowser.open(address)
-    except (webbrowser.Error, OSError):
-        opened = False
-    if not opened:
-        click.echo("No browser could be opened; open the address above in one.", err=True)

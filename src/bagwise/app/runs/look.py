@@ -1,0 +1,125 @@
+"""What lies in a folder, and what can be done with it: for those who have not read anything yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from bagwise.app.media.files import FileNames
+from bagwise.app.media.media_types import MEDIA, list_files
+from bagwise.app.runs.folder import NAME as MANIFEST
+from bagwise.core.exceptions import BagwiseError, InputError
+from bagwise.io.labels import read_labels
+
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet")
+MODELS = ".bagwise"
+MOST_TABLES = 20  # that are opened to see whether they are tables of labels
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """How a table of labels and the files of a folder fit together.
+
+    Attributes
+    ----------
+    path : str
+    form : str
+        How the table was understood.
+    n_rows : int
+        Files that it names.
+    n_found : int
+        Those of them that are there, one file each.
+    labels : dict
+        Label to the number of files that carry it, the commonest first.
+    missing : list of str
+        The first names of which there is no file, or more than one.
+    """
+
+    path: str
+    form: str
+    n_rows: int
+    n_found: int
+    labels: dict[str, int]
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a folder holds.
+
+    Attributes
+    ----------
+    path : str
+    media_type : str or None
+        That of most of its files.
+    n_files : int
+        Files of that media type.
+    others : dict
+        Other media types and how many of their files there are.
+    tables : list of TableFit
+        Tables in the folder, or next to it, that name its files; the best first.
+    models : list of str
+    is_run : bool
+        Whether it is the folder of a run.
+    """
+
+    path: str
+    media_type: str | None = None
+    n_files: int = 0
+    others: dict[str, int] = field(default_factory=dict)
+    tables: list[TableFit] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
+    is_run: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def look_at(folder: str | Path) -> Look:
+    """Look at a folder without reading any medium: its files by their endings, and which tables name them."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder; give the folder that holds your files.")
+    if (path / MANIFEST).is_file():
+        return Look(str(path), is_run=True)
+    names = list_files(path)
+    beside = [other for other in path.resolve().parent.iterdir() if other.is_file()]
+    candidates = [table for table in [*(path / name for name in names), *beside] if _is_table(table.name)]
+    candidates.sort(key=lambda table: ("label" not in table.stem.lower(), table))
+    fits = [fit for table in candidates[:MOST_TABLES] if (fit := fit_table(table, names)) is not None]
+    # a table of labels is no series of measurements, and no text
+    tables = {Path(fit.path) for fit in fits}
+    endings = Counter(PurePosixPath(name).suffix.lower() for name in names if path / name not in tables)
+    counts = {name: sum(endings[one] for one in media_type.extensions) for name, media_type in MEDIA.items()}
+    media = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
+    return Look(
+        str(path),
+        media_type=media[0] if media else None,
+        n_files=counts[media[0]] if media else 0,
+        others={name: counts[name] for name in media[1:]},
+        tables=sorted(fits, key=lambda fit: -fit.n_found),
+        models=[str(path / name) for name in names if name.endswith(MODELS)],
+    )
+
+
+def fit_table(table: str | Path, names: Sequence[str]) -> TableFit | None:
+    """How a table names these files; None where it is no table of labels, or names none of them."""
+    path = Path(table)
+    try:
+        read = read_labels(path, repeats="join")
+    except (BagwiseError, ImportError, OSError):
+        return None
+    files = FileNames(names)
+    found = [len(files.find(name)) == 1 for name in read.names]
+    if not any(found):
+        return None
+    counts = Counter(label for labels in read.label_sets for label in set(labels))
+    missing = [name for name, there in zip(read.names, found, strict=True) if not there]
+    return TableFit(str(path), read.form, len(read), sum(found), dict(counts.most_common()), missing[:5])
+
+
+def _is_table(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in TABLES and not name.startswith(".")
