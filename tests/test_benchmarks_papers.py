@@ -418,8 +418,8 @@ def test_sections_are_written_into_the_page_that_is_there(data_folder, tmp_path)
 
 
 def transcribed():
-    """(paper, table, row) and the figures of tests/golden/published.txt, each with its deviation or NaN."""
-    for line in (Path(__file__).parent / "golden" / "published.txt").read_text(encoding="utf-8").splitlines():
+    """(paper, table, row) and the figures of tests/published_figures.txt, each with its deviation or NaN."""
+    for line in (Path(__file__).parent / "published_figures.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         head, figures = line.split(": ", 1)

@@ -51,6 +51,7 @@ def test_units(folder):
     ("line", "words"),
     [
         ('import { none } from "./api.js";', "does not export it"),
+        ("export const f = () => post(1);", "neither imported nor defined"),
         ("const left = 1;", "left is defined and not used"),
         ("export const f = (x) => x == 1;", "compares loosely"),
         ("document.body.innerHTML = 1;", "sets markup"),

@@ -52,6 +52,17 @@ for (const [name, names] of exported)
     if (!imported.get(name)?.has(each) && count(bare(modules.get(name)), each) < 2)
       problems.push(`${name}: ${each} is exported and not used`);
 
+// A function of another module that is called here without being imported.
+const everywhere = new Set([...exported.values()].flatMap((names) => [...names]));
+for (const [name, text] of modules) {
+  const code = bare(text);
+  for (const each of everywhere) {
+    const isCalled = new RegExp(`(?<![\\w$.])${each}\\(`).test(code);
+    const isKnown = new RegExp(`(import \\{[^}]*|(const|let|function|class) )\\b${each}\\b|[({,]\\s*${each}\\s*[,})=]`).test(code);
+    if (isCalled && !isKnown) problems.push(`${name}: ${each} is called and neither imported nor defined`);
+  }
+}
+
 // The texts: each that is asked for is there, and each that is there is asked for.
 const { T } = await import(pathToFileURL(join(folder, "texts.js")));
 const used = new Set();

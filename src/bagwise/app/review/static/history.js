@@ -5,6 +5,7 @@ import { button, h, replace, s, say, select } from "./dom.js";
 import { goToAny } from "./one.js";
 import { clearFilters, colourOf, emit, goTo, keyOf, nameOf, on, setQuery, show, store } from "./store.js";
 import { number, percent, T } from "./texts.js";
+import { ticks } from "./timeline.js";
 
 const MOST_CHANGES = 200;
 
