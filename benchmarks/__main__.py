@@ -59,6 +59,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
+    "estimates": "benchmarks.estimates",
     "review": "benchmarks.review",
     "page": "benchmarks.page",
     "peers": "benchmarks.peers",

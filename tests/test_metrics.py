@@ -11,11 +11,13 @@ import sklearn.metrics
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
 
 from bagwise import metrics
 from bagwise.core.bags import Bags
 from bagwise.core.exceptions import InputError
+from bagwise.metrics import wilson_interval
 
 DATA = Path(os.environ.get("BAGWISE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SCORE_MEASURES = [
@@ -543,3 +545,25 @@ def test_listed_and_explained_against_loops(data):
         assert np.isnan(found) if not shares else found == pytest.approx(np.mean(shares))
     with pytest.raises(InputError, match="pass as many of each"):
         metrics.listed_share(np.vstack([Y, Y]), bags)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 20, 100, 3000])
+def test_intervals_are_wilsons(n):
+    """Against scipy's."""
+    for k in {0, 1, n // 3, n // 2, n - 1, n}:
+        expected = binomtest(k, n).proportion_ci(0.95, method="wilson")
+        assert wilson_interval(k / max(n, 1), n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_the_interval_of_the_issue():
+    """Right in 93 % of 100: from 86 to 97 %; nothing answered says nothing."""
+    assert [round(100 * edge) for edge in wilson_interval(0.93, 100)] == [86, 97]
+    assert wilson_interval(0.0, 0) == (0.0, 1.0)
+
+
+def test_intervals_hold_the_truth_in_95_percent_of_samples():
+    rng = np.random.default_rng(0)
+    for share in (0.5, 0.9, 0.97):
+        counts = rng.binomial(100, share, 4000)
+        held = np.mean([low <= share <= high for low, high in (wilson_interval(k / 100, 100) for k in counts)])
+        assert 0.93 < held < 0.975

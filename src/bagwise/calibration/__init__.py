@@ -1,9 +1,28 @@
-"""A wrapper that calibrates any annotator, selection at a wanted precision, and novelty of instances."""
+"""A wrapper that calibrates any annotator, selection at a wanted precision, novelty, and totals with intervals."""
 
 from bagwise.calibration.annotator import CalibratedAnnotator
 from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, select_at_precision
+from bagwise.calibration.totals import (
+    Totals,
+    allocate_answers,
+    draw_rows,
+    estimate_totals,
+    expected_totals,
+    score_strata,
+)
 from bagwise.core.fitted import savable
 
-__all__ = ["CalibratedAnnotator", "CalibratedPrecision", "PrecisionModel", "select_at_precision"]
+__all__ = [
+    "CalibratedAnnotator",
+    "CalibratedPrecision",
+    "PrecisionModel",
+    "Totals",
+    "allocate_answers",
+    "draw_rows",
+    "estimate_totals",
+    "expected_totals",
+    "score_strata",
+    "select_at_precision",
+]
 
 savable(CalibratedAnnotator)

@@ -21,6 +21,7 @@ from bagwise.metrics._measures import (
     rank_hinge_loss,
     ranking_loss,
     reliability_table,
+    wilson_interval,
 )
 from bagwise.metrics._scorers import BagScorer, get_scorer, get_scorer_names
 
@@ -42,4 +43,5 @@ __all__ = [
     "rank_hinge_loss",
     "ranking_loss",
     "reliability_table",
+    "wilson_interval",
 ]

@@ -33,6 +33,8 @@ from bagwise.core.validation import validate_weights
 
 # -- bags --------------------------------------------------------------------------------------------------------------
 
+Z = 1.959963984540054  # of a two-sided interval of 95 %
+
 
 def hamming_loss(Y: ArrayLike, Y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Share of the (bag, class) cells that are predicted wrongly.
@@ -334,6 +336,37 @@ def explained_share(Y: ArrayLike, labels: Bags, *, sample_weight: ArrayLike | No
     carries = truth.any(axis=1)
     share = (given & (truth == 1))[carries].sum(axis=1) / truth[carries].sum(axis=1)
     return _mean(share, sample_weight, carries)
+
+
+def wilson_interval(share: ArrayLike, n: ArrayLike, z: ArrayLike = Z) -> tuple[np.ndarray, np.ndarray]:
+    r"""Wilson's interval of a share that was seen in `n` answers.
+
+    .. math:: \frac{\hat p + z^2/2n \pm z \sqrt{\hat p (1 - \hat p)/n + z^2/4n^2}}{1 + z^2/n}
+
+    Parameters
+    ----------
+    share : array in [0, 1]
+    n : array
+        Answers; of an estimate with another variance v, share (1 - share) / v. Nothing answered gives (0, 1).
+    z : array
+        Quantile of the normal distribution; the default gives 95 %.
+
+    References
+    ----------
+    Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+
+    Examples
+    --------
+    >>> from bagwise.metrics import wilson_interval
+    >>> [round(float(end), 2) for end in wilson_interval(0.93, 100)]
+    [0.86, 0.97]
+    """
+    p, n, z = (np.asarray(values, dtype=np.float64) for values in (share, n, z))
+    none = n <= 0
+    square = z * z / np.where(none, 1.0, n)
+    half = z * np.sqrt(p * (1.0 - p) / np.where(none, 1.0, n) + (square / z) ** 2 / 4.0)
+    low, high = (p + square / 2.0 - half) / (1.0 + square), (p + square / 2.0 + half) / (1.0 + square)
+    return np.where(none | (p == 0.0), 0.0, low), np.where(none | (p == 1.0), 1.0, high)
 
 
 def reliability_table(outcome: ArrayLike, probability: ArrayLike, n_bins: int = 10) -> list[dict[str, float]]:

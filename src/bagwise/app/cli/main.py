@@ -16,6 +16,7 @@ from bagwise.app.cli._convert import convert
 from bagwise.app.cli._correct import correct, refit
 from bagwise.app.cli._demo import demo
 from bagwise.app.cli._doctor import doctor
+from bagwise.app.cli._estimate import estimate
 from bagwise.app.cli._evaluate import evaluate
 from bagwise.app.cli._featurize import featurize
 from bagwise.app.cli._fit import fit
@@ -27,7 +28,7 @@ from bagwise.app.cli._reproduce import reproduce
 from bagwise.app.cli._review import review
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Annotate your files": (annotate, review, correct, refit, compare, inspect, cluster, featurize),
+    "Annotate your files": (annotate, review, estimate, correct, refit, compare, inspect, cluster, featurize),
     "Files of bags and models": (fit, predict, annotate_table, evaluate, convert, info),
     "Getting started": (demo, doctor, reproduce),
 }

@@ -99,7 +99,7 @@ class _Survey:
         self._recorded = [
             _Moment.at(when, file, minutes=minutes)
             for file in dated.values()
-            for when, minutes in _by_the_hour(datetime.fromisoformat(file["recorded"]), file.get("seconds", 0.0))
+            for when, minutes in by_the_hour(datetime.fromisoformat(file["recorded"]), file.get("seconds", 0.0))
         ]
         self._instances = [
             _Moment.at(datetime.fromisoformat(row["time"]), dated[row["file"]], label=row["label"])
@@ -138,7 +138,7 @@ class _Survey:
         return Counter(when for when, _ in {(getattr(moment, by), moment.file) for moment in self._recorded})
 
 
-def _by_the_hour(start: datetime, seconds: float) -> Iterator[tuple[datetime, float]]:
+def by_the_hour(start: datetime, seconds: float) -> Iterator[tuple[datetime, float]]:
     """A moment of each hour that a recording reaches into, and its minutes in it."""
     end = start + timedelta(seconds=seconds)
     while True:

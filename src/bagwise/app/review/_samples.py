@@ -23,42 +23,17 @@ from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import CONFIRMED, LABEL, NOISE
 from bagwise.app.runs.folder import STATE
 from bagwise.io.files import atomic_write
+from bagwise.metrics import wilson_interval
 
-Z = 1.959963984540054  # of a two-sided interval of 95 %
 WINDOW = 50  # answers over which the agreement is averaged
 MOST_POINTS = 200  # of its curve
 
 
-def wilson_interval(confirmed: int, answered: int, z: float = Z) -> tuple[float, float]:
-    r"""Wilson's interval of a share.
-
-    .. math:: \frac{\hat p + z^2/2n \pm z \sqrt{\hat p (1 - \hat p)/n + z^2/4n^2}}{1 + z^2/n}
-
-    Parameters
-    ----------
-    confirmed, answered : int
-        Nothing answered gives (0, 1).
-    z : float
-        Quantile of the normal distribution; the default gives 95 %.
-
-    References
-    ----------
-    Wilson, Probable inference, the law of succession, and statistical inference, 1927.
-    """
-    if answered == 0:
-        return 0.0, 1.0
-    share, square = confirmed / answered, z * z / answered
-    middle = share + square / 2
-    half = z * math.sqrt(share * (1 - share) / answered + square / (4 * answered))
-    low, high = (middle - half) / (1 + square), (middle + half) / (1 + square)
-    return (0.0 if confirmed == 0 else low), (1.0 if confirmed == answered else high)
-
-
 def share_row(confirmed: int, answered: int) -> dict[str, Any]:
     """Counts, share and interval; the share is None where nobody answered."""
-    low, high = wilson_interval(confirmed, answered)
     share = confirmed / answered if answered else None
-    return {"confirmed": confirmed, "answered": answered, "share": share, "low": low, "high": high}
+    low, high = wilson_interval(share or 0.0, answered)
+    return {"confirmed": confirmed, "answered": answered, "share": share, "low": float(low), "high": float(high)}
 
 
 def first_answers(corrections: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

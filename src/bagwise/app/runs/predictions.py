@@ -132,9 +132,7 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
     """Annotate every instance; what a person said of it stands, and what is known of its bag's others counts too."""
     dataset, tags = supervision.dataset, bag_tags(model)
     m, novelty = dataset.bags.n_instances, Novelty.of(model)
-    assert dataset.Y is not None
-    given_bags = dataset.labelled & (dataset.Y.any(axis=1) | tags.background)
-    transductive = given_bags[dataset.bags.bag_index]
+    transductive = _has_given_labels(dataset, tags.background)
     predictions = Predictions(
         classes_of(model) or [],
         np.full(m, -1),
@@ -146,22 +144,50 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
         None if novelty is None else novelty.is_novel(dataset.bags.instances),
         CalibratedPrecision.of_model(final_step(model)),
     )
-    recoded = dataset.recode(predictions.classes, unknown="drop")
+    for rows, found in _find_parts(model, supervision, transductive):
+        predictions.label[rows], predictions.runner_up[rows] = found.labels, found.second
+        pairs = (predictions.probability, found.probability), (predictions.noise, found.background)
+        for column, values in pairs:
+            if column is not None and values is not None:
+                column[rows] = np.round(values, DIGITS)
+    predictions._set_known(supervision)
+    return predictions
+
+
+def _has_given_labels(dataset: BagDataset, background: bool) -> np.ndarray:
+    """(m,) whether the labels of the instance's bag were given, and an instance can be of one of them or of none."""
+    assert dataset.Y is not None
+    return (dataset.labelled & (dataset.Y.any(axis=1) | background))[dataset.bags.bag_index]
+
+
+def _find_parts(model: Any, supervision: Supervision, transductive: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
+    """What the model finds of the instances that nobody called background, and of those of bags without labels."""
+    recoded = supervision.dataset.recode(classes_of(model) or [], unknown="drop")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
         for rows in (np.flatnonzero(transductive & ~supervision.noise), np.flatnonzero(~transductive)):
-            if not len(rows):
-                continue
-            part = part_of(recoded, rows)
-            given = (part.Y, part.instance_labels) if transductive[rows[0]] else ()
-            found = model.find(part.bags, *given)
-            predictions.label[rows], predictions.runner_up[rows] = found.labels, found.second
-            pairs = (predictions.probability, found.probability), (predictions.noise, found.background)
-            for column, values in pairs:
-                if column is not None and values is not None:
-                    column[rows] = np.round(values, DIGITS)
-    predictions._set_known(supervision)
-    return predictions
+            if len(rows):
+                part = part_of(recoded, rows)
+                given = (part.Y, part.instance_labels) if transductive[rows[0]] else ()
+                yield rows, model.find(part.bags, *given)
+
+
+def predict_probabilities(model: Any, supervision: Supervision) -> np.ndarray:
+    """(m, c) probability of each class of the model for every instance, what a person said of some included.
+
+    A model without probabilities is sure of its labels.
+    """
+    dataset, classes = supervision.dataset, classes_of(model) or []
+    proba = np.zeros((dataset.bags.n_instances, len(classes)), dtype=np.float32)
+    transductive = _has_given_labels(dataset, bag_tags(model).background)
+    for rows, found in _find_parts(model, supervision, transductive):
+        proba[rows] = found.labels[:, None] == np.arange(len(classes)) if found.proba is None else found.proba
+    column = {str(name): c for c, name in enumerate(classes)}
+    code = np.array([column.get(str(name), -1) for name in dataset.class_names] + [-1])
+    proba[supervision.checked] = 0.0
+    rows = np.flatnonzero(code[supervision.known] >= 0)
+    proba[rows, code[supervision.known[rows]]] = 1.0
+    return proba
 
 
 def acquisition_order(model: Any, supervision: Supervision, n: int) -> np.ndarray:

@@ -80,6 +80,7 @@ from bagwise.app.runs.predictions import (
     unexplained_labels,
 )
 from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
+from bagwise.app.runs.survey import draw, estimate, sample_rows
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.core.exceptions import InputError, in_words
 from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
@@ -350,14 +351,14 @@ class Run:
         """Files, rows, labels and corrections that could not be used or that look wrong: name and message."""
         moved = [] if self.media.exists() else [(str(self.media), _moved(self.media))]
         own = [*self.material.problems, *self._folder.version.problems, *self._corrections.problems, *self._unwritten]
-        table = self._sites
+        table = self.sites
         if table is not None:
             names = [file["file"] for file in self.material.files]
             own += site_problems([Site(**site) for site in table["sites"]], names, table["table"])
         return [*moved, *own]
 
     @property
-    def _sites(self) -> dict[str, Any] | None:
+    def sites(self) -> dict[str, Any] | None:
         """The table of sites that the run was made with: its path, and what stood in it."""
         return self.manifest["options"].get("sites")
 
@@ -442,7 +443,7 @@ class Run:
             names={label: (pair[0], pair[1]) for label, pair in options.get("names", {}).items()},
             served_from=Path(root) if root else None,
         )
-        annotations = in_field(plain, () if self._sites is None else self._sites["sites"])
+        annotations = in_field(plain, () if self.sites is None else self.sites["sites"])
         problems, dataset = self.problems, supervision.dataset
         indistinct = hard_labels(dataset, supervision.known).indistinct
         return AnnotateResult(
@@ -468,6 +469,37 @@ class Run:
         first, final = self._folder.first_version().predictions, final_step(self.model())
         bags = final.reliability() if isinstance(final, CalibratedAnnotator) else None
         return Reliability(bags is not None, bags, first.reliability(self.predictions()), self.precision)
+
+    def estimate(self, by: str | None = None) -> list[dict[str, Any]]:
+        """How many instances carry each label, with intervals of 95 % from a random sample that a person answered.
+
+        `draw_sample` draws it, `correct` answers it (the review page does both). The intervals hold whatever the model
+        is; a good model makes them narrow. Until the sample has answers enough, figures are the model's own.
+
+        Parameters
+        ----------
+        by : {None, "file", "site", "hour", "date"}
+            Count in groups.
+
+        Returns
+        -------
+        list of dict
+            ``label``, the group under the name of `by`, ``count``, ``low``, ``high``, ``n_reviewed`` (answers in the
+            group), ``basis`` ("sample" or "model": nobody looked whether the model is right), ``more`` (further answers
+            that would halve the interval; None where none do).
+        """
+        return estimate(self, by)
+
+    def draw_sample(self, n: int, seed: int | None = None) -> list[tuple[str, int]]:
+        """Draw `n` more instances at random for `estimate`; gives bag and number of all that are not answered yet.
+
+        They are to be answered in this order. Those skipped count as if they could be anything.
+        """
+        self._folder.check_open()
+        draw(self, n, seed)
+        dataset, checked = self.material.dataset, self.supervision().checked
+        bag_of, position = dataset.bags.bag_index, dataset.positions
+        return [(dataset.bag_names[bag_of[i]], int(position[i])) for i in sample_rows(self) if not checked[i]]
 
     # -- corrections --------------------------------------------------------------------------------------------------
 
