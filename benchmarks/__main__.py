@@ -35,6 +35,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "m3miml-speed": "benchmarks.m3miml_speed",
     "audio-speed": "benchmarks.audio_speed",
     "embeddings": "benchmarks.embeddings",
+    "birdnet": "benchmarks.birdnet",
     "media-accuracy": "benchmarks.media_accuracy",
     "pictures": "benchmarks.pictures",
     "new-noise": "benchmarks.new_noise",

@@ -67,6 +67,20 @@ def test_an_error_of_a_run_leaves_the_network_usable(tmp_path):
     network.close()
 
 
+def test_a_tensor_inside_of_the_network_can_be_the_output(tmp_path):
+    """The vector of `sound_network` is the logarithm of what is inside of it."""
+    network = opened(nets.sound_network(tmp_path / "net.onnx"))
+    sound = {"sound": np.random.default_rng(0).standard_normal((2, nets.N_SAMPLES)).astype(np.float32)}
+    assert "mean" in network.inner
+    assert "embedding" not in network.inner
+    vector, inner = network.run_all(sound, ["embedding", "mean"])
+    np.testing.assert_allclose(vector, np.log(inner + np.float32(1e-4)), rtol=1e-5)
+    with pytest.raises(InputError, match=r"net\.onnx: the network cannot be run"):
+        network.run(sound, "nowhere")
+    np.testing.assert_array_equal(network.run(sound, "embedding"), vector)
+    network.close()
+
+
 # -- limits -----------------------------------------------------------------------------------------------------------
 
 

@@ -78,7 +78,7 @@ def annotate(folder, out, **options):
 def run_of_sounds(sounds, tmp_path_factory):
     folder, _ = sounds
     out = tmp_path_factory.mktemp("run") / "out"
-    annotate(folder, out, embed=folder / "net.onnx", page=True).close()
+    annotate(folder, out, embed=folder / "net.onnx", join=False, page=True).close()
     return out
 
 
@@ -123,7 +123,7 @@ def test_a_run_with_vectors_is_corrected_refitted_and_gone_on_with(sounds, run_o
     shutil.copytree(run_of_sounds, out)
     away = tmp_path / "net.onnx"
     shutil.copy(folder / "net.onnx", away)
-    with annotate(folder, out, embed=away, page=True) as run:  # another place, the same network
+    with annotate(folder, out, embed=away, join=False, page=True) as run:  # another place, the same network
         assert run.result().n_reused == len(PAIRS)
         row = run.annotations()[0]
         run.correct([(row["bag"], row["instance"], "new")])
@@ -134,7 +134,7 @@ def test_a_run_with_vectors_is_corrected_refitted_and_gone_on_with(sounds, run_o
         run.undo()
         assert run.version == 0
     with pytest.raises(InputError, match="embedded: join is False there and True now"):
-        annotate(folder, out, embed=away, join=True)
+        annotate(folder, out, embed=away)  # what joins syllables if not said otherwise
 
 
 def test_new_recordings_need_the_network_of_the_model(sounds, run_of_sounds, tmp_path):
@@ -170,7 +170,7 @@ def test_new_recordings_need_the_network_of_the_model(sounds, run_of_sounds, tmp
 
 def test_vectors_beside_our_own_features(sounds, tmp_path):
     folder, truth = sounds
-    with annotate(folder, tmp_path / "out", embed=folder / "net.onnx", join=True) as run:
+    with annotate(folder, tmp_path / "out", embed=folder / "net.onnx") as run:  # joined if not said otherwise
         names = run.material.dataset.feature_names
         assert len(names) == 38 + nets.BANDS
         assert (names[0], names[38]) == ("freq_gini", "embed0")

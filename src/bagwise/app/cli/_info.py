@@ -105,7 +105,8 @@ def _vectors(embedded: dict[str, Any] | None) -> dict[str, Any]:
     if embedded is None:
         return {}
     joined = ", beside features" if embedded["join"] else ""
-    return {"vectors": f"{embedded['name']}, {embedded['size']} numbers{joined}"}
+    licence = {"licence": embedded["licence"]} if embedded.get("licence") else {}
+    return {"vectors": f"{embedded['name']}, {embedded['size']} numbers{joined}", **licence}
 
 
 def _rates(model: Any) -> dict[str, Any]:

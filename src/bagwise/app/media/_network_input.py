@@ -27,7 +27,8 @@ class NetworkInput(Settings):
     Attributes
     ----------
     output : str
-        Name of the output; "" for the only one, or the one that is called an embedding.
+        Name of the output, or of what is computed inside of the network; "" for the only output, or the one that is
+        called an embedding.
     pool : {"mean", "first"}
         Of an output with a vector for each frame, patch or token: their mean, or the first of them.
     unit : bool
@@ -87,9 +88,10 @@ def chosen_output(given: str, network: Network) -> str:
     """Name of the output that holds the vectors."""
     names = [port.name for port in network.outputs]
     if given:
-        if given not in names:
+        if given not in [*names, *network.inner]:
+            inner = f", and inside of it, the last ones, {', '.join(network.inner[-4:])}" if network.inner else ""
             raise InputError(
-                f"{network.path}: the network has no output {given!r}; it has {named(network.outputs)}; change "
+                f"{network.path}: the network has no output {given!r}; it has {named(network.outputs)}{inner}; change "
                 "'output'."
             )
         return given

@@ -353,6 +353,7 @@ AUDIO = MediaType(
     dated=True,
     shown_as="sound",
     embed=SoundInput,
+    joins=True,
 )
 
 

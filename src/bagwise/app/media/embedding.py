@@ -1,4 +1,4 @@
-"""Vectors of instances by a network that was trained elsewhere: an ONNX file with what it says about itself.
+"""Vectors of instances by a network that was trained elsewhere: a file with what it says about itself.
 
 What a network needs beyond its file (its sample rate, how colours are scaled) stands in a small TOML of the same name
 in the same folder. What the file itself says, by the sizes of its inputs or in its metadata, cannot be
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bagwise.app.media._known_networks import INSTALLED, installed_file, network_path, recognized
 from bagwise.app.media._network_input import NetworkInput, given_settings, run_feed, run_feeds
 from bagwise.app.media.audio import whole_band
 from bagwise.app.media.audio_file import Sound
@@ -40,7 +41,7 @@ class Embedding:
     Attributes
     ----------
     path : path
-        The ONNX file.
+        The ONNX or .tflite file.
     fingerprint : str
         Of its content, and that of its tokenizer.
     inputs : NetworkInput
@@ -49,6 +50,8 @@ class Embedding:
         Numbers of a vector.
     join : bool
         Whether vectors are added to the features of the media type, or replace them.
+    licence : str
+        Which network it is and under which licence it comes, where that is known.
     """
 
     path: Path
@@ -56,6 +59,7 @@ class Embedding:
     inputs: NetworkInput
     size: int
     join: bool
+    licence: str = ""
 
     problems: ClassVar[tuple[tuple[str, str], ...]] = ()
 
@@ -69,6 +73,7 @@ class Embedding:
             "settings": self.inputs.to_dict(),
             "size": self.size,
             "join": self.join,
+            **({"licence": self.licence} if self.licence else {}),
         }
 
     def of_file(self, name: str) -> Embedding:
@@ -116,7 +121,7 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
 
     Parameters
     ----------
-    path : the ONNX file
+    path : the ONNX or .tflite file, or the name of a network that is looked for among installed packages
     media_type : MediaType
     values : settings that differ from what the file and its TOML say
     join : whether vectors are added to the features of the media type
@@ -126,9 +131,11 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
             "Networks are for recordings, pictures and texts, and these files are "
             f"{media_type.name}; leave --embed out."
         )
+    path = network_path(path)
     content = read_network_file(path)
     with closing(Network(content, path, n_rows=media_type.embed().batch)) as network:
         known = {field.name for field in fields(media_type.embed)}
+        kind = recognized(network)
         metadata = _notes(network, known)
         given = {**_read_toml(path, known), **given_settings(values)}
         for name, value in metadata.items():
@@ -139,8 +146,10 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
                     f"{path}: the network says {name} = {value}, and {name} = {given[name]} is asked for; leave that "
                     "out, or use another network."
                 )
-        inputs = media_type.embed.from_text({**metadata, **given}).completed(network)
-        return _tried(path, content, network, inputs, join)
+        usual = {} if kind is None else {k: v for k, v in kind.all_settings(network).items() if k in known}
+        inputs = media_type.embed.from_text({**usual, **metadata, **given}).completed(network)
+        licence = f"{kind.name}, {kind.licence}" if kind is not None and kind.licence else ""
+        return _tried(path, content, network, inputs, join, licence)
 
 
 def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]) -> Embedding:
@@ -157,10 +166,19 @@ def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]
             "its tokenizer is another; give that one (--embed)."
         )
     with closing(Network(content, path, inputs.batch)) as network:
-        return _tried(path, content, network, inputs, about["join"])
+        return _tried(path, content, network, inputs, about["join"], about.get("licence", ""))
 
 
-def _tried(path: Path, content: bytes, network: Network, inputs: NetworkInput, join: bool) -> Embedding:
+def network_of(about: Mapping[str, Any], given: Path | None, model: Path) -> Path | None:
+    """The file of the network that a model was trained with: as given, next to the model, or in a package."""
+    if given is not None:
+        return network_path(given)
+    beside = model.parent / about["name"]
+    names = [name for name, (file, _) in INSTALLED.items() if file == about["name"]]
+    return beside if beside.is_file() or not names else installed_file(names[0])
+
+
+def _tried(path: Path, content: bytes, network: Network, inputs: NetworkInput, join: bool, licence: str) -> Embedding:
     """The embedding after one instance went through it: what cannot work is found before files are read."""
     vectors = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL)
     if vectors.shape[1] > LARGEST_VECTOR:
@@ -169,7 +187,7 @@ def _tried(path: Path, content: bytes, network: Network, inputs: NetworkInput, j
             "choose another 'output'."
         )
     fingerprint = fingerprint_of(content, *inputs.contents(path.parent))
-    return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join)
+    return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join, licence)
 
 
 def _notes(network: Network, known: set[str]) -> dict[str, str]:

@@ -183,6 +183,8 @@ class MediaType:
         What was read otherwise than a person may expect, and is no problem.
     embed : class of `NetworkInput` or None
         How its instances are given to networks that were trained elsewhere.
+    joins : bool
+        Whether its own features stay next to vectors of networks where nothing else is said.
     """
 
     name: str
@@ -219,6 +221,7 @@ class MediaType:
     dated: bool = False
     notes: Callable[[Sequence[Row]], list[str]] = _no_items
     embed: type[NetworkInput] | None = None
+    joins: bool = False
 
     def __repr__(self) -> str:
         return f"MediaType({self.name!r})"

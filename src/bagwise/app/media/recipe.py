@@ -24,6 +24,7 @@ carry(
                         "settings": Record(Plain()),
                         "size": Number(1, whole=True),
                         "join": Flag(),
+                        "licence": Maybe(Text()),
                     }
                 )
             ),

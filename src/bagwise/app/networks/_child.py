@@ -2,12 +2,12 @@
 
 Requests and answers are messages (`bagwise.app.networks._messages`) on the pipes that it was started with:
 
-    {"do": "load", "n_rows": number, "trusted": flag} and the file  ->  inputs, outputs, notes
-    {"do": "run", "output": name, "inputs": [name, ...]} and an array for each   ->  the output
+    {"do": "load", "n_rows": number, "trusted": flag} and the file  ->  inputs, outputs, inner, notes
+    {"do": "run", "outputs": [name, ...], "inputs": [name, ...]} and an array for each input  ->  the outputs
 
 each with "path", and "seconds" and "memory", which bound it. An error is {"error": its class, "message": text}.
 
-What the engine (`OnnxModel`) raises is an error of ours or a MemoryError.
+What the engine (`OnnxModel`, `LiteRtModel`) raises is an error of ours or a MemoryError.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from bagwise.app.networks._litert_model import LiteRtModel, import_litert
 from bagwise.app.networks._messages import (
     LOAD,
     OUT_OF_MEMORY,
@@ -33,6 +34,7 @@ from bagwise.app.networks._messages import (
     write_message,
 )
 from bagwise.app.networks._onnx_model import OnnxModel, import_onnx
+from bagwise.app.networks._tflite import MAGIC
 from bagwise.core.exceptions import BagwiseError
 
 try:
@@ -41,6 +43,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 UNKNOWN = 2**30  # bytes that a process may have mapped without a network, where the system does not say
+MOST_INNER, LONGEST_NAME = 5000, 200  # inner tensors that are named: a vector is near the end
 EVERY = 0.02  # seconds between two looks at the memory
 
 Request = tuple[dict[str, Any], list[np.ndarray]]
@@ -79,22 +82,28 @@ def _receive(stream: IO[bytes], requests: queue.SimpleQueue[Request]) -> None:
 
 
 class _Worker:
-    _network: OnnxModel
+    _network: OnnxModel | LiteRtModel
     _limits: _Limits
 
     def do(self, head: dict[str, Any], arrays: list[np.ndarray]) -> tuple[dict[str, Any], list[np.ndarray]]:
         if head["do"] == LOAD:
-            import_onnx()
-            self._limits = _Limits()  # what the libraries take is not the network's
+            return self._load(head, arrays.pop()), []
         self._limits.set(head["memory"], head["seconds"])
-        if head["do"] == LOAD:
-            content, path = arrays.pop().tobytes(), Path(head["path"])
-            self._network = OnnxModel(content, path, head["n_rows"], trusted=head["trusted"])
-            return self._network.about(), []
-        found = self._network.run(dict(zip(head["inputs"], arrays, strict=True)), head["output"])
-        if found.nbytes > head["memory"] / SHARE_OF_OUTPUT:
-            raise MemoryError(f"an output of {found.nbytes} bytes")
-        return {}, [found]
+        found = self._network.run(dict(zip(head["inputs"], arrays, strict=True)), head["outputs"])
+        n_bytes = sum(array.nbytes for array in found)
+        if n_bytes > head["memory"] / SHARE_OF_OUTPUT:
+            raise MemoryError(f"outputs of {n_bytes} bytes")
+        return {}, found
+
+    def _load(self, head: dict[str, Any], file: np.ndarray) -> dict[str, Any]:
+        is_tflite = file[4:8].tobytes() == MAGIC
+        _ = import_litert() if is_tflite else import_onnx()
+        self._limits = _Limits()  # what the libraries take is not the network's
+        self._limits.set(head["memory"], head["seconds"])
+        engine = LiteRtModel if is_tflite else OnnxModel
+        self._network = engine(file.tobytes(), Path(head["path"]), head["n_rows"], trusted=head["trusted"])
+        about = self._network.about()
+        return about | {"inner": [name for name in about["inner"][-MOST_INNER:] if len(name) <= LONGEST_NAME]}
 
 
 class _Limits:

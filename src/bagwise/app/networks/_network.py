@@ -82,7 +82,7 @@ class Network:
 
     Parameters
     ----------
-    content : the bytes of an ONNX file
+    content : the bytes of an ONNX or .tflite file
     path : where they come from, for messages
     n_rows : instances that will be run at a time
     trusted : bool
@@ -91,6 +91,8 @@ class Network:
     Attributes
     ----------
     inputs, outputs : list of Port
+    inner : list of str
+        Names of what is computed on the way, which `run` gives as well; not of trusted bytes.
     notes : dict
         What the file says about itself: its metadata, name to text.
     close : function that ends its process
@@ -98,7 +100,7 @@ class Network:
     Raises
     ------
     FormatError
-        It is no ONNX file, or one that is damaged or refused.
+        It is no file of a network, or one that is damaged or refused.
     MemoryLimitError
         An array of it would be larger than the memory, or loading it takes too much.
     InputError
@@ -130,6 +132,7 @@ class Network:
         try:
             self.inputs = [_port(given) for given in about["inputs"]]
             self.outputs = [_port(given) for given in about["outputs"]]
+            self.inner = [str(name) for name in about["inner"]]
             self.notes = {str(name): str(text) for name, text in about["notes"].items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._nonsense(error) from error
@@ -147,12 +150,20 @@ class Network:
         return os.getpid() == self._owner and self.close.alive and self._process.poll() is None
 
     def run(self, given: Mapping[str, np.ndarray], output: str, seconds: float | None = None) -> np.ndarray:
-        """The output of that name; ended with an error after so many seconds."""
-        head = {"do": RUN, "output": output, "inputs": list(given)}
+        """The output, or inner tensor, of that name; ended with an error after so many seconds."""
+        return self.run_all(given, [output], seconds)[0]
+
+    def run_all(
+        self, given: Mapping[str, np.ndarray], outputs: Sequence[str], seconds: float | None = None
+    ) -> list[np.ndarray]:
+        """Several outputs of the same instances at once."""
+        head = {"do": RUN, "outputs": list(outputs), "inputs": list(given)}
         _, found = self._ask(head, list(given.values()), seconds or RUN_SECONDS)
-        if len(found) != 1:
-            raise InputError(f"{self.path}: the network gives {len(found)} arrays for one output; use another network.")
-        return found[0]
+        if len(found) != len(outputs):
+            raise InputError(
+                f"{self.path}: the network gives {len(found)} arrays for {len(outputs)} output(s); use another network."
+            )
+        return found
 
     def _ask(
         self, head: Mapping[str, Any], arrays: Sequence[np.ndarray], seconds: float
@@ -259,14 +270,14 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def read_network_file(path: Path) -> bytes:
-    """The bytes of an ONNX file, where it is not larger than any can be."""
+    """The bytes of an ONNX or .tflite file, where it is not larger than any can be."""
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; give the ONNX file of a network (--embed).")
+        raise InputError(f"{path}: there is no such file; give the .onnx or .tflite file of a network (--embed).")
     size = path.stat().st_size
     if size == 0:
         raise FormatError(f"{path}: the file is empty (0 bytes); copy it again.")
     if size > LARGEST_FILE:
-        raise FormatError(f"{path}: it has {size} bytes, and an ONNX file has less than 2 GiB; use a smaller network.")
+        raise FormatError(f"{path}: it has {size} bytes, and a network has less than 2 GiB; use a smaller network.")
     check_allocation(size, f"The network {path}", "use a smaller one")
     return path.read_bytes()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,42 +42,62 @@ class OnnxModel:
     """The network of the bytes of a file, checked unless they are trusted, ready to run so many instances at a time."""
 
     def __init__(self, content: bytes, path: Path, n_rows: int, *, trusted: bool = False):
-        onnx, runtime = import_onnx()
-        self._path, self._notes = path, dict[str, str]()
+        onnx, _ = import_onnx()
+        self._path, self._content, self._notes, self._inner = path, content, dict[str, str](), list[str]()
         with _as_damaged(path):
             if not trusted:
                 model = onnx.load_model_from_string(content)
                 if not model.graph.node or not model.graph.output:
                     raise _damaged(path, "it holds no network")
                 self._notes = {note.key: note.value for note in model.metadata_props if len(note.value) <= LONGEST_NOTE}
+                self._inner = [name for node in model.graph.node for name in node.output if name]
                 check_model(onnx, model, path, n_rows)
                 del model
-            options, self._options = runtime.SessionOptions(), runtime.RunOptions()
-            options.intra_op_num_threads = options.inter_op_num_threads = 1  # files are read side by side
-            options.log_severity_level = self._options.log_severity_level = 4
-            # without a fallback it is tried once, and nothing printed
-            providers = ["CPUExecutionProvider"]
-            self._session = runtime.InferenceSession(content, options, providers=providers, enable_fallback=0)
+            self._open(content)
+
+    def _open(self, content: bytes) -> None:
+        _, runtime = import_onnx()
+        options, self._options = runtime.SessionOptions(), runtime.RunOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # files are read side by side
+        options.log_severity_level = self._options.log_severity_level = 4
+        # without a fallback it is tried once, and nothing printed
+        providers = ["CPUExecutionProvider"]
+        self._session = runtime.InferenceSession(content, options, providers=providers, enable_fallback=0)
 
     def about(self) -> dict[str, Any]:
-        """Its inputs and outputs, each with name, kind of numbers and sizes, and what the file says about itself."""
+        """Its inputs and outputs, each with name, kind of numbers and sizes, the names of what is inside of it, and
+        what the file says about itself."""
+        outputs = [_port(given) for given in self._session.get_outputs()]
+        names = {name for name, _, _ in outputs}
         return {
             "inputs": [_port(given) for given in self._session.get_inputs()],
-            "outputs": [_port(given) for given in self._session.get_outputs()],
+            "outputs": outputs,
+            "inner": [name for name in self._inner if name not in names],
             "notes": self._notes,
         }
 
-    def run(self, given: Mapping[str, np.ndarray], output: str) -> np.ndarray:
-        """The output of that name."""
+    def run(self, given: Mapping[str, np.ndarray], outputs: Sequence[str]) -> list[np.ndarray]:
+        """The outputs, or inner tensors, of these names."""
         try:
-            (found,) = self._session.run([output], dict(given), self._options)
+            there = {given.name for given in self._session.get_outputs()}
+            if not there.issuperset(outputs):
+                self._open(self._giving([name for name in outputs if name not in there]))
+            arrays = [np.asarray(array) for array in self._session.run(list(outputs), dict(given), self._options)]
         except Exception as error:  # onnxruntime's errors share no class
             _check_room(error)
             raise InputError(f"{self._path}: the network cannot be run ({_short(error)}); export it again.") from error
-        found = np.asarray(found)
-        if found.dtype.name not in KINDS:
-            raise InputError(f"{self._path}: the output {output!r} is of {found.dtype}, no numbers; choose another.")
-        return found
+        for name, array in zip(outputs, arrays, strict=True):
+            if array.dtype.name not in KINDS:
+                raise InputError(f"{self._path}: the output {name!r} is of {array.dtype}, no numbers; choose another.")
+        return arrays
+
+    def _giving(self, inner: Sequence[str]) -> bytes:
+        """The same network, whose outputs are these inner tensors too."""
+        onnx, _ = import_onnx()
+        model = onnx.load_model_from_string(self._content)
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in inner)
+        self._content = model.SerializeToString()
+        return self._content
 
 
 def _port(given: Any) -> list[Any]:

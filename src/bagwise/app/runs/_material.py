@@ -20,6 +20,7 @@ from bagwise.app.media.embedding import (
     Embedding,
     VectorTable,
     Windows,
+    network_of,
     read_embedding,
     reopen_embedding,
 )
@@ -136,7 +137,7 @@ def find_source(
     if trained is not None:
         vectors = _as_trained(source, options, trained.get("embedded"))
     elif options.embed is None and options.embeddings is None:
-        if options.join:
+        if options.join is not None:
             raise InputError(
                 "--join puts vectors next to the features, and there are none; add --embed or --embeddings."
             )
@@ -145,12 +146,15 @@ def find_source(
     elif source.is_table:
         raise InputError(f"{path} is a file of bags, whose features are there; leave --embed and --embeddings out.")
     elif options.embed is not None:
-        vectors = read_embedding(options.embed, source.media_type, options.embed_settings, join=options.join)
+        vectors = read_embedding(
+            options.embed, source.media_type, options.embed_settings, join=_joins(options, source, in_windows(source))
+        )
         if in_windows(source):
             source = replace(source, settings=_with_length(source.settings, vectors, options.embed))
     else:
         are_instances = not options.has_segment or in_windows(source)
-        vectors = _vector_table(options, source, join=options.join, are_instances=are_instances)
+        join = _joins(options, source, are_instances)
+        vectors = _vector_table(options, source, join=join, are_instances=are_instances)
         if are_instances:
             source = replace(source, settings=replace(source.settings, segment=WINDOWS))
     if vectors is None:
@@ -158,6 +162,11 @@ def find_source(
     if vectors.join and in_windows(source):
         raise InputError("Windows have no features of their own that vectors could join; leave --join out.")
     return replace(source, vectors=vectors, embedded=vectors.about)
+
+
+def _joins(options: RunOptions, source: Source, are_windows: bool) -> bool:
+    """Whether vectors join the features of the media type: as asked, else where these say what vectors do not."""
+    return source.media_type.joins and not are_windows if options.join is None else options.join
 
 
 def holds(folder: Path, other: Path) -> bool:
@@ -248,14 +257,14 @@ def _named_media_type(folder: Path, exclude: Sequence[Path], labels: Labels | No
 def _as_trained(source: Source, options: RunOptions, given: Mapping[str, Any] | None) -> Embedding | VectorTable | None:
     """The vectors that a trained model needs; networks are checked and tried here, tables are read."""
     if given is None:
-        if options.embed is not None or options.embeddings is not None or options.join:
+        if options.embed is not None or options.embeddings is not None or options.join is not None:
             raise InputError("The model was trained without vectors of a network; leave --embed and --embeddings out.")
         return None
-    if options.embed_settings or options.join:
+    if options.embed_settings or options.join is not None:
         raise InputError("The model knows how its vectors are made and used; leave --embed-set and --join out.")
     if given["kind"] == NETWORK:
-        path = options.embed or Path(options.model).parent / given["name"]
-        if options.embeddings is not None or not path.is_file():
+        path = network_of(given, options.embed, Path(options.model))
+        if options.embeddings is not None or path is None or not path.is_file():
             raise InputError(
                 f"The model was trained with vectors of the network {given['name']}; give that file (--embed), or put "
                 f"it next to {options.model}."

@@ -119,7 +119,12 @@ class RunOptions:
         None, "--segment", "segment", "What the instances of recordings are; windows go with --embed or --embeddings."
     )
     embed: Path | None = _option(
-        None, "--embed", "path", "Describe instances by a network that was trained elsewhere.", INSTANCES, "MODEL.onnx"
+        None,
+        "--embed",
+        "path",
+        "Describe instances by a network: an .onnx or .tflite file, or birdnet if a package with it is installed.",
+        INSTANCES,
+        "NETWORK",
     )
     embed_settings: Mapping[str, Any] = _option(
         None,
@@ -135,7 +140,12 @@ class RunOptions:
         "Vectors that were made already: a .parquet or .npz with file, start, end and vector.",
         metavar="TABLE",
     )
-    join: bool = _option(False, "--join", "flag", "Keep the features of the media type next to the vectors.")
+    join: bool | None = _option(
+        None,
+        "--join/--no-join",
+        "flag",
+        "Keep the features of the media type next to the vectors; of syllables they are kept if not said otherwise.",
+    )
     bag: str | None = _option(
         None, "--bag", "text", "The column of a file of bags that names the bag.", metavar="COLUMN"
     )

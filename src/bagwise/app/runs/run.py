@@ -210,6 +210,8 @@ class Run:
                 f"Windows without a call are background, and a share of {asked.noise_share:g} of all windows is "
                 "expected to be that; in most recordings it is more: say how much (--noise-share 0.6)."
             )
+        if licence := (found.embedded or {}).get("licence"):
+            say(f"Vectors of {licence}.")
         kept = {**_writing_options(asked, found), "trained": trained is not None}
         identity = _identity(asked, found)
         folder = RunFolder(place)

