@@ -71,6 +71,8 @@ def test_clpl_scaler_step_by_step(X):
     constant = CLPLScaler().fit_transform(np.column_stack([X, np.ones(40)]))
     assert_array_equal(constant[:, 3], 0.0)
     assert_array_equal(CLPLScaler().fit_transform(np.ones((3, 2))), 0.0)
+    centred = X - X.mean(axis=0)
+    assert_allclose(CLPLScaler(unit_range=False).fit_transform(X), centred / np.linalg.norm(centred))
 
 
 def test_fourier_features_approximate_the_kernel(X):

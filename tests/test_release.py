@@ -142,7 +142,8 @@ def test_the_lock_is_no_older_than_the_floors():
     wanted = {
         "requirements.lock": [
             *project["project"]["dependencies"],
-            *(one for name, many in extras.items() if name not in ("all", "torch", "birdnet") for one in many), *groups["dev"],
+            *(one for name, many in extras.items() if name not in ("all", "torch", "birdnet") for one in many),
+            *groups["dev"],
         ],
         "requirements-docs.txt": groups["docs"], "requirements-sbom.txt": groups["sbom"],
         "requirements-coverage.txt": groups["coverage"],

@@ -58,9 +58,10 @@ def dictionary(*steps: Any, width: float, size: float | None, whiten: bool = Fal
 
 
 def _fourier_sim(gamma: float | str = "scale", **settings: Any) -> Any:
-    """The nonlinear form of Briggs et al. (2013), section 5.2.5: scaled, 50 Fourier features, scaled again."""
+    """The nonlinear form of Briggs et al. (2013), section 5.2.5: scaled, 50 Fourier features, centered and divided."""
     features = RandomFourierFeatures(gamma=gamma, n_components=50, random_state=0)
-    return make_pipeline(*map(PerInstance, (CLPLScaler(), features, CLPLScaler())), SupportInstanceMachine(**settings))
+    steps = CLPLScaler(), features, CLPLScaler(unit_range=False)
+    return make_pipeline(*map(PerInstance, steps), SupportInstanceMachine(**settings))
 
 
 def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **settings: Any) -> Any:

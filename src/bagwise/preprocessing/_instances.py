@@ -54,10 +54,16 @@ class CLPLScaler(OneToOneFeatureMixin, InstanceTransformer):
     machines rest (Briggs et al. 2013, appendix on feature rescaling): afterwards sum_i ||x_i||^2 = 1 on the training
     instances.
 
+    Parameters
+    ----------
+    unit_range : bool
+        Without it features are centered and divided only, as the paper does the second time, after Fourier features.
+
     Attributes
     ----------
     minimum_, range_, mean_ : (d,) arrays
-        Of the training features; `mean_` after the step to [0, 1]. A constant feature becomes zero.
+        Of the training features (0 and 1 without `unit_range`); `mean_` after the step to [0, 1]. A constant feature
+        becomes zero.
     norm_ : float
 
     Examples
@@ -77,6 +83,9 @@ class CLPLScaler(OneToOneFeatureMixin, InstanceTransformer):
     }
     _takes_sparse = False
 
+    def __init__(self, unit_range: bool = True):
+        self.unit_range = unit_range
+
     def fit(self, X: InstancesLike, y: object = None) -> CLPLScaler:
         """Learn ranges, means and norm; `y` is ignored."""
         rows = self._training_rows(X)
@@ -85,6 +94,8 @@ class CLPLScaler(OneToOneFeatureMixin, InstanceTransformer):
 
     def fit_range(self, minimum: np.ndarray, maximum: np.ndarray) -> None:
         """Learn the first step from the least and the greatest value of each feature."""
+        if not self.unit_range:
+            minimum, maximum = np.zeros_like(minimum), np.ones_like(maximum)
         self.minimum_, spread = minimum, maximum - minimum
         self.range_ = np.where(spread > 0, spread, 1.0).astype(minimum.dtype)
 
