@@ -17,7 +17,8 @@ from bagwise.core.exceptions import InputError
 from bagwise.pipeline import bag_tags, fit_parameters
 
 STANDARD, UNIT, CLPL = "PerInstance(StandardScaler())", "PerInstance(MinMaxScaler())", "PerInstance(CLPLScaler())"
-FOURIER = f"{CLPL} > PerInstance(RandomFourierFeatures(gamma='scale', random_state=0)) > {CLPL}"
+CENTERED = "PerInstance(CLPLScaler(unit_range=False))"
+FOURIER = f"{CLPL} > PerInstance(RandomFourierFeatures(gamma='scale', random_state=0)) > {CENTERED}"
 SIM = {
     "sim-max": "SupportInstanceMachine(aggregation='max')",
     "sim-softmax": "SupportInstanceMachine()",
