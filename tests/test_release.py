@@ -77,7 +77,11 @@ def test_it_works_from_there(installed, tmp_path):
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
-REQUIREMENTS = ["requirements.lock", "requirements-docs.txt", "requirements-sbom.txt", "requirements-coverage.txt"]
+REQUIREMENTS = [
+    "requirements.lock", "requirements-dev.lock", "requirements-docs.txt", "requirements-sbom.txt",
+    "requirements-coverage.txt",
+]  # fmt: skip
+USERS = ["report", "audio", "image", "review"]  # the extras that `make demo` needs
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -141,9 +145,12 @@ def test_the_lock_is_no_older_than_the_floors():
     groups = project["dependency-groups"]
     wanted = {
         "requirements.lock": [
+            *project["project"]["dependencies"], *(one for name in USERS for one in extras[name]), *groups["install"]
+        ],
+        "requirements-dev.lock": [
             *project["project"]["dependencies"],
             *(one for name, many in extras.items() if name not in ("all", "torch", "birdnet") for one in many),
-            *groups["dev"],
+            *(one for one in groups["dev"] if isinstance(one, str)),
         ],
         "requirements-docs.txt": groups["docs"], "requirements-sbom.txt": groups["sbom"],
         "requirements-coverage.txt": groups["coverage"],
@@ -157,6 +164,13 @@ def test_the_lock_is_no_older_than_the_floors():
         for requirement in map(Requirement, requirements):
             assert pinned[requirement.name], (name, requirement)
             assert all(requirement.specifier.contains(version) for version in pinned[requirement.name]), requirement
+
+
+def test_users_and_developers_have_the_same_versions():
+    """What users install is what the tests ran with."""
+    users, developers = entries("requirements.lock"), entries("requirements-dev.lock")
+    assert len(users) < len(developers) / 2
+    assert {name: developers.get(name) for name in users} == users
 
 
 def test_the_oldest_versions_are_those_of_the_floors():
