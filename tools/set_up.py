@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - it runs on what the reader has
         raise SystemExit(
             f"bagwise needs Python 3.11 or newer, this is {sys.version.split()[0]}; try: make PYTHON=python3.12"
         )
