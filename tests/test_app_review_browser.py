@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from bagwise import Run, write_dataset
+from bagwise import BagDataset, Bags, Run, write_dataset
 from bagwise.datasets import make_gaussian_bags, make_soundscape
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -173,6 +173,20 @@ def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     write_dataset(make_gaussian_bags(n_bags=60, separation=2.0, random_state=0), folder / "made.csv")
     Run.create(folder / "made.csv", folder / "run", page=False).close()
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory):
+    """A run whose instances carry any number of labels."""
+    folder, rng = tmp_path_factory.mktemp("windows"), np.random.default_rng(0)
+    sings = rng.random((240, 3)) < 0.35
+    data = BagDataset(
+        Bags(np.hstack([2.0 * sings, 1.0 - sings]) + 0.3 * rng.normal(size=(240, 6)), np.arange(0, 241, 6)),
+        np.logical_or.reduceat(sings, np.arange(0, 240, 6)).astype(int), ["crow", "tit", "wren"],
+    )  # fmt: skip
+    write_dataset(data, folder / "made.csv")
+    Run.create(folder / "made.csv", folder / "run", model="noisy-or", page=False, seed=0).close()
     return folder / "run"
 
 
@@ -335,6 +349,61 @@ def test_typed_letters_find_labels_and_arrows_move(page_of, sounds):
     page.wait("return document.querySelector('dialog[open] kbd')")
     page.press(Keys.ESCAPE)
     page.wait("return !document.querySelector('dialog[open]')")
+
+
+def labels_of(page, number):
+    row = page.api("/api/instances?order=file&limit=1000")["instances"][number]
+    return {one["label"] for one in row["labels"]}
+
+
+def test_labels_of_an_instance_are_switched_by_keys_and_confirmed_together(page_of, windows):
+    page = page_of(windows)
+    page.choose("#order", "file")
+    first = page.api("/api/instances?order=file&limit=1")["instances"][0]["bag"]
+    page.wait(
+        "const text = document.querySelector('#row-0 .where')?.textContent ?? '';"
+        "document.querySelector('#list').scrollTop = 0; document.querySelector('#row-0')?.click();"
+        "return text.includes(arguments[0]) && text.endsWith('instance 0')"
+        "&& document.querySelector('.row.here')?.id === 'row-0'", first,
+    )  # fmt: skip
+    before = labels_of(page, 0)
+    names = ["crow", "tit", "wren"]
+    wanted = {*names} - before or {"crow"}
+    for i, name in enumerate(names):
+        if (name in before) != (name in wanted):
+            page.press(str(i + 1))
+    page.wait("return document.querySelector('.facts .draft')")
+    shown = page.js("return [...document.querySelectorAll('.facts .chip .name')].map((each) => each.textContent)")
+    assert {*shown} == wanted
+    assert labels_of(page, 0) == before  # nothing is said before it is confirmed
+    page.press(Keys.ENTER)
+    page.wait_progress(1)
+    assert labels_of(page, 0) == wanted
+    page.wait("return document.querySelector('.row.here').id === 'row-1'")
+    page.press("x")
+    page.wait_progress(2)
+    assert labels_of(page, 1) == set()
+    page.press("u", "u")
+    page.wait_progress(0)
+    assert labels_of(page, 0) == before
+    assert not page.errors()
+
+
+def test_gallery_takes_one_of_several_labels_away(page_of, windows):
+    page = page_of(windows)
+    page.js("location.hash = '#gallery?gallery=tit'")
+    page.wait("return document.querySelector('#tile-0')")
+    rows = page.api("/api/instances?label=tit&order=least-sure&checked=no&limit=60")["instances"]
+    page.js("document.querySelector('#tile-0').click()")
+    page.press("x")
+    page.wait_progress(1)
+    page.js("document.querySelector('#gallery-confirm').click()")
+    page.wait_progress(len(rows))
+    now = {(row["bag"], row["instance"]): row for row in page.api("/api/instances?limit=1000")["instances"]}
+    for i, row in enumerate(rows):
+        expected = {one["label"] for one in row["labels"]} - ({"tit"} if i == 0 else set())
+        assert {one["label"] for one in now[row["bag"], row["instance"]]["labels"]} == expected
+    assert not page.errors()
 
 
 def test_gallery_confirms_all_but_the_marked(page_of, sounds):

@@ -25,7 +25,10 @@ def answer(bag, instance, action, before="a", label="a"):
 
 
 def test_only_the_first_answer_to_an_instance_is_one_to_the_model():
-    said = [answer("x", 0, "label"), answer("x", 0, "confirmed"), answer("x", None, "present"), answer("y", 0, "noise")]
+    said = [
+        answer("x", 0, "label", label="b"), answer("x", 0, "confirmed"), answer("x", None, "present"),
+        answer("y", 0, "noise", label=""),
+    ]  # fmt: skip
     assert [one["action"] for one in first_answers(said)] == ["label", "noise"]
     (row,) = label_shares(first_answers(said), ["a"])
     assert (row["confirmed"], row["answered"], row["share"]) == (0, 2, 0.0)

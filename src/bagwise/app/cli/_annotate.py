@@ -61,11 +61,12 @@ def _print_result(result: Any, precision: float | None = None) -> None:
     annotations = result.annotations
     shown = annotations.shown()
     counts = Counter(row["label"] for row in shown)
+    named = "labels named" if annotations.label_sets else "named"
     unsure = sum(1 for row in annotations.rows if annotations.is_named(row)) - len(shown)
     click.echo(
-        f"{len(annotations.files)} files, {len(annotations.rows)} instances, {len(shown)} named, "
+        f"{len(annotations.files)} files, {annotations.n_instances} instances, {len(shown)} {named}, "
         + (f"{unsure} not sure enough, " if unsure else "")
-        + f"{len(annotations.rows) - len(shown) - unsure} taken for noise"
+        + f"{sum(not any(map(annotations.is_named, own)) for own in annotations.by_instance())} taken for noise"
         + (f"; {result.n_reused} files were done before" if result.n_reused else "")
     )
     if result.form:

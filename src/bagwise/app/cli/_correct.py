@@ -43,6 +43,7 @@ def correct(
     """
     from bagwise.app.runs import Run
     from bagwise.app.runs.corrections import ABSENT, CorrectionLog
+    from bagwise.app.runs.label_sets import joined_labels
     from bagwise.core.exceptions import InputError
 
     if sum((table is not None, source is not None, undo)) != 1:
@@ -63,13 +64,14 @@ def correct(
 
             log = CorrectionLog(check_readable(table).resolve())
             entries, problems = log.in_force(), log.problems
-            given = [(entry.bag, entry.instance, entry.label) for entry in entries if entry.action != ABSENT]
+            given = joined_labels([entry for entry in entries if entry.action != ABSENT], opened.label_sets)
             rejected = [(entry.bag, entry.label) for entry in entries if entry.action == ABSENT]
-        strange = sorted({label for _, _, label in given if label} - set(opened.labels))
+        named = {name for *_, label in given for name in ([label] if isinstance(label, str) else label) if name}
+        strange = sorted(named - set(opened.labels))
         if strange and not new_labels:
             raise InputError(_strange(strange, opened.labels))
         for bag, instance, label in given if dry_run else ():
-            what = "noise" if label == "" else label
+            what = "noise" if label == "" else label if isinstance(label, str) else ", ".join(label)
             click.echo(f"{bag}, instance {instance}: {what}" if instance is not None else f"{bag}: {what}")
         if not dry_run:
             opened.correct(given, absent=rejected, by=by)  # one call: all of it or nothing

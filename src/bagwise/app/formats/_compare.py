@@ -11,8 +11,8 @@ import numpy as np
 from bagwise.app.formats._marks import Mark, Marks
 from bagwise.app.formats.annotations import Annotations, plain_cell
 
-Correction = tuple[Any, int, str]
-"""Bag, number of the instance in it, and its label; "" says noise."""
+Correction = tuple[Any, int, Any]
+"""Bag, number of the instance in it, and its label, "" for noise; or a list of several labels."""
 
 LEAST_OVERLAP = 0.5  # of a mark and an instance, intersection over union
 LEAST_INSIDE = 0.5  # of an instance in a mark that may hold several
@@ -30,7 +30,8 @@ def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correcti
     An instance is found by bag and number where the mark tells them. Else by place: the instance that lies exactly
     there up to rounding, one of the same label first; else that of the same file which overlaps most (intersection over
     union of at least 0.5, in time only where the mark has no frequencies, of boxes where it has a polygon), one that is
-    shown and has no mark yet first.
+    shown and has no mark yet first. Where an instance may carry several labels, all marks on it say its labels
+    together.
 
     Returns
     -------
@@ -40,10 +41,12 @@ def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correcti
     problems : list of (name, message)
         Marks that lie on no instance or in no file of the run, and instances with marks of different labels.
     """
-    rows, problems = annotations.rows, []
-    shown = np.array([annotations.is_shown(row) for row in rows], dtype=bool)
+    groups, problems = annotations.by_instance(), []
+    rows = [own[0] for own in groups]
+    named = [[row["label"] for row in own if annotations.is_shown(row) or marks.every_instance] for own in groups]
+    shown = np.array([any(map(annotations.is_shown, own)) for own in groups], dtype=bool)
     found: dict[int, list[Mark]] = defaultdict(list)
-    for i, mark in _find_instances(annotations, marks, shown):
+    for i, mark in _find_instances(annotations, rows, marks, shown):
         if isinstance(i, str):
             problems.append((str(mark.get("file", mark.get("bag"))), f"{mark['source']}: {i}"))
         else:
@@ -55,6 +58,13 @@ def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correcti
                 corrections.append((row["bag"], row["instance"], ""))
             continue
         given = {_plain(mark["label"]): mark["label"] for mark in found[i]}
+        now = {_plain(label) for label in named[i]} - {""}
+        if annotations.label_sets:
+            labels = [label for plain, label in given.items() if plain]
+            is_whole = "" in given or row.get("file") in marks.covered  # else a row may have been left out
+            if {*given} - {""} != now and (is_whole or not now.issuperset(given)):
+                corrections.append((row["bag"], row["instance"], labels if len(labels) > 1 else (labels or [""])[0]))
+            continue
         if len(given) > 1:
             text = (
                 f"instance {row['instance']} of {row['bag']} is marked as {' and as '.join(map(repr, given.values()))}"
@@ -62,7 +72,7 @@ def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correcti
             problems.append((str(row["bag"]), f"{found[i][-1]['source']}: {text}; leave one of them."))
             continue
         ((plain, label),) = given.items()
-        if plain != (_plain(row["label"]) if shown[i] or marks.every_instance else ""):
+        if {plain} - {""} != now:
             corrections.append((row["bag"], row["instance"], label))
     return corrections, problems
 
@@ -72,11 +82,13 @@ def _plain(label: str) -> str:
     return plain_cell(label).strip()
 
 
-def _find_instances(annotations: Annotations, marks: Marks, shown: np.ndarray) -> list[tuple[int | str, Mark]]:
+def _find_instances(
+    annotations: Annotations, rows: Sequence[Mapping[str, Any]], marks: Marks, shown: np.ndarray
+) -> list[tuple[int | str, Mark]]:
     """For each mark the index of its instance, or what is wrong."""
-    keys = {(str(row["bag"]), row["instance"]): i for i, row in enumerate(annotations.rows)}
+    keys = {(str(row["bag"]), row["instance"]): i for i, row in enumerate(rows)}
     by_file: dict[str, list[int]] = defaultdict(list, {str(file["file"]): [] for file in annotations.files})
-    for i, row in enumerate(annotations.rows):
+    for i, row in enumerate(rows):
         by_file[str(row.get("file"))].append(i)
     found: list[tuple[int | str, Mark]] = []
     placed: dict[str, list[Mark]] = defaultdict(list)
@@ -90,15 +102,17 @@ def _find_instances(annotations: Annotations, marks: Marks, shown: np.ndarray) -
             placed[mark["file"]].append(mark)
     for name, own in placed.items():
         index = np.array(by_file[name], dtype=int)
-        for j, mark in zip(_match(own, [annotations.rows[i] for i in index], shown[index]), own, strict=True):
+        for j, mark in zip(_match(own, [rows[i] for i in index], shown[index], annotations), own, strict=True):
             place = ", ".join(f"{key} {mark[key]:g}" for key in _COLUMNS if key in mark and key != "polygon")
             where = f"{name}{', ' if place else ''}{place}"
             found.append((f"no instance was found there ({where})." if j is None else int(index[j]), mark))
     return found
 
 
-def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.ndarray) -> list[int | None]:
-    """For each mark of a file the instance of that file that it is on."""
+def _match(
+    marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.ndarray, annotations: Annotations
+) -> list[int | None]:
+    """For each mark of a file the instance of that file that it is on; several where it may carry several labels."""
     taken = np.zeros(len(rows), dtype=bool)
     labels = np.array([_plain(row["label"]) for row in rows], dtype=object)
     boxes: dict[tuple[str, ...], _Boxes] = {}
@@ -113,7 +127,7 @@ def _match(marks: Sequence[Mark], rows: Sequence[Mapping[str, Any]], shown: np.n
     def take(m: int, instances: np.ndarray) -> None:
         if matched[m] is None and len(instances):
             matched[m] = int(instances[0])
-            taken[instances[0]] = True
+            taken[instances[0]] = not annotations.label_sets
 
     for m, (mark, _, exact) in enumerate(places):  # first, so that another label does not take what is this one's
         free = exact[~taken[exact]]

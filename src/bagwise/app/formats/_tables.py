@@ -110,7 +110,8 @@ def spread_marks(marks: Marks, annotations: Annotations) -> Marks:
     """Marks of intervals as marks of the windows whose part lies in them, by half or more."""
     parts: dict[str, list[Part]] = defaultdict(list)
     for own in _by_bag(annotations.rows).values():
-        parts[str(own[0]["file"])] += own_parts(own)
+        windows = {row["instance"]: row for row in own}  # one with several labels has several rows
+        parts[str(own[0]["file"])] += own_parts(windows.values())
     found: list[Mark] = []
     for mark in marks.rows:
         inside = [

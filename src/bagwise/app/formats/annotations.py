@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ class Annotations:
     ----------
     media_type : MediaType
     rows : list of dict
-        For each instance its file, its place (the media type's `places`; pictures also have polygon and area; bags of a
-        table whatever the table brought, in every row the same) and the findings: label ("" where there is none),
-        probability and noise (None where the model gives none), runner_up, mode ("transductive" where the labels of the
-        bag were known, else "inductive"), bag and instance (number in the bag). A row may say ``checked``: True where a
-        person confirmed or corrected it.
+        For each instance, or where it carries several labels for each of these, one after the other: its file, its
+        place (the media type's `places`; pictures also have polygon and area; bags of a table whatever the table
+        brought, in every row the same) and the findings: label ("" where there is none), probability and noise (None
+        where the model gives none), runner_up, mode ("transductive" where the labels of the bag were known, else
+        "inductive"), bag and instance (number in the bag). A row may say ``checked``: True where a person confirmed or
+        corrected it.
     files : list of dict
         The files that were read, in order, those without instances too: file, and seconds, or width and height.
     classes : list of str
@@ -49,6 +51,8 @@ class Annotations:
         Label to scientific and common name.
     served_from : path or None
         The folder from which Label Studio serves files.
+    label_sets : bool
+        Whether an instance may carry several labels.
     """
 
     media_type: MediaType
@@ -62,6 +66,7 @@ class Annotations:
     unread: list[dict[str, Any]] = field(default_factory=list)
     names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     served_from: Path | None = None
+    label_sets: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -69,6 +74,18 @@ class Annotations:
         own = ("checked", *FINDINGS, *self.extra)
         brought = dict.fromkeys(key for row in self.rows[:1] for key in row if key not in own)
         return [*(("file", *self.media_type.places) if self.media_type.places else brought), *FINDINGS, *self.extra]
+
+    @property
+    def n_instances(self) -> int:
+        """How many instances there are; one with several labels has a row for each."""
+        return len(self.by_instance())
+
+    def by_instance(self) -> list[list[dict[str, Any]]]:
+        """The rows of each instance."""
+        if not self.label_sets:
+            return [[row] for row in self.rows]
+        groups = groupby(self.rows, key=lambda row: (row["bag"], row["instance"]))
+        return [list(own) for _, own in groups]
 
     def is_shown(self, row: Row) -> bool:
         """Whether an instance has a label, is not noise and is sure enough, so that it stands in every format."""

@@ -5,6 +5,7 @@ Windows overlap, so each stands for the part of the time that is nearer to its m
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -31,18 +32,31 @@ def join_windows(
     Each has file, bag, start, end, label, probability (the mean), windows (how many), and `rows` (these).
     """
     found: list[dict[str, Any]] = []
-    last = None
-    for start, end, row in own_parts(rows):
-        if is_shown(row):
-            if last is not None and last["label"] == row["label"] and last["end"] == start:
-                last["end"] = end
-                last["rows"].append(row)
-            else:
-                last = {"file": row["file"], "bag": row["bag"], "start": start, "end": end, "label": row["label"]}
-                found.append(last | {"rows": [row]})
-                last = found[-1]
-        else:
-            last = None
+    by_window: dict[tuple[float, float], list[Mapping[str, Any]]] = defaultdict(
+        list
+    )  # one with several labels has rows
+    for row in rows:
+        by_window[row["start"], row["end"]].append(row)
+    going: dict[str, dict[str, Any]] = {}  # the intervals that the last window is in, by their label
+    for start, end, first in own_parts([own[0] for own in by_window.values()]):
+        before, going = going, {}
+        for row in by_window[first["start"], first["end"]]:
+            if not is_shown(row):
+                continue
+            label, interval = row["label"], before.get(row["label"])
+            if interval is None or interval["end"] != start:
+                interval = {
+                    "file": row["file"],
+                    "bag": row["bag"],
+                    "start": start,
+                    "end": end,
+                    "label": label,
+                    "rows": [],
+                }
+                found.append(interval)
+            interval["end"] = end
+            interval["rows"].append(row)
+            going[label] = interval
     for interval in found:
         known = [row["probability"] for row in interval["rows"] if row["probability"] is not None]
         interval["probability"] = round(sum(known) / len(known), 4) if known else None

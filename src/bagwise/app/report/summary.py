@@ -121,15 +121,17 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     annotations = result.annotations
     shown = annotations.shown()
     labelled = [labels for labels in result.label_sets.values() if labels is not None]
+    by_instance = annotations.by_instance()
     n_named = sum(map(annotations.is_named, annotations.rows))
     counts = {
         "files": len(annotations.files),
         "bags": len(result.label_sets),
         "labelled bags": len(labelled),
         "unlabelled bags": len(result.label_sets) - len(labelled),
-        "instances": len(annotations.rows),
-        "instances with a label": len(shown),
-        "background instances": len(annotations.rows) - n_named,
+        "instances": annotations.n_instances,
+        **({"labels of instances": len(shown)} if annotations.label_sets else {}),
+        "instances with a label": sum(any(map(annotations.is_shown, own)) for own in by_instance),
+        "background instances": sum(not any(map(annotations.is_named, own)) for own in by_instance),
     }
     if "kept" in annotations.extra:  # the column of a run that asked for a precision
         counts["instances below the wanted precision"] = n_named - len(shown)
@@ -191,7 +193,7 @@ def _files(annotations: Annotations) -> list[dict[str, Any]]:
     if not annotations.media_type.places:
         return []
     shown = annotations.shown_by_file()
-    total = Counter(row["file"] for row in annotations.rows)
+    total = Counter(own[0]["file"] for own in annotations.by_instance())
     columns = min(STRIP, MOST_MARKS // max(len(files), 1))
     found = []
     for file in files:
@@ -204,7 +206,7 @@ def _files(annotations: Annotations) -> list[dict[str, Any]]:
             "recorded": file.get("recorded", ""),
             "seconds": file.get("seconds"),
             "named": len(rows),
-            "background": total[name] - len(rows),
+            "background": total[name] - len({(row["bag"], row["instance"]) for row in rows}),
             "labels": labels[:MOST_LABELS],
             "more": len(labels[MOST_LABELS:]),
             "least": min((row["probability"] for row in rows if row["probability"] is not None), default=None),
@@ -268,10 +270,11 @@ def precision_in_words(annotations: Annotations, precision: float | None) -> str
     if precision is None:
         return None
     named = [row for row in annotations.rows if annotations.is_named(row)]
+    what = "labels of instances" if annotations.label_sets else "labelled instances"
     kept = [row for row in named if row["kept"]]
     if not kept:
         return (
-            f"for a precision of {100 * precision:g} % none of {len(named)} labelled instances is certain enough; all "
+            f"for a precision of {100 * precision:g} % none of {len(named)} {what} is certain enough; all "
             "are marked in the long table (kept: False)"
         )
     expected = sum(row["probability"] for row in named)
@@ -279,7 +282,7 @@ def precision_in_words(annotations: Annotations, precision: float | None) -> str
     least = min(row["probability"] for row in kept)
     n_novel = sum(1 for row in named if row.get("novel") and not row["kept"])
     return (
-        f"for a precision of {100 * precision:g} % {len(kept)} of {len(named)} labelled instances are kept "
+        f"for a precision of {100 * precision:g} % {len(kept)} of {len(named)} {what} are kept "
         f"({100 * len(kept) / len(named):.0f} %, those of probability {least:.2f} and more"
         + (f", without {n_novel} novel ones" if n_novel else "")
         + f"), and with them {100 * recall:.0f} % of the labels that are expected to be right; the others are "
@@ -289,12 +292,13 @@ def precision_in_words(annotations: Annotations, precision: float | None) -> str
 
 def novelty_in_words(annotations: Annotations) -> str | None:
     """How many instances are novel; None where none is, or the model cannot say."""
-    n = sum(1 for row in annotations.rows if row.get("novel"))
+    rows = [own[0] for own in annotations.by_instance()]
+    n = sum(1 for row in rows if row.get("novel"))
     if not n:
         return None
-    share = n / len(annotations.rows)
+    share = n / len(rows)
     return (
-        f"{n} of {len(annotations.rows)} instances ({100 * share:.0f} %) are novel: far from all training data; in "
+        f"{n} of {len(rows)} instances ({100 * share:.0f} %) are novel: far from all training data; in "
         f"bags like those of training {100 * ALARM:.0f} % are"
         + (". Their labels, however probable, are guesses about what the model never saw" if share > 5 * ALARM else "")
     )

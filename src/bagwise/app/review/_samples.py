@@ -20,8 +20,9 @@ import numpy as np
 
 from bagwise.app.review._errors import MissingError, RequestError
 from bagwise.app.review._snapshot import Snapshot
-from bagwise.app.runs.corrections import CONFIRMED, LABEL, NOISE
+from bagwise.app.runs.corrections import ALSO, CONFIRMED, LABEL, NOISE
 from bagwise.app.runs.folder import STATE
+from bagwise.app.runs.label_sets import BETWEEN
 from bagwise.io.files import atomic_write
 from bagwise.metrics import wilson_interval
 
@@ -36,12 +37,15 @@ def share_row(confirmed: int, answered: int) -> dict[str, Any]:
     return {"confirmed": confirmed, "answered": answered, "share": share, "low": float(low), "high": float(high)}
 
 
-def first_answers(corrections: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first answer on each instance: later ones correct the person, not the model."""
-    first: dict[tuple[str, int], Mapping[str, Any]] = {}
+def first_answers(corrections: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The first answer on each instance, with all labels that it "said"; later ones correct the person."""
+    first: dict[tuple[str, int], dict[str, Any]] = {}
     for correction in corrections:
-        if correction["action"] in (CONFIRMED, LABEL, NOISE):
-            first.setdefault((correction["bag"], correction["instance"]), correction)
+        key = correction["bag"], correction["instance"]
+        if correction["action"] in (CONFIRMED, LABEL, NOISE) and key not in first:
+            first[key] = {**correction, "said": {correction["label"]}}
+        elif correction["action"] == ALSO and key in first and first[key]["call"] == correction["call"]:
+            first[key]["said"].add(correction["label"])
     return list(first.values())
 
 
@@ -56,10 +60,15 @@ def agreement_curve(answers: Sequence[Mapping[str, Any]]) -> list[tuple[int, flo
 
 def label_shares(answers: Iterable[Mapping[str, Any]], labels: Iterable[str]) -> list[dict[str, Any]]:
     """For each label how many of the answers to instances that were given it confirmed it."""
-    counts = Counter((answer["before"], answer["action"] == CONFIRMED) for answer in answers)
+    names = list(dict.fromkeys(labels))
+    counts = Counter(
+        (label, label in answer["said"])
+        for answer in answers
+        for label in ([answer["before"]] if answer["before"] in names else answer["before"].split(BETWEEN))
+    )
     return [
         {"label": label, **share_row(counts[label, True], counts[label, True] + counts[label, False])}
-        for label in labels
+        for label in names
     ]
 
 
@@ -120,13 +129,14 @@ def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, 
     _check_whole("n", n, 1, MOST)
     seed = secrets.randbits(32) if seed is None else seed
     _check_whole("seed", seed, 0, 2**53)
-    shown = now.codes >= 0 if label is None else now.codes == now.labels.index(label)
+    shown = now.codes >= 0 if label is None else now.carries(label)
     if now.found.noise is not None:
         shown &= now.found.noise <= max_noise
     drawn = np.random.default_rng(seed).permutation(np.flatnonzero(shown))[:n]
     if not len(drawn):
         raise MissingError("There is no instance to draw: none was given that label.")
-    instances = [(row["bag"], row["instance"], row["label"]) for row in now.rows(drawn, "bag", "instance", "label")]
+    given = now.rows(drawn, "bag", "instance", "label")
+    instances = [(row["bag"], row["instance"], row["label"] if label is None else label) for row in given]
     time = datetime.now(UTC).isoformat(timespec="seconds")
     return Sample(f"s{number}", label, seed, now.version, time, instances)
 
@@ -139,8 +149,9 @@ def sample_rows(sample: Sample, now: Snapshot) -> np.ndarray:
 def sample_share(sample: Sample, now: Snapshot) -> dict[str, Any]:
     """How many were answered, and how many of these bear the label that they had when the sample was drawn."""
     rows = sample_rows(sample, now)
-    given = np.array([label for *_, label in sample.instances], dtype=object)
     answered = now.found.checked[rows]
-    confirmed = answered & (now.names[rows] == given)
+    confirmed = answered & np.array(
+        [label in now.found.labels_of(row) for row, (*_, label) in zip(rows.tolist(), sample.instances, strict=True)]
+    )
     facts = {key: getattr(sample, key) for key in ("id", "label", "version", "time")}
     return {**facts, "n": len(rows), **share_row(int(confirmed.sum()), int(answered.sum()))}

@@ -46,6 +46,7 @@ def _candidates(now: Snapshot, row: int) -> dict[str, Any]:
     """The labels that are likely, first the predicted one, then those that the bag lists."""
     found = now.found
     names = [now.names[row], str(found.classes[found.runner_up[row]]) if found.runner_up[row] >= 0 else ""]
+    names[1:1] = found.labels_of(row)[1:]
     names += now.listed(int(now.places.bag_of[row])) or []
     probability = None if found.probability is None else plain(found.probability[row])
     return {

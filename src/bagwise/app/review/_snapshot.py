@@ -109,13 +109,14 @@ class Snapshot:
 
     def named(self, bag: int) -> set[str]:
         """Labels of the instances of a bag that a person checked."""
-        rows = slice(self.places.offsets[bag], self.places.offsets[bag + 1])
-        return set(self.names[rows][self.found.checked[rows]].tolist()) - {""}
+        first, last = self.places.offsets[bag], self.places.offsets[bag + 1]
+        checked = first + np.flatnonzero(self.found.checked[first:last])
+        return {name for row in checked.tolist() for name in self.found.labels_of(row)}
 
     @cached_property
     def names(self) -> np.ndarray:
-        """(m,) label of each instance, "" where it has none."""
-        return label_names(self.found)
+        """(m,) label of each instance, the first where it carries several, "" where it has none."""
+        return as_column([*map(str, self.found.classes), ""])[self.found.label]
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -125,12 +126,33 @@ class Snapshot:
         return of_class[self.found.label]
 
     @cached_property
+    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row, index of the label and probability of every label of every instance, without those of no label."""
+        column = {name: i for i, name in enumerate(self.labels)}
+        row, code, probability = self.found.entries()
+        named = code >= 0
+        of_class = np.array([column.get(str(name), -1) for name in self.found.classes], dtype=np.int64)
+        return row[named], of_class[code[named]], probability[named]
+
+    def carries(self, label: str) -> np.ndarray:
+        """(m,) whether the label is one of the instance's; "" asks for those without any."""
+        if not label:
+            return self.codes < 0
+        row, code, _ = self.entries
+        carried = np.zeros(len(self.codes), dtype=bool)
+        carried[row[code == self.labels.index(label)]] = True
+        return carried
+
+    @cached_property
     def certainty(self) -> np.ndarray:
         """(m,) probability of what the instance is taken for, background or its label."""
         found = self.found
         if found.probability is None:
             return np.ones(len(found.label))
         certain = found.probability if found.noise is None else np.maximum(found.probability, found.noise)
+        if found.further is not None:  # an instance is as sure as the least sure of its labels
+            certain = certain.copy()
+            np.minimum.at(certain, found.further.row, found.further.probability)
         return np.nan_to_num(certain)
 
     def order(self, name: str) -> np.ndarray:
@@ -189,7 +211,7 @@ class Snapshot:
         if label is not None:
             if label and label not in self.labels:
                 raise MissingError(f"The run has no label {label[:80]!r}.")
-            kept &= self.codes == (self.labels.index(label) if label else -1)
+            kept &= self.carries(label)
         if bag is not None:
             kept &= places.bag_of == places.bag_of[places.row(bag, 0)]
         if file is not None:
@@ -211,7 +233,18 @@ class Snapshot:
             "file": [places.files[i] for i in places.file_of[rows].tolist()],
             "checked": self.found.checked[rows].tolist(),
         }
+        if self.found.further is not None:
+            columns["labels"] = self._label_lists(rows)
         return {name: list(map(plain, values)) for name, values in columns.items()}
+
+    def _label_lists(self, rows: np.ndarray) -> list[list[dict[str, Any]]]:
+        """The labels of some instances, each with its probability."""
+        row, code, probability = self.entries
+        firsts, lasts = np.searchsorted(row, rows), np.searchsorted(row, rows, side="right")
+        return [
+            [{"label": self.labels[code[i]], "probability": float(probability[i])} for i in range(first, last)]
+            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+        ]
 
     def rows(self, rows: np.ndarray, *names: str) -> list[dict[str, Any]]:
         """The same as a dict per instance: some columns, or all of a list, with the place in words and what it was."""
@@ -226,7 +259,9 @@ class Snapshot:
 
 
 def label_names(found: Predictions) -> np.ndarray:
-    """(m,) label of each instance as text, "" where it has none."""
+    """(m,) label of each instance as text, "" where it has none; several in one."""
+    if found.further is not None:
+        return found.set_names()
     return as_column([*map(str, found.classes), ""])[found.label]
 
 

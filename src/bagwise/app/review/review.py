@@ -115,8 +115,9 @@ class Review:
     def _summarize(self, now: Snapshot) -> dict[str, Any]:
         media_type, run = self.run.media_type, self.run
         n_labels, colours = len(now.labels), class_colours(now.labels)
-        given = np.bincount(now.codes[now.codes >= 0], minlength=n_labels).tolist()
-        looked = np.bincount(now.codes[(now.codes >= 0) & now.found.checked], minlength=n_labels).tolist()
+        row, code, _ = now.entries
+        given = np.bincount(code, minlength=n_labels).tolist()
+        looked = np.bincount(code[now.found.checked[row]], minlength=n_labels).tolist()
         return {
             "name": run.path.resolve().name,
             "medium": media_type.name,
@@ -136,6 +137,7 @@ class Review:
             "version": now.version,
             "revision": now.revision,
             "has_media": run.media.exists(),
+            "label_sets": run.label_sets,
             "kinds": {
                 "play": media_type.shown_as == "sound",
                 "picture": media_type.shown_as in ("sound", "image", "series"),
@@ -253,11 +255,11 @@ class Review:
         name = self.by if by is None else _check_name(by)
         with self._lock:
             found = self.run.predictions()
-            names = [*map(str, found.classes), ""]
             self.run.correct(given, absent=absent, by=name)
             self._changed()
             rows = [(self.places.row(bag, i), label) for bag, i, label in given if i is not None]
-            agreed = sum(names[found.label[row]] == label for row, label in rows)
+            said = [(row, {label} if isinstance(label, str) else {*label}) for row, label in rows]
+            agreed = sum({*found.labels_of(row)} == labels - {""} for row, labels in said)
             return {"revision": self.revision, "corrections": self.run.n_corrections, "agreed": agreed}
 
     def undo(self) -> dict[str, Any]:
@@ -408,15 +410,20 @@ class Review:
             return is_written
 
 
-def _split(corrections: Any) -> tuple[list[tuple[str, int | None, str]], list[tuple[str, str]]]:
-    """Labels of instances and bags, and labels that bags do not have."""
+def _split(corrections: Any) -> tuple[list[tuple[str, int | None, Any]], list[tuple[str, str]]]:
+    """Labels of instances (all of one's in a list) and bags, and labels that bags do not have."""
     if not isinstance(corrections, list) or not corrections:
         raise RequestError('"corrections" must be a list with at least one of {"bag", "instance", "label"}.')
-    given: list[tuple[str, int | None, str]] = []
+    given: list[tuple[str, int | None, Any]] = []
     absent: list[tuple[str, str]] = []
     for correction in corrections:
         if not isinstance(correction, Mapping):
             raise RequestError(f'A correction is {{"bag", "instance", "label"}}, not {str(correction)[:80]!r}.')
+        labels = correction.get("labels")
+        if labels is not None:
+            if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+                raise RequestError(f'"labels" must be a list of text; got {str(labels)[:80]!r}.')
+            correction = {**correction, "label": ""}
         missing = [key for key in ("bag", "label") if not isinstance(correction.get(key), str)]
         if missing:
             raise RequestError(f"The {missing[0]} of a correction must be text; got {str(correction)[:80]}.")
@@ -428,7 +435,7 @@ def _split(corrections: Any) -> tuple[list[tuple[str, int | None, str]], list[tu
         if action == ABSENT:
             absent.append((correction["bag"], correction["label"]))
         else:
-            given.append((correction["bag"], instance, correction["label"]))
+            given.append((correction["bag"], instance, correction["label"] if labels is None else labels))
     return given, absent
 
 

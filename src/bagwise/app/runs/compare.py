@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sklearn.metrics import cohen_kappa_score
 
 from bagwise.app.formats import Annotations, match_instances
+from bagwise.app.runs.label_sets import BETWEEN
 from bagwise.core.exceptions import InputError
 from bagwise.io.tables import write_csv
 
@@ -105,6 +106,7 @@ def compare_annotations(first: Annotations, second: Annotations) -> _Comparison:
         )
     group = "file" if first.media_type.places else "bag"
     places = list(first.media_type.places) if group == "file" else ["instance"]
+    first, second = map(_one_row_each, (first, second))
     own, other = _by(first, group), _by(second, group)
     common = sorted(own.keys() & other.keys())
     if not common:
@@ -134,6 +136,19 @@ def compare_annotations(first: Annotations, second: Annotations) -> _Comparison:
         rows += sorted(found, key=lambda row: [row[key] for key in ("start", "left", "instance") if key in row])
     labels = sorted({*map(str, first.classes), *map(str, second.classes)})
     return _Comparison(rows, labels, sorted(own.keys() - other.keys()), sorted(other.keys() - own.keys()))
+
+
+def _one_row_each(annotations: Annotations) -> Annotations:
+    """With the labels of an instance that carries several as one text."""
+    rows = []
+    for own in annotations.by_instance() if annotations.label_sets else ():
+        shown = [row for row in own if annotations.is_shown(row)] or own[:1]
+        rows.append({**shown[0], "label": BETWEEN.join(sorted(row["label"] for row in shown))})
+    if not rows:
+        return annotations
+    return replace(
+        annotations, rows=rows, classes=sorted({*annotations.classes, *(row["label"] for row in rows)} - {""})
+    )
 
 
 def _some(names: Iterable[str]) -> str:

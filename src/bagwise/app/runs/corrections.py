@@ -34,11 +34,12 @@ HEADINGS = ("bag", "instance", "label", "action", "before", "by", "call", "time"
 NEEDED = HEADINGS[:3]
 NAMES = ("bag", "label", "before", "by")  # what people name, and a spreadsheet may take for a formula
 LABEL, NOISE, CONFIRMED, PRESENT, ABSENT = "label", "noise", "confirmed", "present", "absent"
+ALSO = "also"
 UNDO, OUTDATED = "undo", "outdated"
 LONGEST_LABEL = 200  # characters
 END = "yes"  # in the column ``end``
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-ACTIONS = (LABEL, NOISE, CONFIRMED, PRESENT, ABSENT, UNDO, OUTDATED)
+ACTIONS = (LABEL, NOISE, CONFIRMED, ALSO, PRESENT, ABSENT, UNDO, OUTDATED)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Correction:
     label : str
         "" with an instance says that it is noise.
     action : str
-        "label" (the instance carries another label), "noise", "confirmed" (it carries the one that was found),
+        "label" (the instance carries another label), "noise", "confirmed" (it carries the one that was found), "also"
+        (it carries this one too; any other row about an instance replaces all that was said of it before),
         "present" and "absent" (the bag carries the label, or does not), "undo" (of the call in `before`), "outdated"
         (the file of the bag changed: what was said of it before does not count any more).
     before : str
@@ -374,7 +376,7 @@ def _parse(cells: Mapping[str, str], where: str) -> Correction:
     if about_bag != (instance is None):
         cure = "leave the instance empty" if about_bag else "write the number of the instance"
         raise FormatError(f"{where}: the action is {action!r} and the instance {text!r}; {cure}.")
-    if action in (PRESENT, ABSENT, LABEL) and not label:
+    if action in (PRESENT, ABSENT, LABEL, ALSO) and not label:
         raise FormatError(f"{where}: there is no label; write one (for noise leave the action empty).")
     call = cells.get("call", "").strip()
     if call and not (call.isascii() and call.isdigit()):

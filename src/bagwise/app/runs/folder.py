@@ -23,6 +23,7 @@ from bagwise import load, save
 from bagwise.app.formats import write_json
 from bagwise.app.media.files import Problem
 from bagwise.app.runs.corrections import FILE
+from bagwise.app.runs.label_sets import FurtherLabels
 from bagwise.app.runs.predictions import Predictions
 from bagwise.calibration import CalibratedPrecision, PrecisionModel
 from bagwise.core.exceptions import FormatError, InputError
@@ -50,6 +51,8 @@ COLUMNS = {
     **dict.fromkeys(("probability", "noise"), "f"),
 }
 """Columns of the predictions that are kept, and their kinds of numbers."""
+FURTHER = {"row": "i", "label": "i", "probability": "f"}
+"""The same of the labels of instances beyond their first."""
 
 
 class BusyError(InputError):
@@ -261,9 +264,11 @@ def _write_version(run: Path, version: Version) -> None:
         "uniform": kept.precision.uniform,
         "precision": new and [new.slope, new.offset, new.covariance.tolist(), new.covered.tolist()],
         "columns": list(columns),
+        "further": kept.further is not None,
     }
+    further = [] if kept.further is None else [getattr(kept.further, name) for name in FURTHER]
     with atomic_write(version_folder(run, version.number) / PREDICTIONS) as file:
-        write_archive(file, document, list(columns.values()))
+        write_archive(file, document, [*columns.values(), *further])
 
 
 def read_version(run: Path, number: int, n_instances: int) -> Version:
@@ -274,13 +279,17 @@ def read_version(run: Path, number: int, n_instances: int) -> Version:
             document, arrays = read_archive(file)
         columns = {name: arrays[i] for i, name in enumerate(document["columns"])}
         _check_columns(document["classes"], columns, n_instances)
+        further = None
+        if document.get("further"):
+            further = FurtherLabels(*(arrays[len(columns) + i] for i in range(len(FURTHER))))
+            _check_further(further, len(document["classes"]), n_instances)
         new = document["precision"]
         if new is not None:
             slope, offset, covariance, covered = new
             covariance, covered = np.array(covariance, dtype=np.float64), np.array(covered, dtype=bool)
             new = PrecisionModel(float(slope), float(offset), covariance.reshape(2, 2), covered.reshape(-1))
         precision = CalibratedPrecision(float(document["uniform"]), new)
-        predictions = Predictions(document["classes"], **columns, precision=precision)
+        predictions = Predictions(document["classes"], **columns, precision=precision, further=further)
         problems = [(str(name), str(message)) for name, message in document["problems"]]
         return Version(int(document["number"]), [int(call) for call in document["calls"]], predictions, problems)
     except Exception as error:  # whatever damage brings up in zip, JSON or numpy
@@ -303,6 +312,16 @@ def _check_columns(classes: Any, columns: Mapping[str, np.ndarray], n_instances:
     kinds_of_names = {*map(type, classes)} if isinstance(classes, list) else {None}
     if not (kinds_of_names <= {str} or kinds_of_names <= {int, float, bool}):
         raise InputError("its classes are not a list of names")
+
+
+def _check_further(further: FurtherLabels, n_classes: int, n_instances: int) -> None:
+    values = {name: getattr(further, name) for name in FURTHER}
+    same = all(column.ndim == 1 and len(column) == len(further.row) for column in values.values())
+    if not same or any(values[name].dtype.kind != kind for name, kind in FURTHER.items()):
+        raise InputError("its further labels are no columns of one length")
+    bounds = ((further.row, n_instances - 1), (further.label, n_classes - 1), (further.probability, 1))
+    if not all(np.all((column >= 0) & (column <= most)) for column, most in bounds) or np.any(np.diff(further.row) < 0):
+        raise InputError("it holds further labels of no instance, of none of its classes, or out of order")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.calibration.novelty import ATTRIBUTE, Novelty
 from bagwise.catalog import for_sparse, make_model
+from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import CalibrationWarning, FormatError, InfeasibleBagWarning, InputError
@@ -317,8 +318,8 @@ def fit_dataset(
         )
     training = labelled_bags(dataset, wanted)
     if checkpoint is not None:
-        state = Checkpoint(checkpoint, _fit_identity(model, training), interval)
-    _fit_training_set(model, training, state, callback)
+        state = Checkpoint(checkpoint, _fit_identity(model, training, training.instance_labels), interval)
+    _fit_training_set(model, training, training.instance_labels, state, callback)
     return state
 
 
@@ -333,13 +334,13 @@ def labelled_bags(dataset: BagDataset, use_known: bool = False) -> BagDataset:
 
 
 def _fit_training_set(
-    model: Any, training: BagDataset, checkpoint: Checkpoint | None = None, callback: Callback | None = None
+    model: Any, training: BagDataset, known: Bags | None, checkpoint: Checkpoint | None, callback: Callback | None
 ) -> None:
     """Fit, giving the learner what it takes of known instances, progress and checkpoint."""
     tags = bag_tags(model)
     parameters: dict[str, Any] = {}
-    if training.instance_labels is not None:
-        parameters["instance_labels"] = training.instance_labels
+    if known is not None:
+        parameters["instance_labels"] = known
     if callback is not None and tags.callback:
         parameters["callback"] = callback
     if checkpoint is not None:
@@ -431,7 +432,17 @@ def learn(
 
 def _training_set(model: Any, supervision: Supervision) -> BagDataset:
     tags = bag_tags(model)
-    return supervision.training_set(takes_empty=tags.background, takes_known=tags.instance_labels)
+    return supervision.training_set(
+        takes_empty=tags.background, takes_known=tags.instance_labels, label_sets=tags.label_sets
+    )
+
+
+def _known_instances(model: Any, supervision: Supervision, training: BagDataset) -> Bags | None:
+    """What the learner is given of known instances: a class each, or for a learner of label sets all labels of each."""
+    if not bag_tags(model).label_sets:
+        return training.instance_labels
+    known = supervision.known_sets(training.class_names)
+    return None if known is None else Bags(known, training.bags.offsets)
 
 
 def fit_supervised(
@@ -449,11 +460,19 @@ def fit_supervised(
         A fit that was interrupted there goes on, if it was the same one; another one is discarded.
     callback : callable or None
     """
+    problems: list[Problem] = []
+    if bag_tags(model).label_sets:
+        supervision, refuted = supervision.without_refuted()
+        for bag, labels in refuted:
+            text = f"lists {', '.join(labels)}, and somebody said of each of its instances that it carries other labels"
+            problems.append((bag, f"{bag} {text}; these count. Correct one of the two."))
     training = _training_set(model, supervision)
-    problems = _unexplainable(training)
+    known = _known_instances(model, supervision, training)
+    if not bag_tags(model).label_sets:
+        problems = _unexplainable(training)
     state = None
     if checkpoint is not None and bag_tags(model).checkpoint:
-        identity = _fit_identity(model, training)
+        identity = _fit_identity(model, training, known)
         try:
             state = Checkpoint(checkpoint, identity)
         except InputError:  # of a fit that was never finished, with other data or settings
@@ -463,7 +482,7 @@ def fit_supervised(
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
         warnings.simplefilter("ignore", CalibrationWarning)  # the page says so
         try:
-            _fit_training_set(model, training, state, callback)
+            _fit_training_set(model, training, known, state, callback)
         except InputError as error:
             if not problems:
                 raise
@@ -502,11 +521,11 @@ def select_setting(
     return chosen
 
 
-def _fit_identity(model: Any, training: BagDataset) -> dict[str, Any]:
+def _fit_identity(model: Any, training: BagDataset, instance_labels: Bags | None) -> dict[str, Any]:
     """What makes two fits the same: data, labels, settings, versions."""
     X = training.bags.instances
     parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
-    known = [] if training.instance_labels is None else [training.instance_labels.instances]
+    known = [] if instance_labels is None else [instance_labels.instances]
     names = np.frombuffer("\n".join(map(repr, training.class_names)).encode(), np.uint8)
     assert training.Y is not None
     data = fingerprint(*parts, training.bags.offsets, names, training.Y, *known)

@@ -13,10 +13,11 @@ from bagwise.annotation import query_order
 from bagwise.app.formats import Annotations
 from bagwise.app.formats.results import Piece
 from bagwise.app.media.files import Problem
+from bagwise.app.runs.label_sets import BETWEEN, NONE, FurtherLabels, split_sets
 from bagwise.app.runs.supervision import Supervision, part_of
 from bagwise.calibration import CalibratedPrecision, select_at_precision
 from bagwise.calibration.novelty import Novelty
-from bagwise.core.bags import cut_bags
+from bagwise.core.bags import Bags, cut_bags
 from bagwise.core.dataset import BagDataset, as_column
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.metrics import reliability_table
@@ -50,6 +51,9 @@ class Predictions:
         Whether the instance is out of the distribution of the training set; None where the model cannot tell.
     precision : CalibratedPrecision
         What precision can be expected of the probabilities.
+    further : FurtherLabels or None
+        Where instances carry any number of labels: those beyond `label`, which is the most probable one, and -1 for an
+        instance without any. None where each carries one.
     """
 
     classes: list[Any]
@@ -61,10 +65,38 @@ class Predictions:
     noise: np.ndarray | None = None
     novel: np.ndarray | None = None
     precision: CalibratedPrecision = field(default_factory=CalibratedPrecision)
+    further: FurtherLabels | None = None
 
     def names(self, codes: np.ndarray | None = None) -> np.ndarray:
         """(m,) label of each instance, or the class of each code; "" where there is none."""
         return as_column([*self.classes, ""])[self.label if codes is None else codes]
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row, class and probability of each label of each instance, row by row; one of class -1 where it has none."""
+        probability = np.ones(len(self.label)) if self.probability is None else self.probability
+        rows = np.arange(len(self.label))
+        if self.further is None:
+            return rows, self.label, probability
+        further = self.further
+        order = np.argsort(np.concatenate([rows, further.row]), kind="stable")
+        pairs = (rows, further.row), (self.label, further.label), (probability, further.probability)
+        row, label, probability = (np.concatenate(pair)[order] for pair in pairs)
+        return row, label, probability
+
+    def labels_of(self, row: int) -> list[str]:
+        """The labels of an instance, the most probable first."""
+        codes = [] if self.label[row] < 0 else [int(self.label[row])]
+        if self.further is not None:
+            first, last = np.searchsorted(self.further.row, [row, row + 1])
+            codes += self.further.label[first:last].tolist()
+        return [str(self.classes[code]) for code in codes]
+
+    def set_names(self) -> np.ndarray:
+        """(m,) the labels of each instance as one text, sorted; its label where it carries but one."""
+        names = self.names()
+        for row in [] if self.further is None else np.unique(self.further.row).tolist():
+            names[row] = BETWEEN.join(sorted(self.labels_of(row)))
+        return names
 
     def columns(self, dataset: BagDataset, rows: Any = slice(None)) -> dict[str, list[Any]]:
         """Columns of plain values, a row per instance (or for each of `rows`): its place, and what was predicted."""
@@ -87,11 +119,10 @@ class Predictions:
         copies = {name: values.copy() for name, values in vars(self).items() if isinstance(values, np.ndarray)}
         copies["checked"] = supervision.checked
         corrected = replace(self, classes=[*self.classes, *new], **copies)  # type: ignore[arg-type]
-        corrected._set_known(supervision)
-        return corrected
+        return corrected._with_known(supervision)
 
-    def _set_known(self, supervision: Supervision) -> None:
-        """Write over what a person knows better."""
+    def _with_known(self, supervision: Supervision) -> Predictions:
+        """Write over what a person knows better, in place, but for further labels."""
         column = {name: c for c, name in enumerate(self.classes)}
         code = np.array([column.get(name, -1) for name in supervision.dataset.class_names] + [-1])
         named = np.flatnonzero(supervision.known >= 0)
@@ -101,31 +132,41 @@ class Predictions:
             self.probability[named], self.probability[supervision.noise] = 1.0, 0.0
         if self.noise is not None:
             self.noise[named], self.noise[supervision.noise] = 0.0, 1.0
+        if self.further is None:
+            return self
+        row, also = supervision.also.T
+        return replace(self, further=self.further.replaced(supervision.checked, (row, code[also], np.ones(len(row)))))
 
     def kept(self, precision: float, max_noise: float) -> np.ndarray:
-        """(m,) the largest set of named instances of which that share is expected to be right; what is checked stays.
+        """For each of `entries`, whether it is in the largest set of names of which that share is expected to be right.
+
+        What is checked stays.
 
         See `bagwise.calibration.select_at_precision`. Instances without a label, or more probably noise than
         `max_noise`, are not named and so not kept; nor are novel ones, of which nothing can be expected.
         """
         assert self.probability is not None
-        named = self.label >= 0
+        row, label, probability = self.entries()
+        named, checked = label >= 0, self.checked[row]
         if self.noise is not None:
-            named &= self.noise <= max_noise
-        kept = named & self.checked
+            named &= self.noise[row] <= max_noise
+        kept = named & checked
         if self.novel is not None:
-            named &= ~self.novel
-        rows = np.flatnonzero(named & ~self.checked)
-        expected = self.precision.of(self.label[rows], self.probability[rows], self.transductive[rows])
-        kept[rows] = select_at_precision(expected, precision)
+            named &= ~self.novel[row]
+        asked = np.flatnonzero(named & ~checked)
+        expected = self.precision.of(label[asked], probability[asked], self.transductive[row[asked]])
+        kept[asked] = select_at_precision(expected, precision)
         return kept
 
     def reliability(self, now: Predictions) -> list[dict[str, float]] | None:
         """Reliability of what these said of instances that people checked since; None if there are none."""
-        rows = np.flatnonzero(now.checked & ~self.checked & (self.label >= 0))
-        if self.probability is None or not len(rows):
+        row, label, probability = self.entries()
+        asked = np.flatnonzero((now.checked & ~self.checked)[row] & (label >= 0))
+        if self.probability is None or not len(asked):
             return None
-        return reliability_table(self.names()[rows] == now.names()[rows], self.probability[rows])
+        pairs = zip(row[asked].tolist(), self.names(label[asked]), strict=True)
+        right = np.array([str(name) in now.labels_of(i) for i, name in pairs])
+        return reliability_table(right, probability[asked])
 
 
 def predict_labels(model: Any, supervision: Supervision) -> Predictions:
@@ -144,14 +185,23 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
         None if novelty is None else novelty.is_novel(dataset.bags.instances),
         CalibratedPrecision.of_model(final_step(model)),
     )
+    further = [(NONE.row, NONE.label, NONE.probability)]
     for rows, found in _find_parts(model, supervision, transductive):
-        predictions.label[rows], predictions.runner_up[rows] = found.labels, found.second
-        pairs = (predictions.probability, found.probability), (predictions.noise, found.background)
+        probability = found.probability
+        if tags.label_sets:
+            labels, second, others = split_sets(found.proba, rows)
+            probability = np.where(labels < 0, 0.0, found.proba.max(axis=1, initial=0.0))
+            further.append((others[0], others[1], np.round(others[2], DIGITS)))
+        else:
+            labels, second = found.labels, found.second
+        predictions.label[rows], predictions.runner_up[rows] = labels, second
+        pairs = (predictions.probability, probability), (predictions.noise, found.background)
         for column, values in pairs:
             if column is not None and values is not None:
                 column[rows] = np.round(values, DIGITS)
-    predictions._set_known(supervision)
-    return predictions
+    if tags.label_sets:
+        predictions = replace(predictions, further=FurtherLabels.of(further))
+    return predictions._with_known(supervision)
 
 
 def _has_given_labels(dataset: BagDataset, background: bool) -> np.ndarray:
@@ -162,13 +212,25 @@ def _has_given_labels(dataset: BagDataset, background: bool) -> np.ndarray:
 
 def _find_parts(model: Any, supervision: Supervision, transductive: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
     """What the model finds of the instances that nobody called background, and of those of bags without labels."""
-    recoded = supervision.dataset.recode(classes_of(model) or [], unknown="drop")
+    label_sets, classes = bag_tags(model).label_sets, classes_of(model) or []
+    if label_sets:
+        supervision, _ = supervision.without_refuted()
+    recoded = supervision.dataset.recode(classes, unknown="drop")
+    inside = transductive & ~supervision.noise
+    parts = [np.flatnonzero(inside), np.flatnonzero(~transductive)]
+    if label_sets:  # of bags without known instances no array of them is made
+        has_known = np.logical_or.reduceat(supervision.known >= 0, recoded.bags.offsets[:-1])[recoded.bags.bag_index]
+        parts = [np.flatnonzero(inside & has_known), np.flatnonzero(inside & ~has_known), parts[1]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
-        for rows in (np.flatnonzero(transductive & ~supervision.noise), np.flatnonzero(~transductive)):
+        for rows in parts:
             if len(rows):
                 part = part_of(recoded, rows)
-                given = (part.Y, part.instance_labels) if transductive[rows[0]] else ()
+                known: Any = part.instance_labels
+                if label_sets:
+                    sets = supervision.known_sets(classes, rows)
+                    known = None if sets is None else Bags(sets, part.bags.offsets)
+                given = (part.Y, known) if transductive[rows[0]] else ()
                 yield rows, model.find(part.bags, *given)
 
 
@@ -187,6 +249,8 @@ def predict_probabilities(model: Any, supervision: Supervision) -> np.ndarray:
     proba[supervision.checked] = 0.0
     rows = np.flatnonzero(code[supervision.known] >= 0)
     proba[rows, code[supervision.known[rows]]] = 1.0
+    also = supervision.also[code[supervision.also[:, 1]] >= 0]
+    proba[also[:, 0], code[also[:, 1]]] = 1.0
     return proba
 
 
@@ -208,7 +272,7 @@ def acquisition_order(model: Any, supervision: Supervision, n: int) -> np.ndarra
 
 def has_rates(model: Any) -> bool:
     """Whether the fitted model models label noise, so that it can report label issues."""
-    return hasattr(model, "label_posterior") and final_step(model).union_model().noise is not None
+    return hasattr(model, "label_posterior") and any(np.any(rate) for rate in final_step(model).noise_rates().values())
 
 
 def label_issues(model: Any, supervision: Supervision, n: int = N_ISSUES) -> list[dict[str, Any]]:
@@ -228,7 +292,7 @@ def label_issues(model: Any, supervision: Supervision, n: int = N_ISSUES) -> lis
     classes = classes_of(model) or []
     dataset = supervision.dataset.recode(classes, unknown="drop")
     assert dataset.Y is not None
-    may_be_empty = bag_tags(model).background or final_step(model).union_model().noise.missed.any()
+    may_be_empty = bag_tags(model).background or np.any(final_step(model).noise_rates()["missed"])
     asked = dataset.labelled & (dataset.Y.any(axis=1) | may_be_empty)
     rows = np.flatnonzero(asked[dataset.bags.bag_index] & ~supervision.noise)
     if not len(rows):
@@ -267,9 +331,12 @@ def label_issues(model: Any, supervision: Supervision, n: int = N_ISSUES) -> lis
 def unexplained_labels(supervision: Supervision, predictions: Predictions) -> list[tuple[str, list[str]]]:
     """For each bag the labels that it lists and none of its instances was given."""
     dataset = supervision.dataset
-    given = dataset.bags.split(predictions.names())
+    row, label, _ = predictions.entries()
+    given: list[set[Any]] = [set() for _ in dataset.bag_names]
+    for b, name in zip(dataset.bags.bag_index[row].tolist(), predictions.names(label).tolist(), strict=True):
+        given[b].add(name)
     triples = zip(dataset.bag_names, dataset.label_sets, given, strict=True)
-    missing = [(str(name), sorted((listed or set()) - set(labels))) for name, listed, labels in triples]
+    missing = [(str(name), sorted((listed or set()) - labels)) for name, listed, labels in triples]
     return [(name, labels) for name, labels in missing if labels]
 
 

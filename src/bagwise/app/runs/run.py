@@ -39,10 +39,8 @@ from bagwise.app.runs._material import (
 )
 from bagwise.app.runs.corrections import (
     ABSENT,
-    CONFIRMED,
+    ALSO,
     FILE,
-    LABEL,
-    NOISE,
     OUTDATED,
     PRESENT,
     Correction,
@@ -59,6 +57,7 @@ from bagwise.app.runs.folder import (
     RunFolder,
     Version,
 )
+from bagwise.app.runs.label_sets import check_label_set, label_set_entries, row_per_label
 from bagwise.app.runs.learner import (
     about_model,
     check_model,
@@ -370,21 +369,37 @@ class Run:
         Also "file", places, "label" ("" for noise that a person named, and in bags without labels), "probability" (of
         the label), "runner_up", "noise" (probability of belonging to no label), "mode", and "checked": whether a person
         said so; "novel", whether it is out of the distribution of the training set, where the model can
-        tell; "kept", whether it is in the set that is kept for a precision, where one was asked for. What was corrected
+        tell; "kept", whether it is in the set that is kept for a precision, where one was asked for. Where instances
+        carry any number of labels, "label" is the most probable one ("" where there is none), and "labels" lists all of
+        them, each a dict with "label", "probability" and, where a precision was asked for, "kept". What was corrected
         since the last refit is in it; what follows from that comes with the next.
         """
         predictions = self.predictions()
         columns = predictions.columns(self.material.dataset) | {"checked": predictions.checked.tolist()}
+        row, label, probability = predictions.entries()
+        of_label = {"label": predictions.names(label).tolist(), "probability": probability.tolist()}
         if self.precision is not None:
-            kept = predictions.kept(self.precision, self.manifest["options"]["max_noise"])
-            columns[KEPT] = kept.tolist()
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            of_label[KEPT] = predictions.kept(self.precision, self.manifest["options"]["max_noise"]).tolist()
+            columns[KEPT] = np.array(of_label[KEPT])[np.searchsorted(row, np.arange(len(predictions.label)))].tolist()
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        for one in rows if predictions.further is not None else ():
+            one["labels"] = []
+        if predictions.further is not None:
+            for i, *cells in zip(row.tolist(), *of_label.values(), strict=True):
+                if cells[0]:
+                    rows[i]["labels"].append(dict(zip(of_label, cells, strict=True)))
+        return rows
 
     @property
     def precision(self) -> float | None:
         """The precision that was asked for; None where none was, or where the model gives no probabilities any more."""
         asked = self.manifest["options"].get("precision")
         return None if self._folder.version.predictions.probability is None else asked
+
+    @property
+    def label_sets(self) -> bool:
+        """Whether the model gives instances any number of labels."""
+        return self._folder.version.predictions.further is not None
 
     def corrections(self) -> list[dict[str, Any]]:
         """What people said and nobody took back: one dict each, see `bagwise.app.runs.corrections.Correction`."""
@@ -393,7 +408,7 @@ class Run:
     @property
     def n_corrections(self) -> int:
         """How many things people said and nobody took back."""
-        return len(self._corrections.in_force())
+        return sum(correction.action != ALSO for correction in self._corrections.in_force())
 
     def predictions(self) -> Predictions:
         """What was predicted, as columns, with what was corrected since the last refit."""
@@ -434,7 +449,7 @@ class Run:
         root = options.get("label_studio_root")
         plain = Annotations(
             media_type=self.media_type,
-            rows=self.annotations(),
+            rows=self.annotations() if predictions.further is None else row_per_label(self.annotations()),
             files=self.material.files,
             classes=[str(name) for name in predictions.classes],
             about=self.manifest["about"],
@@ -444,6 +459,7 @@ class Run:
             unread=self.material.unread,
             names={label: (pair[0], pair[1]) for label, pair in options.get("names", {}).items()},
             served_from=Path(root) if root else None,
+            label_sets=predictions.further is not None,
         )
         annotations = in_field(plain, () if self.sites is None else self.sites["sites"])
         problems, dataset = self.problems, supervision.dataset
@@ -512,7 +528,9 @@ class Run:
         ----------
         corrections : list of (bag, instance, label)
             The label may be one that the bag does not list, or that is new to the run; "" says that the instance is
-            noise; the label that was found confirms it. (bag, None, label) says that the bag carries the label.
+            noise; the label that was found confirms it. (bag, None, label) says that the bag carries the label. Where
+            the model gives instances any number of labels, a list of labels says that it carries these and no others,
+            and one label that it carries this alone.
         absent : list of (bag, label)
             Labels that bags do not carry, as `reject` says of one.
         by : str
@@ -525,16 +543,19 @@ class Run:
         """
         predictions, offsets = self.predictions(), self.material.dataset.bags.offsets
         entries = []
-        checked = [check_correction(given, self._sizes) for given in corrections]
-        self._check_unchanged({bag for bag, _, _ in checked})
-        for bag, instance, label in checked:
+        checked = [check_label_set(given, self._sizes) for given in corrections]
+        self._check_unchanged({bag for bag, *_ in checked})
+        for bag, instance, labels in checked:
             if instance is None:
-                entries.append(Correction(bag, None, label, PRESENT, by=by))
+                entries.append(Correction(bag, None, labels[0], PRESENT, by=by))
                 continue
-            code = predictions.label[offsets[self._number[bag]] + instance]
-            before = predictions.classes[code] if code >= 0 else ""
-            action = CONFIRMED if label == before else LABEL if label else NOISE
-            entries.append(Correction(bag, instance, label, action, before, by))
+            if len(labels) > 1 and not self.label_sets:
+                raise InputError(
+                    f"Instance {instance} of {bag!r} is said to carry {', '.join(map(repr, labels))}, and the model of "
+                    "this run gives each instance one label; give one, or make the run with --model noisy-or."
+                )
+            before = predictions.labels_of(int(offsets[self._number[bag]]) + instance)
+            entries += label_set_entries(bag, instance, labels, before, by)
         rejected = list(absent)
         if rejected:
             supervision = self._supervision_with(entries) if entries else self.supervision()
@@ -670,7 +691,7 @@ class Run:
         self.add_version(model, Version(number, calls, predictions, problems))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)
-        changed = before.predictions.names() != predictions.names()
+        changed = before.predictions.set_names() != predictions.set_names()
         return Refit(number, int(np.sum(changed)), self.problems)
 
     def _fit(self, model: Any, supervision: Supervision, callback: Callback | None) -> list[Problem]:
@@ -758,7 +779,7 @@ class Run:
                 "max_noise": annotations.max_noise,
                 "classes": annotations.classes,
                 "files": annotations.files,
-                "instances": len(annotations.rows),
+                "instances": annotations.n_instances,
                 "problems": [{"name": name, "message": message} for name, message in result.problems],
                 "unexplained": [{"bag": name, "labels": labels} for name, labels in result.unexplained],
                 "remarks": result.remarks,

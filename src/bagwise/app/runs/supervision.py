@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bagwise.app.media.files import stack_rows
 from bagwise.app.report.facts import HardLabels, find_hard_labels
-from bagwise.app.runs.corrections import ABSENT, PRESENT, Correction
+from bagwise.app.runs.corrections import ABSENT, ALSO, PRESENT, Correction
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
@@ -30,11 +30,14 @@ class Supervision:
         Instances of which somebody said that they are noise.
     settled : set of (bag, label)
         Of which somebody said, the bag before them, that the label is in it or is not.
+    also : (k, 2) array
+        Row and class index of the labels beyond the first of instances that somebody named; they carry no others.
     """
 
     dataset: BagDataset
     noise: np.ndarray
     settled: frozenset[tuple[str, str]] = frozenset()
+    also: np.ndarray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
     @property
     def known(self) -> np.ndarray:
@@ -47,7 +50,7 @@ class Supervision:
         """(m,) whether somebody said what the instance is."""
         return self.noise | (self.known >= 0)
 
-    def training_set(self, *, takes_empty: bool, takes_known: bool) -> BagDataset:
+    def training_set(self, *, takes_empty: bool, takes_known: bool, label_sets: bool = False) -> BagDataset:
         """What a learner is given: the labelled bags without their background instances, over the labels that occur.
 
         An instance known to be background leaves its bag. Where the learner has a background it is a bag of its own
@@ -59,15 +62,12 @@ class Supervision:
         ----------
         takes_empty : whether the learner takes bags without labels
         takes_known : whether it takes known instances
+        label_sets : whether an instance may carry several labels; what is known is then that of `known_sets`
         """
-        dataset, known, noise = self.dataset, self.known, self.noise
+        dataset, known, also = self.dataset, self.known, self.also if label_sets else self.also[:0]
         bag_of = dataset.bags.bag_index
         assert dataset.Y is not None
-        used = dataset.labelled & (dataset.Y.any(axis=1) | takes_empty)
-        inside = used[bag_of]
-        main = np.flatnonzero(inside & ~noise)
-        named = (known >= 0) & ~(inside & takes_known)
-        single = np.flatnonzero(named | (noise & takes_empty))
+        main, single = self._training_rows(takes_empty, takes_known)
         rows = np.concatenate([main, single])
         index, sizes = np.unique(bag_of[main], return_counts=True)
         offsets = offsets_of([*sizes, *np.ones(len(single), dtype=np.int64)])
@@ -75,17 +75,72 @@ class Supervision:
         Y = np.zeros((len(offsets) - 1, dataset.n_classes), dtype=dataset.Y.dtype)
         Y[: len(index)] = dataset.Y[index]
         Y[len(index) + np.flatnonzero(of_single >= 0), of_single[of_single >= 0]] = 1
+        place = np.full(len(bag_of), -1)
+        place[single] = len(index) + np.arange(len(single))
+        alone = also[place[also[:, 0]] >= 0]
+        Y[place[alone[:, 0]], alone[:, 1]] = 1
         whole = len(rows) == len(bag_of) and not len(single)
         made = BagDataset(
             dataset.bags if whole else Bags(dataset.bags.instances[rows], offsets),
             Y,
             dataset.class_names,
-            instance_labels=Bags(codes, offsets) if takes_known and np.any(codes >= 0) else None,
+            instance_labels=Bags(codes, offsets) if takes_known and not label_sets and np.any(codes >= 0) else None,
             bag_names=[*(dataset.bag_names[i] for i in index), *[""] * len(single)],
             name=dataset.name,
         )
         occurring = sort_classes({dataset.class_names[c] for c in np.flatnonzero(Y.sum(axis=0))})
         return made.recode(occurring.tolist(), unknown="drop")
+
+    def _training_rows(self, takes_empty: bool, takes_known: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that stay in their bags, and those that are bags of their own."""
+        dataset = self.dataset
+        assert dataset.Y is not None
+        used = dataset.labelled & (dataset.Y.any(axis=1) | takes_empty)
+        inside = used[dataset.bags.bag_index]
+        named = (self.known >= 0) & ~(inside & takes_known)
+        return np.flatnonzero(inside & ~self.noise), np.flatnonzero(named | (self.noise & takes_empty))
+
+    def known_sets(self, classes: Iterable[Any], rows: np.ndarray | None = None) -> np.ndarray | None:
+        """(k, c) 1 where an instance is known to carry a label, 0 where it is known not to, else NaN.
+
+        None where nothing is known. `rows` are those of the training set of a learner of label sets, or these.
+        """
+        rows = np.concatenate(self._training_rows(True, True)) if rows is None else rows
+        known, place = self.known, np.full(self.dataset.bags.n_instances, -1)
+        place[rows] = np.arange(len(rows))
+        named = rows[known[rows] >= 0]
+        if not len(named):
+            return None
+        column = {name: c for c, name in enumerate(classes)}
+        code = np.array([column.get(name, -1) for name in self.dataset.class_names])
+        sets = np.full((len(rows), len(column)), np.nan, dtype=np.float32)
+        sets[place[named]] = 0.0
+        pairs = np.concatenate([np.column_stack([named, known[named]]), self.also[place[self.also[:, 0]] >= 0]])
+        pairs = pairs[code[pairs[:, 1]] >= 0]
+        sets[place[pairs[:, 0]], code[pairs[:, 1]]] = 1.0
+        return sets
+
+    def without_refuted(self) -> tuple[Supervision, list[tuple[str, list[str]]]]:
+        """The same without labels of bags all of whose instances are known not to carry them; and these labels."""
+        dataset = self.dataset
+        assert dataset.Y is not None
+        starts = dataset.bags.offsets[:-1]
+        whole = np.logical_and.reduceat(self.checked, starts)
+        if not whole.any():
+            return self, []
+        carried = np.zeros(dataset.Y.shape, dtype=bool)
+        named = np.flatnonzero(self.known >= 0)
+        pairs = np.concatenate([np.column_stack([named, self.known[named]]), self.also])
+        carried[dataset.bags.bag_index[pairs[:, 0]], pairs[:, 1]] = True
+        refuted = (dataset.Y == 1) & whole[:, None] & ~carried
+        if not refuted.any():
+            return self, []
+        names = dataset.class_names
+        found = [
+            (str(dataset.bag_names[b]), [str(names[c]) for c in np.flatnonzero(refuted[b])])
+            for b in np.flatnonzero(refuted.any(axis=1))
+        ]
+        return replace(self, dataset=replace(dataset, Y=np.where(refuted, 0, dataset.Y).astype(dataset.Y.dtype))), found
 
     def joined(self, other: Supervision) -> Supervision:
         """This and another data set, with all that is known of them, as one."""
@@ -94,6 +149,13 @@ class Supervision:
         classes = sort_classes({*self.dataset.class_names, *other.dataset.class_names}).tolist()
         parts = [part.dataset.recode(classes) for part in (self, other)]
         codes = np.concatenate([Supervision(part, part.labelled).known for part in parts])
+        column = {name: c for c, name in enumerate(classes)}
+        also = [
+            np.column_stack([rows + first, [column[part.dataset.class_names[c]] for c in of_rows]])
+            for first, part in ((0, self), (self.dataset.bags.n_instances, other))
+            for rows, of_rows in [part.also.T]
+            if len(rows)
+        ]
         offsets = offsets_of(np.concatenate([part.bags.sizes for part in parts]))
         return Supervision(
             BagDataset(
@@ -107,6 +169,7 @@ class Supervision:
             ),
             np.concatenate([self.noise, other.noise]),
             self.settled | other.settled,
+            np.concatenate([np.empty((0, 2), dtype=np.int64), *also]),
         )
 
 
@@ -118,7 +181,8 @@ def put_together(
 ) -> Supervision:
     """The data set with the label sets by bag name, known instances, and corrections, later ones last.
 
-    A label of an instance is then one of its bag; where nobody labelled the bag, its set stays unknown, since others
+    A label of an instance is then one of its bag ("also" gives it a further one, all else replaces what was said of
+    it before); where nobody labelled the bag, its set stays unknown, since others
     may be in it too. "present" says that a bag holds a label, and so labels a bag that nobody labelled.
     """
     number = {name: i for i, name in enumerate(dataset.bag_names)}
@@ -126,10 +190,15 @@ def put_together(
     said = {number[bag]: set(labels) for bag, labels in sets.items() if bag in number}
     names = np.full(dataset.bags.n_instances, None, dtype=object)
     noise = np.zeros(dataset.bags.n_instances, dtype=bool)
+    more: dict[int, list[Any]] = {}  # row to the labels beyond the first
 
-    def name_instance(bag: int, instance: int, label: Any) -> None:
-        row = offsets[bag] + instance
-        noise[row], names[row] = label == "", None if label == "" else label
+    def name_instance(bag: int, instance: int, label: Any, also: bool = False) -> None:
+        row = int(offsets[bag]) + instance
+        if also and names[row] is not None:
+            more[row] = [name for name in dict.fromkeys([*more.get(row, ()), label]) if name != names[row]]
+        else:
+            noise[row], names[row] = label == "", None if label == "" else label
+            more.pop(row, None)
         if label != "" and bag in said:
             said[bag].add(label)
 
@@ -143,14 +212,18 @@ def put_together(
         if correction.action == PRESENT:
             said.setdefault(bag, set()).add(label)
         elif correction.action == ABSENT:
-            rows = slice(offsets[bag], offsets[bag + 1])
-            names[rows][names[rows] == label] = None
+            first, last = offsets[bag], offsets[bag + 1]
+            for row in [row for row in more if first <= row < last]:
+                left = [name for name in (names[row], *more.pop(row)) if name != label]
+                names[row], more[row] = left[0], left[1:]
+            names[first:last][names[first:last] == label] = None
             if bag in said:
                 said[bag].discard(label)
         else:
             assert correction.instance is not None
-            name_instance(bag, correction.instance, label)
-    classes = sort_classes({*set().union(*said.values()), *(name for name in names if name is not None)}).tolist()
+            name_instance(bag, correction.instance, label, correction.action == ALSO)
+    given = {name for name in names if name is not None}.union(*more.values())
+    classes = sort_classes(given.union(*said.values())).tolist()
     column = {name: c for c, name in enumerate(classes)}
     Y = np.zeros((len(dataset), len(classes)), dtype=np.uint8)
     listing = [bag for bag, labels in said.items() for _ in labels]
@@ -168,6 +241,7 @@ def put_together(
         ),
         noise,
         frozenset(settled),
+        np.array([(row, column[name]) for row in sorted(more) for name in more[row]], dtype=np.int64).reshape(-1, 2),
     )
 
 

@@ -228,7 +228,9 @@ def _truth(supervision: Any, labels: Sequence[str]) -> np.ndarray:
     column = {str(name): c for c, name in enumerate(labels)}
     code = np.array([column[str(name)] for name in supervision.dataset.class_names] + [-1])
     known = code[supervision.known]
-    return known[:, None] == np.arange(len(labels))
+    carried = known[:, None] == np.arange(len(labels))
+    carried[supervision.also[:, 0], code[supervision.also[:, 1]]] = True
+    return carried
 
 
 def _by_sample(

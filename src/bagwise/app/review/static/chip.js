@@ -13,10 +13,20 @@ export const square = (label) =>
 export const chip = (label, kind = "") =>
   h("span", { class: `chip ${kind}` }, square(label), h("span", { class: "name" }, nameOf(label)));
 
+// The labels of a row, as many as it carries.
+export const chips = (row, kind = "") =>
+  row.labels?.length > 1
+    ? h("span", { class: `chips ${kind}` }, row.labels.map(({ label }) => chip(label, kind)))
+    : chip(row.label, kind);
+const namesOf = (row) => (row.labels?.length ? row.labels.map(({ label }) => label).join(" + ") : nameOf(row.label));
+
 export const tick = () => h("span", { class: "tick", title: T.checkedBy }, icon("check"));
 
 // How probable what an instance is taken for is: its label, or background.
-export const certainty = (row) => (row.label ? row.probability : (row.noise ?? row.probability));
+export const certainty = (row) =>
+  row.label
+    ? Math.min(row.probability, ...(row.labels ?? []).map(({ probability }) => probability))
+    : (row.noise ?? row.probability);
 
 export function sureness(row) {
   const value = certainty(row);
@@ -38,4 +48,4 @@ export const fileOf = (row) => (store.run.medium === "table" ? T.bag(row.bag) : 
 export const placeOf = (row) =>
   store.run.medium === "table" ? T.instance(row.instance) : row.place || T.instance(row.instance);
 export const whereOf = (row) => `${fileOf(row)}, ${placeOf(row)}`;
-export const describe = (row) => T.rowSays(nameOf(row.label), percent(certainty(row)), whereOf(row), row.checked);
+export const describe = (row) => T.rowSays(namesOf(row), percent(certainty(row)), whereOf(row), row.checked);

@@ -13,6 +13,7 @@ import {
   labelOfKey,
   nameOf,
   on,
+  setOf,
   show,
   store,
   writeAddress,
@@ -211,7 +212,7 @@ function confirmRest() {
   const rest = rows.filter((row) => !wrong.has(keyOf(row)));
   if (!rest.length) return;
   const { label } = store.gallery;
-  const saved = answer(rest, label);
+  const saved = answer(rest, store.run.label_sets ? setOf : label);
   toast(T.galleryConfirmed(rest.length, label), { seconds: 3 });
   rows = rows.filter((row) => wrong.has(keyOf(row)));
   at = 0;
@@ -223,7 +224,8 @@ function confirmRest() {
 function giveWrong(label) {
   const those = rows.filter((row) => wrong.has(keyOf(row)));
   if (!those.length) return;
-  const saved = answer(those, label);
+  const others = (row) => setOf(row).filter((name) => name !== store.gallery.label && name !== label);
+  const saved = answer(those, store.run.label_sets ? (row) => [...(label ? [label] : []), ...others(row)] : label);
   toast(T.galleryGiven(those.length, nameOf(label)), { seconds: 3 });
   wrong.clear();
   rows = rows.filter((row) => !those.includes(row));

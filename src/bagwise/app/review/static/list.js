@@ -1,6 +1,6 @@
 // The queue: rows are made as they come into view, so ten thousand cost what thirty do.
 import { get } from "./api.js";
-import { chip, describe, fileOf, placeOf, sureness, tick, whereOf } from "./chip.js";
+import { chips, describe, fileOf, placeOf, sureness, tick, whereOf } from "./chip.js";
 import { button, h, replace, select } from "./dom.js";
 import { clearFilters, goTo, hasFilters, keyOf, load, nameOf, on, place, setQuery, store } from "./store.js";
 import { number, T } from "./texts.js";
@@ -42,7 +42,7 @@ function fillRow(element, i) {
   element.setAttribute("aria-label", describe(row));
   return replace(
     element,
-    chip(row.label),
+    chips(row),
     row.checked ? tick() : sureness(row),
     h(
       "span",

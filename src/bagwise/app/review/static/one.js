@@ -1,6 +1,6 @@
 // One instance: what is shown around it, and the labels it can be given.
 import { get, media } from "./api.js";
-import { chip, describe, fileOf, placeOf, square, sureness } from "./chip.js";
+import { chip, chips, describe, fileOf, placeOf, square, sureness } from "./chip.js";
 import { button, h, icon, iconButton, replace, say } from "./dom.js";
 import { pictureStage } from "./pictures.js";
 import { featureStage, seriesStage, textStage } from "./plain.js";
@@ -19,6 +19,7 @@ import {
   on,
   place,
   rowOf,
+  setOf,
   store,
 } from "./store.js";
 import { T } from "./texts.js";
@@ -133,7 +134,7 @@ function drawFacts() {
     h(
       "div",
       { class: "what" },
-      chip(row.label, "large"),
+      row.draft ? drafted(row) : chips(row, "large"),
       row.checked ? h("span", { class: "badge" }, icon("check"), T.checkedBy) : sureness(row),
       h("span", { class: "quiet" }, details.join(" · ")),
       row.was !== undefined && row.was !== null && h("span", { class: "was" }, T.was(nameOf(row.was))),
@@ -151,6 +152,24 @@ function drawFacts() {
       iconButton("on", T.next, () => move(1)),
     ),
   );
+}
+
+// Where an instance may carry several labels, keys toggle them; what is chosen counts when it is confirmed.
+const chosen = (row) => row.draft ?? setOf(row);
+const drafted = (row) => [
+  row.draft.length ? row.draft.map((label) => chip(label, "large")) : chip("", "large"),
+  h("span", { class: "badge draft" }, T.unconfirmed),
+];
+
+function toggle(label) {
+  const row = current();
+  if (!row) return;
+  const now = chosen(row);
+  const isOff = now.includes(label);
+  row.draft = isOff ? now.filter((name) => name !== label) : [...now, label];
+  drawFacts();
+  drawPalette();
+  say(T.toggled(label, !isOff));
 }
 
 function fitting() {
@@ -171,7 +190,7 @@ function drawPalette() {
   replace(
     palette,
     names.map((name, i) => {
-      const isOn = row?.label === name;
+      const isOn = store.run.label_sets ? Boolean(row) && chosen(row).includes(name) : row?.label === name;
       return h(
         "button",
         {
@@ -182,7 +201,7 @@ function drawPalette() {
           tabindex: -1,
           "aria-selected": String(typed ? i === picked : isOn),
           title: name,
-          on: { click: () => (give(name), leaveFinder()) },
+          on: { click: () => (pick(name), leaveFinder()) },
         },
         h("kbd", { "aria-hidden": "true" }, keyOfLabel(name)),
         square(name),
@@ -200,8 +219,15 @@ function drawPalette() {
 function drawAnswers() {
   replace(
     answers,
-    button(T.confirm, { icon: "check", key: "Enter", class: "main", hint: T.confirmHint, id: "confirm", on: confirm }),
-    button(T.isBackground, { icon: "cross", key: "X", id: "noise", on: () => give("") }),
+    button(T.confirm, {
+      icon: "check",
+      key: "Enter",
+      class: "main",
+      hint: store.run.label_sets ? T.confirmSetHint : T.confirmHint,
+      id: "confirm",
+      on: confirm,
+    }),
+    button(T.isBackground, { icon: "cross", key: "X", id: "noise", on: clear }),
     button(T.newLabel, { icon: "plus", key: "N", id: "new", on: () => askNew() }),
   );
 }
@@ -217,7 +243,22 @@ function give(label) {
   say(`${words} ${went ? T.nextSay(describe(current())) : T.end}`);
 }
 
-const confirm = () => current() && give(current().label);
+// All labels at once, and no others.
+function giveSet(labels) {
+  const row = current();
+  if (!row) return;
+  const agreed = [...labels].sort().join() === setOf(row).sort().join();
+  const wasAt = place();
+  answer([row], () => labels);
+  const names = labels.length ? labels.join(" + ") : T.background;
+  const went = wasAt >= 0 && move(1);
+  say(`${agreed ? T.confirmedSay(names) : T.given(names)} ${went ? T.nextSay(describe(current())) : T.end}`);
+}
+
+const pick = (label) => (store.run.label_sets ? toggle(label) : give(label));
+const clear = () => (store.run.label_sets ? giveSet([]) : give(""));
+const confirm = () =>
+  current() && (store.run.label_sets ? giveSet(chosen(current())) : give(current().label));
 
 // -- finding a label by its letters ---------------------------------------------------------------------------------
 
@@ -261,7 +302,7 @@ finder.addEventListener("keydown", (event) => {
       const isNew = finder.dataset.fresh === "yes" || !names.length;
       const label = isNew ? (store.run.labels.find(({ name }) => name === typed)?.name ?? typed) : names[picked];
       leaveFinder();
-      give(label);
+      pick(label);
     }
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     picked = Math.max(0, Math.min(names.length - 1, picked + (event.key === "ArrowDown" ? 1 : -1)));
@@ -300,8 +341,8 @@ export function oneKey(event) {
   else if (key === "Enter") confirm();
   else if (/^[0-9]$/.test(key)) {
     const label = labelOfKey(key);
-    if (label !== undefined) give(label);
-  } else if (key === "x" || key === "X") give("");
+    if (label !== undefined) pick(label);
+  } else if (key === "x" || key === "X") clear();
   else if (key === "n" || key === "N") askNew();
   else if (key === "/") startFinder();
   else if (/^\p{L}$/u.test(key)) startFinder(key);

@@ -41,6 +41,8 @@ export const rowOf = (key) => known.get(key);
 export const current = () => (store.at === null ? undefined : known.get(store.at));
 export const place = () => store.places.get(store.at) ?? -1;
 export const nameOf = (label) => label || T.background;
+// The labels of a row; where each has but one, that.
+export const setOf = (row) => row.labels?.map(({ label }) => label) ?? (row.label ? [row.label] : []);
 
 export function patternOf(label) {
   return store.run?.labels.find((entry) => entry.name === label)?.pattern ?? "";
@@ -165,7 +167,7 @@ export const hasFilters = () => Object.keys(NO_FILTERS).some((name) => store.que
 
 // -- answers --------------------------------------------------------------------------------------------------------
 
-const SAID = ["label", "probability", "noise", "checked", "was"];
+const SAID = ["label", "labels", "probability", "noise", "checked", "was"];
 const stateOf = (row) => Object.fromEntries(SAID.map((name) => [name, row[name]]));
 
 function putBack(entry) {
@@ -174,15 +176,18 @@ function putBack(entry) {
 }
 
 function apply(entry) {
-  for (const row of entry.rows) {
+  entry.rows.forEach((row, i) => {
+    const said = [entry.said[i]].flat().filter(Boolean);
     Object.assign(row, {
-      label: entry.label,
-      probability: entry.label ? 1 : 0,
-      noise: entry.label ? 0 : 1,
+      label: said[0] ?? "",
+      probability: said.length ? 1 : 0,
+      noise: said.length ? 0 : 1,
       checked: true,
     });
+    if (row.labels) row.labels = said.map((label) => ({ label, probability: 1 }));
+    delete row.draft;
     row.mine = true;
-  }
+  });
   emit("changed", entry.rows);
 }
 
@@ -204,16 +209,24 @@ function took(reply) {
     revision = reply.revision;
 }
 
-// Say what instances are: at once on the page, then on disk; put back if that fails.
+// Say what instances are: at once on the page, then on disk; put back if that fails. A label for all, or a function of
+// the row that gives the list of all its labels.
 export function answer(rows, label) {
-  const entry = { rows, label, before: rows.map(stateOf), keys: rows.map(keyOf) };
-  if (label && !store.run.labels.some((known) => known.name === label)) addLabel(label);
+  const said = rows.map((row) => (typeof label === "function" ? label(row) : label));
+  const keys = rows.flatMap((row, i) => Array(Math.max(1, [said[i]].flat().length)).fill(keyOf(row)));
+  const entry = { rows, said, before: rows.map(stateOf), keys };
+  for (const name of new Set(said.flat()))
+    if (name && !store.run.labels.some((known) => known.name === name)) addLabel(name);
   rows.forEach((row) => (row.sending = (row.sending ?? 0) + 1));
   store.answered += rows.length;
   isUntouched = false;
   done.push(entry);
   apply(entry);
-  const corrections = rows.map(({ bag, instance }) => ({ bag, instance, label }));
+  const corrections = rows.map(({ bag, instance }, i) => ({
+    bag,
+    instance,
+    ...(Array.isArray(said[i]) ? { labels: said[i] } : { label: said[i] }),
+  }));
   return send(() => post("/api/corrections", { corrections, by: store.run.by }))
     .then(took, (error) => {
       const index = done.indexOf(entry);
@@ -238,7 +251,7 @@ export function answerBag(bag, label, action) {
   return send(() =>
     post("/api/corrections", { corrections: [{ bag, instance: null, label, action }], by: store.run.by }),
   ).then((reply) => {
-    done.push({ rows: [], before: [], label, keys: [keyOf({ bag, instance: null })] });
+    done.push({ rows: [], before: [], said: [], keys: [keyOf({ bag, instance: null })] });
     took(reply);
     beat();
   });

@@ -90,6 +90,9 @@ export const T = {
   instance: (i) => `instance ${i}`,
   confirm: "Confirm",
   confirmHint: "The label is right",
+  confirmSetHint: "These labels and no others; the number keys switch labels on and off",
+  unconfirmed: "not confirmed yet",
+  toggled: (label, isOn) => `${label} ${isOn ? "on" : "off"}, Enter confirms.`,
   isBackground: "Background",
   newLabel: "New label",
   newLabelAsk: "Name of the new label",
@@ -227,7 +230,7 @@ export const T = {
       "Answer",
       [
         [["Enter"], "confirm the label"],
-        [["1", "…", "9", "0"], "assign the label with that number"],
+        [["1", "…", "9", "0"], "assign the label with that number; where an instance may carry several, switch it on or off"],
         [["/"], "find a label; so does any letter that is not a shortcut"],
         [["X"], "background: no label"],
         [["N"], "a new label"],
