@@ -9,7 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags, ORedLogisticRegression, make_pipeline
-from bagwise.annotation import CLPL, ORedForest, SupportInstanceMachine, query, query_order
+from bagwise.annotation import (
+    CLPL,
+    NoisyOrLogisticRegression,
+    ORedForest,
+    SupportInstanceMachine,
+    query,
+    query_order,
+)
+from bagwise.annotation._query_sets import binary_entropy, information_of_sets
 from bagwise.annotation.query import class_entropy, information_in_bags
 from bagwise.classification import MIMLSVM
 from bagwise.core.bags import KNOWN_BACKGROUND
@@ -275,3 +283,50 @@ def test_known_of_a_class_that_the_bag_does_not_list(data, model):
 def test_a_model_of_bags_alone_is_refused(data):
     with pytest.raises(InputError, match="does not annotate instances"):
         query_order(MIMLSVM(), data.bags, data.Y, None, 5)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Instances that carry any number of labels
+
+
+def entropy_of(p):
+    return -sum(q * np.log(q) for q in (p, 1 - p) if q > 0)
+
+
+def test_what_an_answer_about_a_label_set_settles_is_that_of_all_assignments():
+    """Who carries a label of a bag of four: all subsets are gone through, label by label."""
+    rng = np.random.default_rng(0)
+    prior = rng.uniform(0.05, 0.9, size=(4, 3))
+    expected = np.zeros(4)
+    for p in prior.T:
+        sets = [s for s in product((0, 1), repeat=4) if any(s)]
+        weight = np.array([np.prod([q if x else 1 - q for q, x in zip(p, s, strict=True)]) for s in sets])
+        weight /= weight.sum()
+        sets = np.array(sets)
+        for i in range(4):
+            for j in set(range(4)) - {i}:
+                expected[i] += entropy_of(weight @ sets[:, j])
+                for x in (0, 1):
+                    given = weight * (sets[:, i] == x)
+                    expected[i] -= given.sum() * entropy_of(given @ sets[:, j] / given.sum())
+    assert_allclose(information_of_sets(prior, np.array([2, 0])), expected[[2, 0]], rtol=1e-10)
+
+
+def test_a_model_of_label_sets_asks_what_it_does_not_know():
+    rng = np.random.default_rng(3)
+    sings = rng.random((240, 3)) < 0.3
+    bags = Bags(sings + 0.3 * rng.normal(size=(240, 3)), np.arange(0, 241, 6))
+    Y = np.logical_or.reduceat(sings, bags.offsets[:-1]).astype(int)
+    model = make_pipeline(PerInstance(StandardScaler()), NoisyOrLogisticRegression(l2=0.03)).fit(bags, Y)
+    order = query_order(model, bags, Y, n=240)
+    assert sorted(order) == list(range(240))
+    entropy = binary_entropy(model.annotate_proba(bags, Y)).sum(axis=1)
+    assert entropy[order[:60]].mean() > 2 * entropy[order[-60:]].mean()
+    known = np.full((240, 3), np.nan)
+    known[order[0]] = sings[order[0]]
+    noise = np.zeros(240, dtype=bool)
+    noise[order[1]] = not sings[order[1]].any()
+    again = query_order(model, bags, Y, Bags(known, bags.offsets), n=240, noise=noise)
+    assert not {int(i) for i in order[: 1 + noise.sum()]} & {int(i) for i in again}
+    unlabelled = query_order(model, bags, None, n=5)
+    assert len({*unlabelled.tolist()}) == 5

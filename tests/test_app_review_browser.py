@@ -180,10 +180,10 @@ def table(tmp_path_factory):
 def windows(tmp_path_factory):
     """A run whose instances carry any number of labels."""
     folder, rng = tmp_path_factory.mktemp("windows"), np.random.default_rng(0)
-    sings = rng.random((240, 3)) < 0.35
+    sings = rng.random((120, 3)) < 0.35
     data = BagDataset(
-        Bags(np.hstack([2.0 * sings, 1.0 - sings]) + 0.3 * rng.normal(size=(240, 6)), np.arange(0, 241, 6)),
-        np.logical_or.reduceat(sings, np.arange(0, 240, 6)).astype(int), ["crow", "tit", "wren"],
+        Bags(np.hstack([2.0 * sings, 1.0 - sings]) + 0.3 * rng.normal(size=(120, 6)), np.arange(0, 121, 6)),
+        np.logical_or.reduceat(sings, np.arange(0, 120, 6)).astype(int), ["crow", "tit", "wren"],
     )  # fmt: skip
     write_dataset(data, folder / "made.csv")
     Run.create(folder / "made.csv", folder / "run", model="noisy-or", page=False, seed=0).close()

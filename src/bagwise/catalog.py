@@ -148,7 +148,7 @@ def _is_standardizing(step: Any) -> bool:
     return isinstance(step, PerInstance) and isinstance(step.transformer, StandardScaler)
 
 
-USUAL = ("ored-background", "ored-forest-background", "clpl")
+USUAL = ("ored-background", "ored-forest-background", "clpl", "noisy-or")
 """Learners of different kinds among which `--model auto` chooses; the first is the default, and wins a tie."""
 
 

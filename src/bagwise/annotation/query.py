@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise.annotation._query_sets import SetQuestion
 from bagwise.core.bags import Bags, as_bags, known_labels, offsets_of
 from bagwise.core.checks import is_count
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.validation import encode_labels
 from bagwise.kernels.softmax import softmax_in_place
+from bagwise.pipeline import bag_tags
 from bagwise.union import MAX_EXACT_LABELS, UnionProblem
 
 SHORTLIST = 1000  # instances that are compared with each other; the others follow by their own entropy
@@ -52,7 +54,8 @@ def query_order(
         model does not know are left out.
     known : Bags of int or None
         Index into ``classes_`` of the instances whose label is known, -1 elsewhere, -2 for one that is known to be
-        noise. Known instances do not come.
+        noise. Known instances do not come. Where an instance may carry any number of labels: (m, c) 1 for a label that
+        it carries, 0 for one that it does not, NaN where that is not known; entropies are then those of label sets.
     n : int, default=50
         How many; fewer come where fewer are not known.
     noise : (m,) array of bool or None
@@ -79,7 +82,12 @@ def query_order(
     if not hasattr(model, "find"):
         raise InputError(f"{type(model).__name__} does not annotate instances, so none can be asked about.")
     bags = as_bags(bags)
-    question = _Question.of(model, bags, Y, known, noise)
+    question: _Question | SetQuestion
+    if bag_tags(model).label_sets:
+        indicator, labelled = _encode(Y, np.asarray(model.classes_), len(bags))
+        question = SetQuestion.of(model, bags, indicator, labelled, known, noise)
+    else:
+        question = _Question.of(model, bags, Y, known, noise)
     use = question.entropy()
     rank = np.argsort(-use, kind="stable")
     rank = rank[~question.answered[rank]]
@@ -90,7 +98,7 @@ def query_order(
             use[short],
             question.passed_on(short),
             _novelty(bags.instances, short),
-            _overlap(question.posterior[short]),
+            question.overlap(short),
             bags.bag_index[short],
             min(n, CHOSEN_ONE_BY_ONE),
         )
@@ -169,6 +177,10 @@ class _Question:
     def entropy(self) -> np.ndarray:
         """(m,) entropy of the class, zero where it is known."""
         return np.where(self.answered, 0.0, class_entropy(self.posterior))
+
+    def overlap(self, rows: np.ndarray) -> np.ndarray:
+        """(k, k) how much alike the classes are that two instances might be."""
+        return _overlap(self.posterior[rows])
 
     def passed_on(self, rows: np.ndarray) -> np.ndarray:
         """(len(rows),) what an answer about each of these is expected to settle of the others in its bag."""

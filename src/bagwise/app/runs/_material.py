@@ -175,8 +175,13 @@ def holds(folder: Path, other: Path) -> bool:
 
 
 def in_windows(source: Source) -> bool:
-    """Whether instances are windows of a fixed length, whatever is in them."""
+    """Whether recordings are cut into windows of a fixed length, whatever is in them."""
     return getattr(source.settings, "segment", "") == WINDOWS
+
+
+def holds_windows(source: Source) -> bool:
+    """Whether instances are windows, of recordings or series: each may carry any number of labels."""
+    return in_windows(source) or source.media_type.name == "series"
 
 
 def reopen_source(manifest: Mapping[str, Any]) -> Source:
@@ -263,7 +268,7 @@ def _as_trained(source: Source, options: RunOptions, given: Mapping[str, Any] | 
     if options.embed_settings or options.join is not None:
         raise InputError("The model knows how its vectors are made and used; leave --embed-set and --join out.")
     if given["kind"] == NETWORK:
-        path = network_of(given, options.embed, Path(options.model))
+        path = network_of(given, options.embed, Path(str(options.model)))
         if options.embeddings is not None or path is None or not path.is_file():
             raise InputError(
                 f"The model was trained with vectors of the network {given['name']}; give that file (--embed), or put "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,12 @@ from bagwise.catalog import USUAL
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning, InputError
 from bagwise.model_selection import choose_model
+from bagwise.pipeline import bag_tags
 
 AUTO = "auto"
+WINDOWS = "windows"  # the same for windows of which nobody named a model
+CANDIDATES = {AUTO: USUAL, WINDOWS: ("noisy-or", USUAL[0])}
+"""Among which learners is chosen. Windows hold any number of labels, unless held-out bags speak against it."""
 TRIAL = {"ored-forest-background": {"n_estimators": 100, "n_rounds": 5, "n_round_trees": 50}}
 """Settings with which a learner is tried, where its own would take too long: a quarter of the trees."""
 MOST_INSTANCES = 4000  # of more, some files are tried
@@ -37,6 +41,7 @@ def choose_learner(
     make: Callable[[str, Mapping[str, Any]], Any],
     dataset: BagDataset,
     *,
+    names: Sequence[str] = USUAL,
     seed: int | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -49,6 +54,8 @@ def choose_learner(
     ----------
     make : function of a name of the catalogue, and of settings, that gives the unfitted learner
     dataset : BagDataset with labels
+    names : list of str
+        Of the catalogue. Of two kinds the first is taken where held-out bags do not tell which is right.
     seed : int or None
     jobs : int or None
         Trees of a forest grown at a time; -1 for all cores.
@@ -66,10 +73,10 @@ def choose_learner(
     n_files = len(np.unique(groups))
     size = {"bags": len(trial), "instances": trial.bags.n_instances}
     if n_files < FEWEST_FILES:
-        why = f"{n_files} labelled files are too few to compare models; {USUAL[0]} is the default"
-        return {"model": USUAL[0], "rows": [], "folds": 0, **size, "why": why}
+        why = f"{n_files} labelled files are too few to compare models; {names[0]} is the default"
+        return {"model": names[0], "rows": [], "folds": 0, **size, "why": why}
     folds = MANY_FOLDS if trial.bags.n_instances <= FEW_INSTANCES else FEW_FOLDS
-    candidates = {name: make(name, {"n_jobs": jobs, **TRIAL[name]} if name in TRIAL else {}) for name in USUAL}
+    candidates = {name: make(name, {"n_jobs": jobs, **TRIAL[name]} if name in TRIAL else {}) for name in names}
     with warnings.catch_warnings():
         for category in (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning, CalibrationWarning):
             warnings.simplefilter("ignore", category)  # of folds; the fit of the model that is taken says its own
@@ -85,7 +92,8 @@ def choose_learner(
         {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items() if key != "seconds"}
         for row in choice.rows
     ]
-    return {"model": choice.name, "rows": rows, "folds": folds, **size}
+    kinds = len({bag_tags(candidate).label_sets for candidate in candidates.values()}) > 1
+    return {"model": choice.name, "rows": rows, "folds": folds, **size, **({"kinds": True} if kinds else {})}
 
 
 def files_of(dataset: BagDataset) -> np.ndarray:
@@ -128,8 +136,12 @@ def choice_table(choice: Mapping[str, Any]) -> str:
         return f"{100 * row[key]:.1f}" if key in row else "-"
 
     keys = ("listed", "explained", "score", "average_precision")
-    lines = [[row["model"], *(percent(row, key) for key in keys)] for row in choice["rows"]]
-    headings = ("model", "listed %", "explained %", "mean %", "average precision %")
+    losses = [f"{row['log_loss']:.2f}" if "log_loss" in row else "-" for row in choice["rows"]]
+    lines = [
+        [row["model"], *(percent(row, key) for key in keys), loss]
+        for row, loss in zip(choice["rows"], losses, strict=True)
+    ]
+    headings = ("model", "listed %", "explained %", "mean %", "average precision %", "log loss")
     failed = [f"{row['model']} could not be tried: {row['why']}" for row in choice["rows"] if "why" in row]
     what = f"{choice['folds']} folds of {choice['bags']} bags, {choice['instances']} instances"
     return "\n".join(
@@ -139,6 +151,11 @@ def choice_table(choice: Mapping[str, Any]) -> str:
             format_table(headings, lines, right=range(1, len(headings))),
             "",
             *failed,
-            f"chosen: {choice['model']}, the highest mean",
+            f"chosen: {choice['model']}, the highest mean"
+            + (
+                ", of the kind that the log loss of the labels of held-out bags speaks for"
+                if choice.get("kinds")
+                else ""
+            ),
         ]
     )

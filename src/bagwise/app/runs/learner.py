@@ -25,7 +25,7 @@ from bagwise.app.media.media_types import MEDIA, check_media_type
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.media.settings import coerce_value
 from bagwise.app.runs._features import Progress, Source
-from bagwise.app.runs.choose import AUTO, choose_learner, refuse_settings
+from bagwise.app.runs.choose import CANDIDATES, choose_learner, refuse_settings
 from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
 from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedAnnotator
@@ -351,18 +351,17 @@ def _fit_training_set(
 def check_model(options: RunOptions, trained: Any, has_known: bool) -> None:
     """Refuse a model that cannot do what is asked for, before an hour is spent on reading files."""
     model = trained
-    if trained is None and str(options.model) == AUTO:
+    name = str(options.model or DEFAULT_MODEL)
+    if trained is None and name in CANDIDATES:
         refuse_settings(options.learner, options.select)
     elif trained is None:
         has_known = has_known or options.use_known or options.known is not None
-        model = make_learner(
-            str(options.model), options.learner, options.noise_share, has_known=has_known, seed=options.seed
-        )
+        model = make_learner(name, options.learner, options.noise_share, has_known=has_known, seed=options.seed)
         if options.select is not None:  # refuses a setting that is not there
             search_by_rank_loss(learner_inside(model), options.select, options.grid)
     elif options.learner or options.select:
         raise InputError("A trained model keeps its settings; leave --set and --select out, or train a new one.")
-    _check_precision(options.precision, model, str(options.model))
+    _check_precision(options.precision, model, name)
 
 
 def _check_precision(precision: float | None, model: Any, name: str) -> None:
@@ -401,8 +400,10 @@ def learn(
         )
 
     name = str(options.model)
-    if name == AUTO:
-        how["choice"] = choose_learner(make, dataset, seed=options.seed, jobs=options.jobs, progress=progress)
+    if name in CANDIDATES:
+        how["choice"] = choose_learner(
+            make, dataset, names=CANDIDATES[name], seed=options.seed, jobs=options.jobs, progress=progress
+        )
         name = how["choice"]["model"]
     model = make(name, {})
     _check_precision(options.precision, model, name)

@@ -62,11 +62,11 @@ class RunOptions:
     use_known: bool = _option(
         False, "--instance-labels", "flag", "Learn from the instance labels in a table, too.", LABELS
     )
-    model: str | Path = _option(
-        DEFAULT_MODEL,
+    model: str | Path | None = _option(
+        None,
         "--model",
         "text",
-        "Name in the catalogue, to be trained; auto to choose one; or a model file of an earlier run.",
+        "Name in the catalogue; auto to choose one; or a model file. By default ored-background, of windows noisy-or.",
         MODEL,
     )
     learner: Mapping[str, Any] = _option(

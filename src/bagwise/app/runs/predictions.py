@@ -261,6 +261,10 @@ def acquisition_order(model: Any, supervision: Supervision, n: int) -> np.ndarra
     and so is to it what noise is.
     """
     dataset = supervision.dataset.recode(classes_of(model) or [], unknown="drop")
+    if bag_tags(model).label_sets:
+        sets = supervision.known_sets(classes_of(model) or [], np.arange(dataset.bags.n_instances))
+        known = None if sets is None else Bags(sets, dataset.bags.offsets)
+        return query_order(model, dataset.bags, dataset.label_sets, known, n, noise=supervision.noise)
     known = dataset.instance_labels
     new = supervision.known >= 0 if known is None else (supervision.known >= 0) & (known.instances < 0)
     return query_order(model, dataset.bags, dataset.label_sets, known, n, noise=supervision.noise | new)

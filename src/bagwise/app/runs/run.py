@@ -31,12 +31,14 @@ from bagwise.app.runs._material import (
     Material,
     find_source,
     holds,
+    holds_windows,
     in_windows,
     read_label_table,
     read_material,
     reopen_material,
     reopen_source,
 )
+from bagwise.app.runs.choose import WINDOWS
 from bagwise.app.runs.corrections import (
     ABSENT,
     ALSO,
@@ -67,7 +69,7 @@ from bagwise.app.runs.learner import (
     load_trained,
     settings_of,
 )
-from bagwise.app.runs.options import NOISE_SHARE, RunOptions
+from bagwise.app.runs.options import DEFAULT_MODEL, NOISE_SHARE, RunOptions
 from bagwise.app.runs.predictions import (
     KEPT,
     N_ISSUES,
@@ -192,19 +194,22 @@ class Run:
         """
         place, asked = Path(out), RunOptions(**options)
         step, say = progress or (lambda what, done, total: None), say or (lambda text: None)
-        trained = load_trained(asked.model)
+        trained = None if asked.model is None else load_trained(asked.model)
         recipe = None if trained is None else getattr(trained, RECIPE)
         table = read_label_table(asked)
         check_model(asked, trained, has_known=isinstance(table, Selections))
-        _check_places(Path(source), place, None if trained is None else Path(asked.model))
+        _check_places(Path(source), place, None if trained is None else Path(str(asked.model)))
         if trained is None and asked.labels is None and not Path(source).is_file():
             raise InputError("There is nothing to learn from: give labels (--labels), or a trained model (--model).")
         found = find_source(Path(source), asked, exclude=[place], labels=table, trained=recipe)
+        if asked.model is None:
+            choose = holds_windows(found) and not (asked.learner or asked.select)
+            asked = replace(asked, model=WINDOWS if choose else DEFAULT_MODEL)
         if asked.cluster is not None and found.is_table:
             raise InputError(f"--cluster reads media, and {source} is a file of bags; leave it out.")
         if asked.page:
             check_page_can_be_made()
-        if trained is None and asked.noise_share <= NOISE_SHARE and in_windows(found):
+        if asked.model == DEFAULT_MODEL and asked.noise_share <= NOISE_SHARE and in_windows(found):
             say(
                 f"Windows without a call are background, and a share of {asked.noise_share:g} of all windows is "
                 "expected to be that; in most recordings it is more: say how much (--noise-share 0.6)."
@@ -226,7 +231,7 @@ class Run:
                 hard = hard_labels(supervision.dataset, supervision.known)
                 for remark in remarks_on_labels(hard, found.media_type):
                     say(remark)
-            model_print = None if trained is None else file_fingerprint(asked.model)
+            model_print = None if trained is None else file_fingerprint(str(asked.model))
             manifest = {
                 "identity": identity,
                 "options": kept,
