@@ -13,7 +13,9 @@ from bagwise.app.media.windows import join_windows
 from bagwise.app.runs.corrections import Correction
 from bagwise.app.runs.label_sets import BETWEEN, joined_labels, split_sets
 from bagwise.app.runs.supervision import put_together
+from bagwise.calibration import CalibratedLabelSets
 from bagwise.core.exceptions import InputError
+from bagwise.pipeline import final_step
 
 NAMES = ["crow", "robin", "tit", "wren"]
 N_BAGS, SIZE = 40, 6
@@ -219,11 +221,21 @@ def test_splitting_takes_what_is_more_probable_than_not():
 def test_a_selection_counts_labels_one_by_one(run):
     found = run.predictions()
     row, label, probability = found.entries()
-    kept = found.kept(0.99, 1.0)
+    precision = (probability[label >= 0].mean() + probability.max()) / 2
+    kept = found.kept(precision, 1.0)
     assert len(kept) == len(row) > len(found.label)
-    assert probability[kept].mean() >= 0.99 - 1e-9
+    assert probability[kept].mean() >= precision - 1e-9
     rest = np.sort(probability[(label >= 0) & ~kept & ~found.novel[row]])[::-1]
-    assert np.append(probability[kept], rest[rest == rest[0]]).mean() < 0.99  # the largest such set
+    assert np.append(probability[kept], rest[rest == rest[0]]).mean() < precision  # the largest such set
+
+
+def test_probabilities_are_calibrated_by_held_out_bags(made):
+    run, _ = made
+    assert isinstance(final_step(run.model()), CalibratedLabelSets)
+    assert run.manifest["about"]["parameters"]["calibrate"] == "bag"
+    reliability = run._reliability()
+    assert reliability.calibrated
+    assert reliability.bags["bags"] == N_BAGS
 
 
 def test_rows_of_one_instance_in_a_table_are_one_set():

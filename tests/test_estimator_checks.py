@@ -22,7 +22,7 @@ from bagwise.annotation import (
     SupervisedAnnotator,
     SupportInstanceMachine,
 )
-from bagwise.calibration import CalibratedAnnotator
+from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, BagStack, MIMLBoost
 from bagwise.clustering import BAMIC, CPM3C, M3IC, BagMixture, MajorityKMeans, MeanKMeans, WithinBagWhitener
 from bagwise.core.base import BagEstimator
@@ -59,7 +59,7 @@ EXPECTED_FAILURES = {
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, CalibratedAnnotator):
+    if isinstance(estimator, (CalibratedAnnotator, CalibratedLabelSets)):
         return weights_differ("folds of repeated bags are other folds")
     if getattr(estimator, "solver", None) == "cccp":
         return weights_differ("whether another phase is lower is a matter of the last digit where the best is met")
@@ -72,6 +72,7 @@ ESTIMATORS = [
     ORedLogisticRegression(background=True),
     CalibratedAnnotator(ORedLogisticRegression()),
     NoisyOrLogisticRegression(),
+    CalibratedLabelSets(NoisyOrLogisticRegression()),
     ORedForest(n_estimators=10, n_rounds=2, n_round_trees=10),
     CalibratedAnnotator(ORedForest(n_estimators=10, n_rounds=2, n_round_trees=10, random_state=0)),
     SupportInstanceMachine(alpha=1e-2),
@@ -169,7 +170,7 @@ def fit_quietly(estimator):
 def test_every_estimator_of_ours_is_among_these():
     wanted = {cls for cls in CLASSES.values() if issubclass(cls, BagEstimator)}
     # networks: tests/test_nn_network.py, where torch is; of what is calibrated the estimator inside has a course
-    elsewhere = {PerInstance, ORedNetwork, CalibratedAnnotator}
+    elsewhere = {PerInstance, ORedNetwork, CalibratedAnnotator, CalibratedLabelSets}
     assert {type(estimator) for estimator in ITERATIVE + DIRECT} | elsewhere == wanted | elsewhere
 
 

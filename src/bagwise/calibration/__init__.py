@@ -1,6 +1,7 @@
 """A wrapper that calibrates any annotator, selection at a wanted precision, novelty, and totals with intervals."""
 
 from bagwise.calibration.annotator import CalibratedAnnotator
+from bagwise.calibration.label_sets import CalibratedLabelSets
 from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, select_at_precision
 from bagwise.calibration.totals import (
     Totals,
@@ -14,6 +15,7 @@ from bagwise.core.fitted import savable
 
 __all__ = [
     "CalibratedAnnotator",
+    "CalibratedLabelSets",
     "CalibratedPrecision",
     "PrecisionModel",
     "Totals",
@@ -25,4 +27,4 @@ __all__ = [
     "select_at_precision",
 ]
 
-savable(CalibratedAnnotator)
+savable(CalibratedAnnotator, CalibratedLabelSets)

@@ -161,6 +161,11 @@ class CalibratedAnnotator(UnionAnnotator):
                 f"{type(final_step(self.estimator)).__name__} gives instances no probabilities, which could be "
                 "calibrated; pass an annotator that does, such as ORedLogisticRegression."
             )
+        if bag_tags(self.estimator).label_sets:
+            raise InputError(
+                f"{type(final_step(self.estimator)).__name__} gives instances any number of labels; "
+                "CalibratedLabelSets calibrates these."
+            )
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
         indicator, _, _ = learn_labels(y, len(bags))  # as the estimator will understand them

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from bagwise.annotation import CLPL, ORedForest, ORedLogisticRegression, SupportInstanceMachine
 from bagwise.annotation.clpl import labelled_bags
-from bagwise.calibration import CalibratedAnnotator
+from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.typing import WeightsLike
@@ -100,10 +100,10 @@ def fit_source(
 def check_learner(model: Any, checkpoint: bool = False) -> None:
     """Refuse a model that cannot learn from pieces, or keep checkpoints where these are wanted."""
     final = final_step(model)
-    if isinstance(final, CalibratedAnnotator):
+    if isinstance(final, (CalibratedAnnotator, CalibratedLabelSets)):
         raise InputError(
-            "CalibratedAnnotator fits again on folds in memory, so it cannot go by pieces; fit the estimator inside "
-            "(--set calibrate=none), or fit in memory."
+            f"{type(final).__name__} fits again on folds in memory, so it cannot go by pieces; fit the estimator "
+            "inside (--set calibrate=none), or fit in memory."
         )
     learns = type(final) in LEARNERS
     if not learns or not (model is final or isinstance(model, Pipeline)):

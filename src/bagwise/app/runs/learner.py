@@ -28,7 +28,7 @@ from bagwise.app.runs._features import Progress, Source
 from bagwise.app.runs.choose import CANDIDATES, choose_learner, refuse_settings
 from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
 from bagwise.app.runs.supervision import Supervision
-from bagwise.calibration import CalibratedAnnotator
+from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
 from bagwise.calibration.novelty import ATTRIBUTE, Novelty
 from bagwise.catalog import for_sparse, make_model
 from bagwise.core.bags import Bags
@@ -48,6 +48,7 @@ from bagwise.scale.fit import check_learner, source_identity
 from bagwise.solvers.result import Callback
 
 BAG = "bag"
+CALIBRATED = CalibratedAnnotator, CalibratedLabelSets
 RATES, LEARN = ("missed", "spurious"), "learn"  # settings that are a number or this word
 WORD_OR_NUMBER = ("max_features",)  # whatever the default is
 NUMBER = re.compile(r"[+-]?(\d+\.?|\d*\.\d+)(e[+-]?\d+)?", re.IGNORECASE)  # JSON knows neither .2 nor 1.
@@ -144,7 +145,7 @@ def make_learner(
         )
     of_media = {field.name for media_type in MEDIA.values() for field in fields(media_type.settings)}
     hint = " Settings of a media type go with --media-set." if of_media.intersection(settings) else ""
-    if isinstance(final_step(model), UnionAnnotator):
+    if isinstance(final_step(model), UnionAnnotator) or tags.label_sets:
         settings = {"calibrate": BAG, **settings}
     model = apply_settings(model, settings, seed=seed, hint=hint)
     learner = learner_inside(model)
@@ -154,9 +155,9 @@ def make_learner(
 
 
 def learner_inside(model: Any) -> Any:
-    """The last step, or what stands in it where that is a `CalibratedAnnotator`."""
+    """The last step, or what stands in it where that calibrates another."""
     final = final_step(model)
-    return final_step(final.estimator) if isinstance(final, CalibratedAnnotator) else final
+    return final_step(final.estimator) if isinstance(final, CALIBRATED) else final
 
 
 def with_last_step(model: Any, step: Any) -> Any:
@@ -169,7 +170,8 @@ def apply_settings(
 ) -> Any:
     """The model with these settings, given as text or as values; also its seeds and numbers of jobs, where it has any.
 
-    `calibrate` is a setting of every annotator with probabilities: "bag" puts it into a `CalibratedAnnotator`.
+    `calibrate` is a setting of every annotator with probabilities: "bag" puts it into a `CalibratedAnnotator`,
+    or a learner of label sets into `CalibratedLabelSets`.
 
     Parameters
     ----------
@@ -203,7 +205,9 @@ def apply_settings(
             has = ", ".join(sorted(own)) or "none"
             raise InputError(f"{type(final).__name__} has no setting {name!r}; it has {has}{before}.{hint}")
         model.set_params(**{key: _parse_value(name, value, everything[key])})
-    return model if how is None else with_last_step(model, CalibratedAnnotator(final))
+    if how is None:
+        return model
+    return with_last_step(model, (CalibratedLabelSets if bag_tags(final).label_sets else CalibratedAnnotator)(final))
 
 
 def _parse_value(name: str, given: Any, default: Any) -> Any:
@@ -247,7 +251,7 @@ def settings_of(model: Any) -> dict[str, Any]:
     final = learner_inside(model)
     plain = (bool, int, float, str, type(None))
     parameters = {key: value for key, value in final.get_params(deep=False).items() if isinstance(value, plain)}
-    if isinstance(final, UnionAnnotator):
+    if isinstance(final, UnionAnnotator) or bag_tags(final).label_sets:
         parameters["calibrate"] = None if final is final_step(model) else BAG
     return {"class": type(final).__name__, "settings": parameters, "bagwise": __version__}
 

@@ -61,6 +61,7 @@ from bagwise.app.runs.folder import (
 )
 from bagwise.app.runs.label_sets import check_label_set, label_set_entries, row_per_label
 from bagwise.app.runs.learner import (
+    CALIBRATED,
     about_model,
     check_model,
     fit_supervised,
@@ -82,7 +83,6 @@ from bagwise.app.runs.predictions import (
 )
 from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
 from bagwise.app.runs.survey import draw, estimate, sample_rows
-from bagwise.calibration import CalibratedAnnotator
 from bagwise.core.exceptions import InputError, in_words
 from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
 from bagwise.pipeline import bag_tags, classes_of, final_step
@@ -490,7 +490,7 @@ class Run:
     def _reliability(self) -> Reliability:
         """How far probabilities can be believed."""
         first, final = self._folder.first_version().predictions, final_step(self.model())
-        bags = final.reliability() if isinstance(final, CalibratedAnnotator) else None
+        bags = final.reliability() if isinstance(final, CALIBRATED) else None
         return Reliability(bags is not None, bags, first.reliability(self.predictions()), self.precision)
 
     def estimate(self, by: str | None = None) -> list[dict[str, Any]]:
