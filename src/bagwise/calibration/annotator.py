@@ -44,11 +44,11 @@ from bagwise.calibration._recalibration import (
 from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision
 from bagwise.core.bags import Bags, as_instance_labels, known_labels, offsets_of
 from bagwise.core.checks import check_that, is_count
-from bagwise.core.evidence import Given
+from bagwise.core.evidence import Evidence, Given
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, Plain, TupleOf
 from bagwise.core.typing import BagsLike, LabelsLike, Learner, WeightsLike
-from bagwise.core.validation import learn_labels, split_dataset, validate_bags, validate_weights
+from bagwise.core.validation import learn_evidence, split_dataset, validate_bags, validate_weights
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
@@ -110,6 +110,7 @@ class CalibratedAnnotator(UnionAnnotator):
     new_: tuple[Any, ...]
     listed_: tuple[Any, ...]
     seen_: tuple[Any, ...]
+    seen_bags_: np.ndarray
     precision_: tuple[Any, ...] | None
     reliability_: dict[str, Any] | None
     _fitted: ClassVar[dict[str, Attribute]] = {
@@ -168,24 +169,40 @@ class CalibratedAnnotator(UnionAnnotator):
             )
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
-        indicator, _, _ = learn_labels(y, len(bags))  # as the estimator will understand them
+        said, _, _ = learn_evidence(y, len(bags))  # as the estimator will understand them
         asked = {
             "instance_labels": instance_labels, "callback": callback, "checkpoint": checkpoint,
             "sample_weight": sample_weight,
         }  # fmt: skip
         given = {name: value for name, value in asked.items() if value is not None}
         inner, held = self._start(), None
-        if hasattr(inner, "fit_held_out"):
+        if hasattr(inner, "fit_held_out") and not isinstance(said, Evidence):
             held = inner.fit_held_out(bags, y, **given)
         else:
             inner.fit(bags, y, **fit_parameters(inner, **given))
         self.estimator_, final = inner, final_step(inner)
         self.classes_, self.single_label_ = final.classes_, final.single_label_
         self._set_calibration(*(Recalibration(),) * 3)
+        everything = bags
+        if isinstance(said, Evidence):  # only lists can be held against probabilities
+            listed = said.is_list
+            if listed.sum() < FEWEST_FOR_SHARE:
+                warn_caller(
+                    f"CalibratedAnnotator calibrates by bags with plain lists of labels, and {listed.sum()} of "
+                    f"{len(listed)} have one; probabilities stay as they are.",
+                    CalibrationWarning,
+                )
+                return self
+            weights = validate_weights(sample_weight, len(bags))
+            bags, sample_weight = bags[listed], None if weights is None else weights[listed]
+            instance_labels = None if instance_labels is None else instance_labels[listed]
+            said = said.listed[listed]
         if held is None:
-            held = self._cross_fit(bags, self._labelled(bags, indicator, instance_labels, sample_weight))
+            held = self._cross_fit(bags, self._labelled(bags, said, instance_labels, sample_weight))
         if self._is_enough(held.labelled):
             self._calibrate(bags if len(held.labelled) == len(bags) else bags[held.labelled.index], held)
+            if len(self.seen_bags_):
+                self.seen_bags_ = np.unique(everything.fingerprints())
         return self
 
     def _start(self) -> Any:

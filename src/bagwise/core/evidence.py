@@ -112,6 +112,14 @@ class Evidence:
         return Evidence(self.values[:, order], groups)
 
     @property
+    def is_list(self) -> np.ndarray:
+        """(n,) whether no more is said of a bag than which labels are listed."""
+        plain: np.ndarray = np.all(np.isin(self.values, (0.0, 1.0)), axis=1)
+        if self.groups is not None:
+            plain = plain & np.array([not groups for groups in self.groups])
+        return plain
+
+    @property
     def listed(self) -> np.ndarray:
         """(n, c) uint8, 1 where a label is listed, certain, or more probable than not."""
         return (self.values > 0.5).astype(np.uint8)

@@ -12,6 +12,7 @@ from typing import Any
 from bagwise.core.checks import check_choice
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import PathLike, undefuse
+from bagwise.io.label_marks import fold_columns
 from bagwise.io.tables import TextTable, first_repeated, read_rows
 
 NAME_HEADINGS = {
@@ -98,6 +99,7 @@ def read_labels(
     fold_case: bool = False,
     sheet: str | None = None,
     repeats: str = "error",
+    marks: bool = False,
 ) -> LabelTable:
     """Read the labels of bags from a CSV, .xlsx or parquet file in any of the forms that people use.
 
@@ -125,6 +127,9 @@ def read_labels(
     repeats : {"error", "join"}
         What to do where a name has a second row in the second or third form: stop, or give the bag the labels of both
         rows and say so in `LabelTable.problems`.
+    marks : bool
+        Whether columns ``possible``, ``also``, ``absent`` and ``confidence`` join the labels, as the marks of
+        `bagwise.io.label_marks`.
 
     Returns
     -------
@@ -149,6 +154,12 @@ def read_labels(
     mark = _check_mark(list_mark)
     table = read_rows(path, separator, sheet=sheet)
     table.check_widths()
+    if marks:
+        headings = {label.casefold()} if label is not None else LABEL_HEADINGS
+        cells = [
+            row[j] for j, cell in enumerate(table.headings) if cell.casefold() in headings for row in table.rows[1:]
+        ]
+        table = fold_columns(table, headings, mark or _find_mark(cells)[0] or LIST_MARK)
     reader = _Reader(table, path, mark, repeats == "join")
     found = reader.automatic() if name is None and label is None else reader.named(name, label)
     if fold_case:

@@ -36,6 +36,7 @@ from bagwise.io.data import unique_names
 from bagwise.io.data.formats import read_described, select_features
 from bagwise.io.data.vectors import read_vector_file
 from bagwise.io.files import file_fingerprint
+from bagwise.io.label_marks import marks_in_words, split_marks
 from bagwise.io.labels import LabelTable, read_labels
 from bagwise.preprocessing import filled
 
@@ -55,6 +56,8 @@ class Material:
         Without labels.
     sets : dict
         Bag to its labels; bags that nobody labelled are missing.
+    marked : dict
+        Bag to what was said of it beyond a list, as entries of a table (`bagwise.io.label_marks`).
     known : list of (bag, instance, label)
     whole : list of str
         Files whose labels speak of the whole file, which is then one bag.
@@ -81,10 +84,13 @@ class Material:
     problems: list[Problem] = field(default_factory=list)
     unread: list[dict[str, Any]] = field(default_factory=list)
     n_reused: int = 0
+    marked: dict[str, list[str]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All but the data set itself, whose bags are kept file by file, as plain data."""
         plain = {name: value for name, value in vars(self).items() if name not in ("dataset", "n_reused")}
+        if not self.marked:  # as runs were that knew lists alone
+            del plain["marked"]
         return {**plain, "feature_names": self.dataset.feature_names, "prints": self.prints()}
 
     def prints(self) -> dict[str, str]:
@@ -367,6 +373,7 @@ def read_label_table(options: RunOptions) -> Labels | None:
         fold_case=options.fold_case,
         sheet=options.sheet,
         repeats="join",
+        marks=True,
     )
 
 
@@ -395,6 +402,7 @@ def read_material(
     if not done.bags:
         raise InputError(f"None of the {len(source.names)} files could be read; the first: {problems[0][1]}")
     sets: dict[str, list[str]] = {}
+    marked: dict[str, list[str]] = {}
     whole: list[str] = []
     marks = None
     if isinstance(labels, Selections):
@@ -405,6 +413,9 @@ def read_material(
         whole = sorted(matched.whole)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         problems += labels.problems + matched.problems
+        if marks is None:
+            sets, marked, words = _without_marks(labels, sets)
+            labels = replace(labels, form=labels.form + words)
     dataset = _assemble(source, done.bags, whole, source.feature_names)
     names = set(dataset.bag_names)
     known, form = Known(), "" if labels is None else labels.form
@@ -422,8 +433,21 @@ def read_material(
         problems=problems,
         unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
         n_reused=done.n_reused,
+        marked={bag: found for bag, found in marked.items() if bag in names},
     )
     return _with_known_marks(material, source, options.known)
+
+
+def _without_marks(
+    labels: LabelTable, sets: Mapping[str, list[str]]
+) -> tuple[dict[str, list[str]], dict[str, list[str]], str]:
+    """What is listed, what is said beyond lists, and that in words; an error names the row of the table."""
+    for i, entries in enumerate(labels.label_sets):
+        split_marks(entries, labels.place(i))
+    split = {bag: split_marks(entries, labels.path) for bag, entries in sets.items()}
+    listed = {bag: names for bag, (names, _) in split.items()}
+    marked = {bag: found for bag, (_, found) in split.items() if found}
+    return listed, marked, marks_in_words(text for found in marked.values() for text in found)
 
 
 def _with_known_marks(material: Material, source: Source, path: Path | None) -> Material:
@@ -492,6 +516,7 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
     dataset = select_features(dataset, source.feature_names, source.path)
     names = unique_names(dataset)
     sets, known, problems = dict[str, list[str]](), Known(), list[Problem]()
+    marked: dict[str, list[str]] = {}
     if dataset.instance_labels is not None:
         codes = dataset.instance_labels.instances
         bag_of, position = dataset.bags.bag_index, dataset.positions
@@ -505,6 +530,8 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
                 sets[bag] = sorted(found)
             else:
                 problems.append((bag, f"{labels.place(i)}: there is no such bag ({bag!r}); it is not used."))
+        sets, marked, words = _without_marks(labels, sets)
+        understood += words
     elif dataset.Y is not None:
         pairs = zip(names, dataset.label_sets, strict=True)
         sets = {bag: sorted(map(str, given)) for bag, given in pairs if given is not None}
@@ -530,6 +557,7 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
         form=understood,
         problems=problems,
         n_reused=n_reused,
+        marked=marked,
     )
 
 
@@ -558,4 +586,11 @@ def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Mater
         ) from error
     same = {name: kept[name] for name in ("sets", "whole", "files", "entries", "form")}
     problems = [(name, message) for name, message in kept["problems"]]
-    return Material(dataset=dataset, known=known, problems=problems, unread=kept.get("unread", []), **same)
+    return Material(
+        dataset=dataset,
+        known=known,
+        problems=problems,
+        unread=kept.get("unread", []),
+        **same,
+        marked=kept.get("marked", {}),
+    )

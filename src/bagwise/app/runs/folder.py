@@ -129,6 +129,7 @@ _FITTED = ("versions", "options", "about")
 _SUPERVISION = _at_least(
     sets=Record(_TEXTS),
     known=_all_of(TupleOf(Text(), _COUNT, Text())),
+    marked=Maybe(Record(_TEXTS)),
     whole=_TEXTS,
     files=_all_of(_at_least(file=_Name())),
     entries=_BY_NAME,

@@ -24,6 +24,7 @@ from bagwise.app.media.files import Problem
 from bagwise.app.media.media_types import MEDIA, check_media_type
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.media.settings import coerce_value
+from bagwise.app.runs._evidence import asks_rates
 from bagwise.app.runs._features import Progress, Source
 from bagwise.app.runs.choose import CANDIDATES, choose_learner, refuse_settings
 from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
@@ -34,6 +35,7 @@ from bagwise.catalog import for_sparse, make_model
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
 from bagwise.core.dataset import BagDataset
+from bagwise.core.evidence import Evidence, Given
 from bagwise.core.exceptions import CalibrationWarning, FormatError, InfeasibleBagWarning, InputError
 from bagwise.core.fitted import is_fitted, n_inputs, real_steps
 from bagwise.io.checkpoint import Checkpoint, fingerprint, identity_of
@@ -338,7 +340,12 @@ def labelled_bags(dataset: BagDataset, use_known: bool = False) -> BagDataset:
 
 
 def _fit_training_set(
-    model: Any, training: BagDataset, known: Bags | None, checkpoint: Checkpoint | None, callback: Callback | None
+    model: Any,
+    training: BagDataset,
+    known: Bags | None,
+    checkpoint: Checkpoint | None,
+    callback: Callback | None,
+    given: Given | None = None,
 ) -> None:
     """Fit, giving the learner what it takes of known instances, progress and checkpoint."""
     tags = bag_tags(model)
@@ -349,7 +356,8 @@ def _fit_training_set(
         parameters["callback"] = callback
     if checkpoint is not None:
         parameters["checkpoint"] = checkpoint
-    model.fit(training.bags, training, **fit_parameters(model, **parameters))
+    labels = replace(given, columns=training.class_names) if isinstance(given, Evidence) else training
+    model.fit(training.bags, labels, **fit_parameters(model, **parameters))
 
 
 def check_model(options: RunOptions, trained: Any, has_known: bool) -> None:
@@ -405,8 +413,13 @@ def learn(
 
     name = str(options.model)
     if name in CANDIDATES:
+        names, tried = CANDIDATES[name], dataset
+        opened = [bag for bag, own in supervision.marks.items() if own.is_open]
+        if opened:  # compared on bags with plain lists, of which mistakes are proven
+            names = tuple(name for name in names if bag_tags(make(name, {})).evidence)
+            tried = dataset[np.setdiff1d(np.arange(len(dataset)), opened)]
         how["choice"] = choose_learner(
-            make, dataset, names=CANDIDATES[name], seed=options.seed, jobs=options.jobs, progress=progress
+            make, tried, names=names, seed=options.seed, jobs=options.jobs, progress=progress
         )
         name = how["choice"]["model"]
     model = make(name, {})
@@ -442,6 +455,26 @@ def _training_set(model: Any, supervision: Supervision) -> BagDataset:
     )
 
 
+def _given_labels(model: Any, supervision: Supervision, training: BagDataset) -> Given:
+    """What is said of the labels of the training set; refused where the learner takes lists alone."""
+    tags = bag_tags(model)
+    assert training.Y is not None
+    if not supervision.marks:
+        return training.Y
+    given = supervision.training_labels(training, tags.background, tags.instance_labels, asks_rates(model))
+    opened = [(bag, own) for bag, own in supervision.marks.items() if own.is_open]
+    if isinstance(given, Evidence) and not tags.evidence:
+        if not opened:  # absent labels: a list says that too
+            return training.Y
+        bag, own = opened[0]
+        raise InputError(
+            f"{type(learner_inside(model)).__name__} takes plain lists of labels, and more is said of {len(opened)} "
+            f"bag(s), such as {supervision.dataset.bag_names[bag]!r} ({', '.join(sorted(map(str, own.names)))}: "
+            "possible, one of several, or with a confidence); use ored-background or noisy-or, or say what is listed."
+        )
+    return given
+
+
 def _known_instances(model: Any, supervision: Supervision, training: BagDataset) -> Bags | None:
     """What the learner is given of known instances: a class each, or for a learner of label sets all labels of each."""
     if not bag_tags(model).label_sets:
@@ -473,11 +506,12 @@ def fit_supervised(
             problems.append((bag, f"{bag} {text}; these count. Correct one of the two."))
     training = _training_set(model, supervision)
     known = _known_instances(model, supervision, training)
+    given = _given_labels(model, supervision, training)
     if not bag_tags(model).label_sets:
         problems = _unexplainable(training)
     state = None
     if checkpoint is not None and bag_tags(model).checkpoint:
-        identity = _fit_identity(model, training, known)
+        identity = _fit_identity(model, training, known, given)
         try:
             state = Checkpoint(checkpoint, identity)
         except InputError:  # of a fit that was never finished, with other data or settings
@@ -487,7 +521,7 @@ def fit_supervised(
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
         warnings.simplefilter("ignore", CalibrationWarning)  # the page says so
         try:
-            _fit_training_set(model, training, known, state, callback)
+            _fit_training_set(model, training, known, state, callback, given)
         except InputError as error:
             if not problems:
                 raise
@@ -526,12 +560,16 @@ def select_setting(
     return chosen
 
 
-def _fit_identity(model: Any, training: BagDataset, instance_labels: Bags | None) -> dict[str, Any]:
+def _fit_identity(
+    model: Any, training: BagDataset, instance_labels: Bags | None, given: Given | None = None
+) -> dict[str, Any]:
     """What makes two fits the same: data, labels, settings, versions."""
     X = training.bags.instances
     parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     known = [] if instance_labels is None else [instance_labels.instances]
     names = np.frombuffer("\n".join(map(repr, training.class_names)).encode(), np.uint8)
     assert training.Y is not None
+    if isinstance(given, Evidence):
+        known += [given.values, np.frombuffer(repr(given.groups).encode(), np.uint8)]
     data = fingerprint(*parts, training.bags.offsets, names, training.Y, *known)
     return {"settings": settings_of(model), **identity_of(model, data)}

@@ -13,12 +13,14 @@ from bagwise.annotation import query_order
 from bagwise.app.formats import Annotations
 from bagwise.app.formats.results import Piece
 from bagwise.app.media.files import Problem
+from bagwise.app.runs._evidence import asks_rates, given_labels
 from bagwise.app.runs.label_sets import BETWEEN, NONE, FurtherLabels, split_sets
 from bagwise.app.runs.supervision import Supervision, part_of
 from bagwise.calibration import CalibratedPrecision, select_at_precision
 from bagwise.calibration.novelty import Novelty
 from bagwise.core.bags import Bags, cut_bags
 from bagwise.core.dataset import BagDataset, as_column
+from bagwise.core.evidence import Given
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, classes_of, final_step
@@ -173,7 +175,7 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
     """Annotate every instance; what a person said of it stands, and what is known of its bag's others counts too."""
     dataset, tags = supervision.dataset, bag_tags(model)
     m, novelty = dataset.bags.n_instances, Novelty.of(model)
-    transductive = _has_given_labels(dataset, tags.background)
+    transductive = _has_given_labels(supervision, tags.background)
     predictions = Predictions(
         classes_of(model) or [],
         np.full(m, -1),
@@ -204,10 +206,10 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
     return predictions._with_known(supervision)
 
 
-def _has_given_labels(dataset: BagDataset, background: bool) -> np.ndarray:
+def _has_given_labels(supervision: Supervision, background: bool) -> np.ndarray:
     """(m,) whether the labels of the instance's bag were given, and an instance can be of one of them or of none."""
-    assert dataset.Y is not None
-    return (dataset.labelled & (dataset.Y.any(axis=1) | background))[dataset.bags.bag_index]
+    dataset = supervision.dataset
+    return (dataset.labelled & (supervision.has_labels | background))[dataset.bags.bag_index]
 
 
 def _find_parts(model: Any, supervision: Supervision, transductive: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
@@ -230,8 +232,17 @@ def _find_parts(model: Any, supervision: Supervision, transductive: np.ndarray) 
                 if label_sets:
                     sets = supervision.known_sets(classes, rows)
                     known = None if sets is None else Bags(sets, part.bags.offsets)
-                given = (part.Y, known) if transductive[rows[0]] else ()
+                given = (_given_of(model, supervision, part, rows), known) if transductive[rows[0]] else ()
                 yield rows, model.find(part.bags, *given)
+
+
+def _given_of(model: Any, supervision: Supervision, part: BagDataset, rows: np.ndarray) -> Given:
+    """What is said of the labels of the bags of some instances."""
+    assert part.Y is not None
+    if not supervision.marks or not bag_tags(model).evidence:
+        return part.Y
+    bags = np.unique(supervision.dataset.bags.bag_index[rows]).tolist()
+    return given_labels(part.Y, part.class_names, supervision.marks, bags, has_rates=asks_rates(model))
 
 
 def predict_probabilities(model: Any, supervision: Supervision) -> np.ndarray:
@@ -241,7 +252,7 @@ def predict_probabilities(model: Any, supervision: Supervision) -> np.ndarray:
     """
     dataset, classes = supervision.dataset, classes_of(model) or []
     proba = np.zeros((dataset.bags.n_instances, len(classes)), dtype=np.float32)
-    transductive = _has_given_labels(dataset, bag_tags(model).background)
+    transductive = _has_given_labels(supervision, bag_tags(model).background)
     for rows, found in _find_parts(model, supervision, transductive):
         proba[rows] = found.labels[:, None] == np.arange(len(classes)) if found.proba is None else found.proba
     column = {str(name): c for c, name in enumerate(classes)}

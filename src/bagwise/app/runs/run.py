@@ -226,7 +226,7 @@ class Run:
             _outdate_corrections(folder, material)
             for note in found.media_type.notes(material.files):
                 say(note)
-            supervision = put_together(material.dataset, material.sets, material.known)
+            supervision = put_together(material.dataset, material.sets, material.known, marked=material.marked)
             if trained is None:
                 hard = hard_labels(supervision.dataset, supervision.known)
                 for remark in remarks_on_labels(hard, found.media_type):
@@ -432,7 +432,8 @@ class Run:
     def _supervision_with(self, more: Sequence[Correction]) -> Supervision:
         """The bags with all that was said of them, and with what is about to be."""
         material = self.material
-        return put_together(material.dataset, material.sets, material.known, [*self._corrections.in_force(), *more])
+        corrections = [*self._corrections.in_force(), *more]
+        return put_together(material.dataset, material.sets, material.known, corrections, material.marked)
 
     def model(self) -> Any:
         """The fitted model in force."""

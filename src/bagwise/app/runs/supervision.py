@@ -10,9 +10,11 @@ import numpy as np
 
 from bagwise.app.media.files import stack_rows
 from bagwise.app.report.facts import HardLabels, find_hard_labels
+from bagwise.app.runs._evidence import BagMarks, given_labels
 from bagwise.app.runs.corrections import ABSENT, ALSO, PRESENT, Correction
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset
+from bagwise.core.evidence import Given
 from bagwise.core.exceptions import InputError
 from bagwise.core.validation import sort_classes
 from bagwise.scale import BagSource
@@ -32,18 +34,29 @@ class Supervision:
         Of which somebody said, the bag before them, that the label is in it or is not.
     also : (k, 2) array
         Row and class index of the labels beyond the first of instances that somebody named; they carry no others.
+    marks : dict
+        Number of a bag to what is said of its labels beyond a list.
     """
 
     dataset: BagDataset
     noise: np.ndarray
     settled: frozenset[tuple[str, str]] = frozenset()
     also: np.ndarray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    marks: Mapping[int, BagMarks] = field(default_factory=dict)
 
     @property
     def known(self) -> np.ndarray:
         """(m,) class index of the instances that somebody named, -1 elsewhere."""
         labels = self.dataset.instance_labels
         return np.full(self.dataset.bags.n_instances, -1) if labels is None else labels.instances
+
+    @property
+    def has_labels(self) -> np.ndarray:
+        """(n,) whether any label may be in the bag by what is said of it."""
+        assert self.dataset.Y is not None
+        found: np.ndarray = np.any(self.dataset.Y, axis=1).copy()
+        found[[bag for bag, own in self.marks.items() if own.is_open]] = True
+        return found
 
     @property
     def checked(self) -> np.ndarray:
@@ -88,14 +101,22 @@ class Supervision:
             bag_names=[*(dataset.bag_names[i] for i in index), *[""] * len(single)],
             name=dataset.name,
         )
-        occurring = sort_classes({dataset.class_names[c] for c in np.flatnonzero(Y.sum(axis=0))})
+        possible = {name for b in index.tolist() if b in self.marks for name in self.marks[b].names}
+        occurring = sort_classes({dataset.class_names[c] for c in np.flatnonzero(Y.sum(axis=0))} | possible)
         return made.recode(occurring.tolist(), unknown="drop")
+
+    def training_labels(self, training: BagDataset, takes_empty: bool, takes_known: bool, has_rates: bool) -> Given:
+        """Of the bags of the `training_set` what is said of their labels; lists where that is all."""
+        assert training.Y is not None
+        main, single = self._training_rows(takes_empty, takes_known)
+        bags = [*np.unique(self.dataset.bags.bag_index[main]).tolist(), *[-1] * len(single)]
+        return given_labels(training.Y, training.class_names, self.marks, bags, has_rates=has_rates)
 
     def _training_rows(self, takes_empty: bool, takes_known: bool) -> tuple[np.ndarray, np.ndarray]:
         """Rows that stay in their bags, and those that are bags of their own."""
         dataset = self.dataset
         assert dataset.Y is not None
-        used = dataset.labelled & (dataset.Y.any(axis=1) | takes_empty)
+        used = dataset.labelled & (self.has_labels | takes_empty)
         inside = used[dataset.bags.bag_index]
         named = (self.known >= 0) & ~(inside & takes_known)
         return np.flatnonzero(inside & ~self.noise), np.flatnonzero(named | (self.noise & takes_empty))
@@ -170,6 +191,7 @@ class Supervision:
             np.concatenate([self.noise, other.noise]),
             self.settled | other.settled,
             np.concatenate([np.empty((0, 2), dtype=np.int64), *also]),
+            {**self.marks, **{len(self.dataset) + bag: own for bag, own in other.marks.items()}},
         )
 
 
@@ -178,8 +200,11 @@ def put_together(
     sets: Mapping[Any, Iterable[Any]],
     known: Iterable[tuple[Any, int, Any]] = (),
     corrections: Iterable[Correction] = (),
+    marked: Mapping[str, Iterable[str]] | None = None,
 ) -> Supervision:
     """The data set with the label sets by bag name, known instances, and corrections, later ones last.
+
+    `marked` is what a table says of bags beyond lists. A label that a person took out of a bag is known to be absent.
 
     A label of an instance is then one of its bag ("also" gives it a further one, all else replaces what was said of
     it before); where nobody labelled the bag, its set stays unknown, since others
@@ -188,6 +213,7 @@ def put_together(
     number = {name: i for i, name in enumerate(dataset.bag_names)}
     offsets = dataset.bags.offsets
     said = {number[bag]: set(labels) for bag, labels in sets.items() if bag in number}
+    marks = {number[bag]: BagMarks.of(entries) for bag, entries in (marked or {}).items() if bag in number}
     names = np.full(dataset.bags.n_instances, None, dtype=object)
     noise = np.zeros(dataset.bags.n_instances, dtype=bool)
     more: dict[int, list[Any]] = {}  # row to the labels beyond the first
@@ -201,6 +227,14 @@ def put_together(
             more.pop(row, None)
         if label != "" and bag in said:
             said[bag].add(label)
+            settle(bag, label)
+
+    def settle(bag: int, label: Any, value: float | None = None) -> None:
+        """What is said now of a label of a bag takes the place of what was said before."""
+        if value is not None:
+            marks.setdefault(bag, BagMarks()).values[label] = value
+        elif bag in marks:
+            marks[bag].values.pop(label, None)
 
     for bag, instance, label in known:
         name_instance(number[bag], instance, label)
@@ -211,6 +245,7 @@ def put_together(
             settled.add((correction.bag, label))
         if correction.action == PRESENT:
             said.setdefault(bag, set()).add(label)
+            settle(bag, label)
         elif correction.action == ABSENT:
             first, last = offsets[bag], offsets[bag + 1]
             for row in [row for row in more if first <= row < last]:
@@ -219,11 +254,12 @@ def put_together(
             names[first:last][names[first:last] == label] = None
             if bag in said:
                 said[bag].discard(label)
+                settle(bag, label, -np.inf)
         else:
             assert correction.instance is not None
             name_instance(bag, correction.instance, label, correction.action == ALSO)
     given = {name for name in names if name is not None}.union(*more.values())
-    classes = sort_classes(given.union(*said.values())).tolist()
+    classes = sort_classes(given.union(*said.values(), *(own.names for own in marks.values()))).tolist()
     column = {name: c for c, name in enumerate(classes)}
     Y = np.zeros((len(dataset), len(classes)), dtype=np.uint8)
     listing = [bag for bag, labels in said.items() for _ in labels]
@@ -242,6 +278,7 @@ def put_together(
         noise,
         frozenset(settled),
         np.array([(row, column[name]) for row in sorted(more) for name in more[row]], dtype=np.int64).reshape(-1, 2),
+        {bag: own for bag, own in marks.items() if own.values or own.groups},
     )
 
 
