@@ -11,7 +11,7 @@ COVER  := .venv-coverage
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs \
+.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs screenshots \
     lock clean \
     clean-kernels
 
@@ -31,6 +31,7 @@ help:
 	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
 	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
 	@echo "make docs    the documentation as a site, docs/_build/html, in an environment of its own (minutes)"
+	@echo "make screenshots  the pictures of reports and review page in the documentation, taken in chromium (minutes)"
 	@echo "make dist    wheel and source archive, checked"
 	@echo "make sbom    what the lock installs, in CycloneDX: bagwise.cdx.json"
 	@echo "make dev     set up .venv with the developers' tools, which the other commands do by themselves"
@@ -85,6 +86,10 @@ $(COVER)/.ready: requirements-dev.lock requirements-coverage.txt pyproject.toml
 docs: $(DOCS)/.ready
 	@$(DOCS)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+screenshots: dev
+	@$(BIN)/python docs/draw_hero.py
+	@$(BIN)/python tools/screenshots.py
 
 $(DOCS)/.ready: requirements-dev.lock requirements-docs.txt pyproject.toml
 	@$(PYTHON) tools/set_up.py $(DOCS) requirements-dev.lock requirements-docs.txt

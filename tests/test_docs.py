@@ -6,6 +6,7 @@ import importlib
 import io
 import pkgutil
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -149,3 +150,32 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if not target.startswith(("http:", "https:")):
             assert ((ROOT / page).parent / target).exists(), target
+
+
+LINK = re.compile(r"\]\((?!https?:|mailto:|#|\{)([^)#\s]+)(#[^)]*)?\)")
+
+
+def test_the_readme_of_the_package_index_leads_to_the_repository():
+    """`tools/readme_for_index.py` is what the build calls; hatchling, which it needs, is there in every setup."""
+    hook = runpy.run_path(str(ROOT / "tools" / "readme_for_index.py"))
+    shown = hook["with_absolute_links"]((ROOT / "README.md").read_text(encoding="utf-8"), "1.2.3")
+    assert not LINK.search(shown)
+    assert f"]({hook['REPOSITORY']}/raw/v1.2.3/docs/_static/hero.png)" in shown
+    assert f"]({hook['REPOSITORY']}/blob/v1.2.3/docs/install.md)" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pictures", "texts", "series"])
+def test_material_of_the_tutorials_is_annotated(kind, tmp_path):
+    if kind == "pictures":
+        pytest.importorskip("skimage")
+    names = runpy.run_path(str(ROOT / "docs" / "tutorials" / "make_material.py"))
+    make = names["KINDS"][kind]
+    names["KINDS"][kind] = lambda folder: make(folder, 16)
+    given = names["make_material"](kind, tmp_path / kind)
+    table = tmp_path / f"{kind}.csv"
+    options = {"media_type": "series"} if kind == "series" else {}
+    with bagwise.Run.create(tmp_path / kind, tmp_path / "run", labels=table, page=False, jobs=1, **options) as run:
+        rows = run.annotations()
+    assert {row["file"] for row in rows} == set(given)
+    assert all(row["label"] in ["", *given[row["file"]]] for row in rows)

@@ -82,7 +82,7 @@ def test_every_name_at_the_top_and_every_module_has_a_page():
 
 def test_every_page_is_in_the_guide():
     listed = set()
-    for page in ["index.md", "guide.md", "contribute.md", "start/index.md", "results.md"]:
+    for page in ["index.md", "guide.md", "contribute.md", "start/index.md", "tutorials/index.md", "results.md"]:
         text = (DOCS / page).read_text(encoding="utf-8")
         for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
             folder = (DOCS / page).parent
