@@ -154,6 +154,8 @@ lock:
 	$(LOCK) --group docs -o requirements-docs.txt
 	$(LOCK) --group sbom -o requirements-sbom.txt
 	$(LOCK) --group coverage --constraints requirements-dev.lock -o requirements-coverage.txt
+	$(LOCK) --group torch --constraints requirements-dev.lock -o requirements-torch.txt
+	$(LOCK) --group birdnet --no-deps -o requirements-birdnet.txt  # the rest is in requirements-dev.lock
 	uv pip compile --python-version 3.11 --resolution lowest-direct --no-emit-index-url --no-header --no-annotate \
 	    --extra all --group dev pyproject.toml -o requirements-oldest.txt
 

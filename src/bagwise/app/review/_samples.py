@@ -22,6 +22,7 @@ from bagwise.app.review._errors import MissingError, RequestError
 from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import CONFIRMED, LABEL, NOISE
 from bagwise.app.runs.folder import STATE
+from bagwise.core.fitted import Either, ListOf, Number, Record, Text, TupleOf
 from bagwise.io.files import atomic_write
 from bagwise.metrics import wilson_interval
 
@@ -91,16 +92,21 @@ class Sample:
     instances: list[tuple[str, int, str]]
 
 
+_COUNT = Number(0, 2**53, whole=True)
+_SAMPLE = {"id": Text(), "label": Either(None, Text()), "seed": _COUNT, "version": _COUNT, "time": Text()}
+_INSTANCES = ListOf(TupleOf(Text(), _COUNT, Text()))
+_DOCUMENT = Record({"samples": ListOf(Record(_SAMPLE | {"instances": _INSTANCES}), empty=True)})
+
+
 def read_samples(path: Path) -> list[Sample]:
     """The samples of a run; none where the file is missing or damaged."""
     try:
-        rows = json.loads((path / STATE / FILE).read_text(encoding="utf-8"))["samples"]
-        return [
-            Sample(**{**row, "instances": [(str(bag), int(i), str(label)) for bag, i, label in row["instances"]]})
-            for row in rows
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
+        document = json.loads((path / STATE / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return []
+    if _DOCUMENT.problem(document, {}):
+        return []
+    return [Sample(**{**row, "instances": [*map(tuple, row["instances"])]}) for row in document["samples"]]
 
 
 def write_samples(path: Path, samples: list[Sample]) -> None:

@@ -130,7 +130,7 @@ class Predictions:
 
 def predict_labels(model: Any, supervision: Supervision) -> Predictions:
     """Annotate every instance; what a person said of it stands, and what is known of its bag's others counts too."""
-    dataset, tags = supervision.dataset, bag_tags(model)
+    dataset, tags = _recoded(model, supervision), bag_tags(model)
     m, novelty = dataset.bags.n_instances, Novelty.of(model)
     transductive = _has_given_labels(dataset, tags.background)
     predictions = Predictions(
@@ -144,7 +144,7 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
         None if novelty is None else novelty.is_novel(dataset.bags.instances),
         CalibratedPrecision.of_model(final_step(model)),
     )
-    for rows, found in _find_parts(model, supervision, transductive):
+    for rows, found in _find_parts(model, dataset, supervision.noise, transductive):
         predictions.label[rows], predictions.runner_up[rows] = found.labels, found.second
         pairs = (predictions.probability, found.probability), (predictions.noise, found.background)
         for column, values in pairs:
@@ -160,12 +160,18 @@ def _has_given_labels(dataset: BagDataset, background: bool) -> np.ndarray:
     return (dataset.labelled & (dataset.Y.any(axis=1) | background))[dataset.bags.bag_index]
 
 
-def _find_parts(model: Any, supervision: Supervision, transductive: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
+def _recoded(model: Any, supervision: Supervision) -> BagDataset:
+    """The bags by the classes of the model: of labels that came after its fit it knows nothing."""
+    return supervision.dataset.recode(classes_of(model) or [], unknown="drop")
+
+
+def _find_parts(
+    model: Any, recoded: BagDataset, noise: np.ndarray, transductive: np.ndarray
+) -> Iterator[tuple[np.ndarray, Any]]:
     """What the model finds of the instances that nobody called background, and of those of bags without labels."""
-    recoded = supervision.dataset.recode(classes_of(model) or [], unknown="drop")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleBagWarning)  # named among the problems
-        for rows in (np.flatnonzero(transductive & ~supervision.noise), np.flatnonzero(~transductive)):
+        for rows in (np.flatnonzero(transductive & ~noise), np.flatnonzero(~transductive)):
             if len(rows):
                 part = part_of(recoded, rows)
                 given = (part.Y, part.instance_labels) if transductive[rows[0]] else ()
@@ -179,8 +185,9 @@ def predict_probabilities(model: Any, supervision: Supervision) -> np.ndarray:
     """
     dataset, classes = supervision.dataset, classes_of(model) or []
     proba = np.zeros((dataset.bags.n_instances, len(classes)), dtype=np.float32)
-    transductive = _has_given_labels(dataset, bag_tags(model).background)
-    for rows, found in _find_parts(model, supervision, transductive):
+    recoded = _recoded(model, supervision)
+    transductive = _has_given_labels(recoded, bag_tags(model).background)
+    for rows, found in _find_parts(model, recoded, supervision.noise, transductive):
         proba[rows] = found.labels[:, None] == np.arange(len(classes)) if found.proba is None else found.proba
     column = {str(name): c for c, name in enumerate(classes)}
     code = np.array([column.get(str(name), -1) for name in dataset.class_names] + [-1])
@@ -196,7 +203,7 @@ def acquisition_order(model: Any, supervision: Supervision, n: int) -> np.ndarra
     What was named since the last fit counts. An instance of a label that is new to the model is none of its classes,
     and so is to it what noise is.
     """
-    dataset = supervision.dataset.recode(classes_of(model) or [], unknown="drop")
+    dataset = _recoded(model, supervision)
     known = dataset.instance_labels
     new = supervision.known >= 0 if known is None else (supervision.known >= 0) & (known.instances < 0)
     return query_order(model, dataset.bags, dataset.label_sets, known, n, noise=supervision.noise | new)
