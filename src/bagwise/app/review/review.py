@@ -35,7 +35,7 @@ from bagwise.app.review._snapshot import Places, Snapshot, label_names, list_fil
 from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
 from bagwise.app.runs import Run
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
-from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, read_version, version_folder
+from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, version_folder
 from bagwise.app.runs.supervision import Supervision
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write, inside, open_folder
@@ -194,8 +194,7 @@ class Review:
         """Labels before and after the last refit; read once per version."""
         run, versions = self.run, self.run.manifest["versions"][-2:]
         if self._before[0] != run.version:
-            n = len(self.places.bag_of)
-            names = [label_names(read_version(run.path, version["number"], n).predictions) for version in versions]
+            names = [label_names(run.at_version(version)) for version in versions]
             self._before = (run.version, *(names if len(names) > 1 else (None, None)))
         return self._before[1], self._before[2]
 
