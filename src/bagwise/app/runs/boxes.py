@@ -28,6 +28,7 @@ from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import inside, sync_all
 
 FOLDER = f"{FEATURES}/boxes"
+LARGEST = 1e15  # of the numbers of a place
 AXES = (("start", "end"), ("low", "high"))
 
 Run = Any
@@ -136,16 +137,22 @@ class Boxes:
             and (box.feature_names is None or isinstance(box.feature_names, list))
         )
 
-    def describe(self, where: str, places: Sequence[Mapping[str, Any]]) -> list[Drawn]:
-        """What is in some boxes of a file, or of the file of a bag; read from the media."""
-        source, media_type = self.source, self.source.media_type
-        name = self.found.owners.get(where, where)
+    def check_can_draw(self) -> None:
+        """Refuse a media type whose instances people cannot draw."""
+        media_type = self.source.media_type
         if media_type.describe is None:
             raise InputError(
                 f"The {media_type.instances} of {media_type.bags} cannot be drawn or changed here; they can be removed."
                 " Draw them in another program, and annotate once more with what it wrote (regions=mask or "
                 "regions=coco)."
             )
+
+    def describe(self, where: str, places: Sequence[Mapping[str, Any]]) -> list[Drawn]:
+        """What is in some boxes of a file, or of the file of a bag; read from the media."""
+        source, media_type = self.source, self.source.media_type
+        name = self.found.owners.get(where, where)
+        self.check_can_draw()
+        assert media_type.describe is not None
         path = source.folder / name
         if not path.is_file():
             raise InputError(
@@ -249,7 +256,8 @@ def _place_of(run: Run, key: Any) -> tuple[Key, dict[str, Any]]:
 
 
 def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not abs(value) < LARGEST:
         raise InputError(f"{name} is {str(value)[:40]!r}; expected a number.")
     return float(value)
 
@@ -300,6 +308,7 @@ def add_instance(
 ) -> Key:
     """Draw a box, see `Run.add_instance`."""
     _check_can_edit(run)
+    run.boxes.check_can_draw()
     material = run.material
     if file not in material.entries and file not in material.owners:
         names = list(material.entries)
@@ -322,9 +331,8 @@ def split(run: Run, key: Any, at: Any, by: str = "") -> tuple[Key, Key]:
     """Cut an instance in two, see `Run.split`."""
     _check_can_edit(run)
     key, place = _place_of(run, key)
+    run.boxes.check_can_draw()
     at = _number(at, "at")
-    if "start" not in place:
-        raise InputError(f"{run.media_type.instances.capitalize()} cannot be split; draw them in another program.")
     if not place["start"] < at < place["end"]:
         raise InputError(
             f"The instance {key[1]} of {key[0]!r} reaches from {place['start']:g} to {place['end']:g} and cannot be "

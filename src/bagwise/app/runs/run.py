@@ -430,10 +430,13 @@ class Run:
             self._predictions = predictions if is_new else predictions.corrected(self.supervision())
         return self._predictions
 
-    def at_version(self, version: Mapping[str, Any]) -> Predictions:
-        """What a fit predicted of the instances that there are now; those that came later have no label."""
-        found = self._folder.version if version["number"] == self.version else self._folder.read_version(version)
-        return self._align(found)
+    def labels_at(self, version: Mapping[str, Any]) -> np.ndarray:
+        """(m,) label that a fit predicted of each instance, "" for none; None where it was not there yet."""
+        found = self._folder.read_version(version)
+        names, before = self._align(found).names().astype(object), self._corrections.layout_at(version["calls"])
+        if not before.same_as(self.layout):
+            names[self.layout.rows_in(before) < 0] = None
+        return names
 
     def _align(self, version: Version) -> Predictions:
         before = self._corrections.layout_at(version.calls)
