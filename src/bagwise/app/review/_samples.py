@@ -139,13 +139,18 @@ def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, 
 
 def sample_rows(sample: Sample, now: Snapshot) -> np.ndarray:
     """Rows of the instances of a sample, in the order in which they were drawn."""
-    return np.array([now.places.row(bag, i) for bag, i, _ in sample.instances], dtype=np.int64)
+    return np.array([now.places.row(bag, i) for bag, i, _ in _left(sample, now)], dtype=np.int64)
+
+
+def _left(sample: Sample, now: Snapshot) -> list[tuple[str, int, str]]:
+    """Those of its instances that nobody removed."""
+    return [one for one in sample.instances if now.places.has(*one[:2])]
 
 
 def sample_share(sample: Sample, now: Snapshot) -> dict[str, Any]:
     """How many were answered, and how many of these bear the label that they had when the sample was drawn."""
     rows = sample_rows(sample, now)
-    given = np.array([label for *_, label in sample.instances], dtype=object)
+    given = np.array([label for *_, label in _left(sample, now)], dtype=object)
     answered = now.found.checked[rows]
     confirmed = answered & (now.names[rows] == given)
     facts = {key: getattr(sample, key) for key in ("id", "label", "version", "time")}

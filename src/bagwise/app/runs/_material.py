@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,8 +27,8 @@ from bagwise.app.media.embedding import (
 from bagwise.app.media.files import FileBags, FileNames, Problem, assemble
 from bagwise.app.media.media_types import MEDIA, TABLE, check_media_type, find_files, guess_media_type, list_files
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, fingerprint, read_files
-from bagwise.app.runs.corrections import misfit
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
+from bagwise.app.runs.layout import Layout
 from bagwise.app.runs.options import RunOptions
 from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError
@@ -69,6 +69,8 @@ class Material:
         Name of every file that could not be read, and its seconds where they are known.
     n_reused : int
         Files that were read before.
+    owners : dict
+        Every bag of a file, those in which nothing was found too, to the file.
     """
 
     dataset: BagDataset
@@ -81,10 +83,11 @@ class Material:
     problems: list[Problem] = field(default_factory=list)
     unread: list[dict[str, Any]] = field(default_factory=list)
     n_reused: int = 0
+    owners: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All but the data set itself, whose bags are kept file by file, as plain data."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("dataset", "n_reused")}
+        plain = {name: value for name, value in vars(self).items() if name not in ("dataset", "n_reused", "owners")}
         return {**plain, "feature_names": self.dataset.feature_names, "prints": self.prints()}
 
     def prints(self) -> dict[str, str]:
@@ -401,14 +404,14 @@ def read_material(
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         problems += labels.problems + matched.problems
     dataset = _assemble(source, done.bags, whole, source.feature_names)
-    names = set(dataset.bag_names)
+    owners = _owners(done.bags, whole)
     known, form = Known(), "" if labels is None else labels.form
     if marks is not None:
         known, text = known_by_selections(marks, dataset)
         form = f"{form}; {text}"
     material = Material(
         dataset=dataset,
-        sets={bag: found for bag, found in sets.items() if bag in names},
+        sets={bag: found for bag, found in sets.items() if bag in owners},
         known=known,
         whole=whole,
         files=[{"file": name, **bags.info} for name, bags in done.bags.items()],
@@ -417,6 +420,7 @@ def read_material(
         problems=problems,
         unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
         n_reused=done.n_reused,
+        owners=owners,
     )
     return _with_known_marks(material, source, options.known)
 
@@ -452,16 +456,27 @@ def _seconds(source: Source, name: str) -> float | None:
 def _assemble(
     source: Source, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None
 ) -> BagDataset:
-    """All bags that hold instances; sparse features stay sparse, unless vectors stand next to them."""
-    media_type, embedded, merged = source.media_type, source.embedded, set(whole)
+    """All bags that hold instances."""
+    media_type, merged = source.media_type, set(whole)
     if source.is_table:  # a column ``file`` of its own says where instances were, else it is the table
         (file,) = bags.values()
         return assemble(bags, file.features, file.feature_names, media_type.name)
     files = {name: file.as_one_bag(name) if name in merged else file for name, file in bags.items()}
-    found = list(files.values())
+    return assemble(files, *features_of(source, list(files.values()), feature_names), media_type.name)
+
+
+def _owners(files: Mapping[str, FileBags], whole: Collection[str]) -> dict[str, str]:
+    """Every bag to its file."""
+    return {bag: name for name, file in files.items() for bag in ([name] if name in whole else file.bag_names)}
+
+
+def features_of(source: Source, found: list[FileBags], feature_names: list[str] | None) -> tuple[Any, list[str]]:
+    """Features of all instances of some files, and what their columns are called; sparse ones stay sparse, unless
+    vectors stand next to them."""
+    media_type, embedded = source.media_type, source.embedded
     if not source.has_features:
         assert embedded is not None
-        return assemble(files, *_join_vectors(None, [], found, embedded["size"]), media_type.name)
+        return _join_vectors(None, [], found, embedded["size"])
     own = replace(source, feature_names=feature_names).own_names
     names = list(media_type.feature_names(found, source.settings) if own is None else own)
     features = media_type.features(found, names)
@@ -469,7 +484,7 @@ def _assemble(
         if sp.issparse(features):
             features = filled(features, "--embed next to terms", "count fewer terms (--media-set keep=0.02)")
         features, names = _join_vectors(features, names, found, embedded["size"])
-    return assemble(files, features, names, media_type.name)
+    return features, names
 
 
 def _join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: int) -> tuple[np.ndarray, list[str]]:
@@ -542,8 +557,8 @@ def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Mater
     try:
         dataset = _assemble(source, bags, kept["whole"], kept["feature_names"])
         known = [(bag, instance, label) for bag, instance, label in kept["known"]]
-        sizes = dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True))
-        problem = next((text for bag, instance, _ in known if (text := misfit(bag, instance, sizes))), None)
+        layout = Layout(dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True)))
+        problem = next((text for bag, instance, _ in known if (text := layout.misfit(bag, instance))), None)
         if problem is not None:
             raise FormatError(problem)
     except Exception as error:  # whatever comes up where what is kept does not go together
@@ -553,4 +568,7 @@ def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Mater
         ) from error
     same = {name: kept[name] for name in ("sets", "whole", "files", "entries", "form")}
     problems = [(name, message) for name, message in kept["problems"]]
-    return Material(dataset=dataset, known=known, problems=problems, unread=kept.get("unread", []), **same)
+    owners = {} if source.is_table else _owners(bags, kept["whole"])
+    return Material(
+        dataset=dataset, known=known, problems=problems, unread=kept.get("unread", []), owners=owners, **same
+    )

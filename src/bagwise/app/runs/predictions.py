@@ -81,6 +81,23 @@ class Predictions:
             **({} if self.novel is None else {NOVEL: self.novel[rows].tolist()}),
         }
 
+    def aligned(self, rows: np.ndarray) -> Predictions:
+        """The same for other instances: `rows` are their places among these, -1 where nothing was predicted yet."""
+        missing = {"label": -1, "runner_up": -1}
+        columns = {name: values for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        moved = {
+            name: np.where(rows >= 0, values[rows], missing.get(name, 0)).astype(values.dtype)
+            for name, values in columns.items()
+        }
+        return replace(self, **moved)  # type: ignore[arg-type]
+
+    def updated(self, rows: np.ndarray, others: Predictions, index: np.ndarray) -> Predictions:
+        """The same with what others, of the same classes, say of some rows (theirs are `index`)."""
+        copies = {name: values.copy() for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        for name, values in copies.items():
+            values[rows] = getattr(others, name)[index]
+        return replace(self, **copies)  # type: ignore[arg-type]
+
     def corrected(self, supervision: Supervision) -> Predictions:
         """The same with the corrections since; their labels may be new."""
         new = [name for name in supervision.dataset.class_names if name not in set(self.classes)]

@@ -11,6 +11,7 @@ import numpy as np
 from bagwise.app.media.files import stack_rows
 from bagwise.app.report.facts import HardLabels, find_hard_labels
 from bagwise.app.runs.corrections import ABSENT, PRESENT, Correction
+from bagwise.app.runs.layout import EDITS, row_finder
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
@@ -127,16 +128,23 @@ def put_together(
     names = np.full(dataset.bags.n_instances, None, dtype=object)
     noise = np.zeros(dataset.bags.n_instances, dtype=bool)
 
+    find = row_finder(dataset)
+
     def name_instance(bag: int, instance: int, label: Any) -> None:
-        row = offsets[bag] + instance
+        row = find(bag, instance)
+        if row is None:  # it was removed since
+            return
         noise[row], names[row] = label == "", None if label == "" else label
         if label != "" and bag in said:
             said[bag].add(label)
 
     for bag, instance, label in known:
-        name_instance(number[bag], instance, label)
+        if bag in number:
+            name_instance(number[bag], instance, label)
     settled = set()
     for correction in corrections:
+        if correction.action in EDITS or correction.bag not in number:  # or all of its instances were removed
+            continue
         bag, label = number[correction.bag], correction.label
         if correction.instance is None:
             settled.add((correction.bag, label))
