@@ -89,6 +89,15 @@ class LabelTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    def part(self, rows: Sequence[int]) -> LabelTable:
+        """The table of some of the names."""
+        return replace(
+            self,
+            names=[self.names[i] for i in rows],
+            label_sets=[self.label_sets[i] for i in rows],
+            rows=[self.rows[i] for i in rows],
+        )
+
     def place(self, i: int) -> str:
         """Where the i-th name stands, for messages."""
         return self.places[i] if self.places else f"{self.path}, row {self.rows[i]}"
