@@ -9,6 +9,7 @@ from bagwise.app.formats._compare import Correction, compare_marks, instances_in
 from bagwise.app.formats._marks import Mark, Marks, read_number, read_table, require_columns
 from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.app.formats.formats import (
+    EVENTS,
     FORMATS,
     check_formats,
     formats_of,
@@ -19,6 +20,7 @@ from bagwise.app.formats.formats import (
 )
 
 __all__ = [
+    "EVENTS",
     "FORMATS",
     "Annotations",
     "Correction",

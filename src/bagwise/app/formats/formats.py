@@ -19,6 +19,7 @@ from bagwise.app.formats._tables import (
     INTERVALS,
     RAVEN_ENDINGS,
     RAVEN_PLACE,
+    event_columns,
     read_audacity,
     read_birdnet,
     read_intervals,
@@ -65,6 +66,7 @@ FORMATS = {
 }
 
 SELECTIONS = ("raven", "birdnet")  # by which labels of recordings may be given
+EVENTS = "csv"  # and by tables of events
 HEADINGS = (  # by which tables are known
     ("raven", [RAVEN_PLACE["start"]]),
     ("birdnet", [BIRDNET["start"], BIRDNET["label"]]),
@@ -110,7 +112,10 @@ def guess_annotation_format(path: str | Path) -> str:
                 return name
         if next(path.rglob("*.txt"), None):
             return "audacity"
-        raise FormatError(f"{path}: there is no selection table and no label track in this folder; give one file.")
+        raise FormatError(
+            f"{path}: there is no selection table and no label track in this folder; give one file, or a table of "
+            "labels (the media go before --labels)."
+        )
     ending = path.suffix.lower()
     if ending in (".parquet", ".jsonl"):
         return "parquet" if ending == ".parquet" else "spans"
@@ -137,16 +142,19 @@ def _known_by_headings(path: Path) -> str | None:
 
 
 def selections_format(path: Path) -> str | None:
-    """Whether labels are given by selection tables of Raven or results of BirdNET; else None."""
+    """The format if labels are given by selections of Raven, results of BirdNET or a table of events; else None."""
     name = None
     if path.is_dir():
         name = guess_annotation_format(path)
         if name not in SELECTIONS:
             raise FormatError(
                 f"{path}: the folder holds no selection tables of Raven (*{RAVEN_ENDINGS[0]}) and no results of "
-                f"BirdNET (*{BIRDNET_ENDINGS[0]}); give these, or one table of labels."
+                f"BirdNET (*{BIRDNET_ENDINGS[0]}); give these, or one table of labels (the folder of the media goes "
+                "before --labels)."
             )
     elif path.suffix.lower() in (".txt", ".csv", ".tsv"):
         with suppress(FormatError):  # whoever reads it as a table of labels says why
             name = _known_by_headings(path)
+            if name is None and event_columns(read_headings(path)) is not None:
+                return EVENTS
     return name if name in SELECTIONS else None

@@ -140,7 +140,8 @@ def _read_part(sound: Sound, part: tuple[float, float], settings: AudioSettings)
         boxes.append(box[own])
     box = np.concatenate(boxes)
     locations = {key: box[:, i] for i, key in enumerate(PLACES)}
-    return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"has_sound": any_sound})
+    facts, problems = {"has_sound": any_sound}, [sound.problem] if sound.problem else []
+    return FileBags(["part"], [len(box)], np.concatenate(features), locations, facts, problems)
 
 
 def _described(stages: Stages, settings: AudioSettings) -> np.ndarray:
@@ -180,7 +181,8 @@ def _join(sound: Sound, name: str, parts: Sequence[FileBags], settings: AudioSet
     names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
     box = box[order]
     vectors = [part.vectors for part in parts if part.vectors is not None]
-    problems = [*([info.problem] if info.problem else []), *(text for part in parts for text in part.problems)]
+    of_parts = dict.fromkeys(text for part in parts for text in part.problems)
+    problems = [*([info.problem] if info.problem else []), *of_parts]
     if not any(part.info["has_sound"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):

@@ -235,6 +235,10 @@ class MediaType:
         """Whether places are seconds, and the info of a file has its length in seconds."""
         return "start" in self.places and not self.whole
 
+    def is_alone(self, path: Path) -> bool:
+        """Whether one file of this media type can be annotated by itself: its pieces are the bags."""
+        return self.pieces_have_names or (self.read is not None and path.suffix.lower() in self.extensions)
+
     def make_settings(self, values: Mapping[str, Any] | Settings | None = None) -> Any:
         """Settings of this media type from values by name (text, or of their own kind), checked; else the default."""
         if isinstance(values, self.settings):

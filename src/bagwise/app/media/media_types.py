@@ -39,6 +39,11 @@ def guess_media_type(folder: Path, exclude: Iterable[Path] = ()) -> str:
     return best
 
 
+def guess_file_type(path: Path) -> str | None:
+    """The media type of one recording or picture; None for what may be a file of bags."""
+    return next((kind.name for kind in (AUDIO, IMAGE) if _ending(path.name) in kind.extensions), None)
+
+
 def find_files(folder: Path, media_type: MediaType, settings: Any, exclude: Iterable[Path] = ()) -> list[str]:
     """Names, relative to the folder and sorted, of the media in it and in the folders below."""
     names = [

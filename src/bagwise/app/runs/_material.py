@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.app.formats import Annotations, compare_marks, read_marks
+from bagwise.app.formats import EVENTS, Annotations, compare_marks, read_marks
 from bagwise.app.labels.selections import MEDIA_TYPE, Selections, find_selections, known_by_selections, read_selections
-from bagwise.app.labels.tables import match_labels
+from bagwise.app.labels.tables import check_names, match_labels, names_in
 from bagwise.app.media.audio import NO_FEATURES
 from bagwise.app.media.embedding import (
     NETWORK,
@@ -25,7 +25,15 @@ from bagwise.app.media.embedding import (
     reopen_embedding,
 )
 from bagwise.app.media.files import FileBags, FileNames, Problem, assemble
-from bagwise.app.media.media_types import MEDIA, TABLE, check_media_type, find_files, guess_media_type, list_files
+from bagwise.app.media.media_types import (
+    MEDIA,
+    TABLE,
+    check_media_type,
+    find_files,
+    guess_file_type,
+    guess_media_type,
+    list_files,
+)
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, fingerprint, read_files
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
 from bagwise.app.runs.layout import Layout
@@ -133,9 +141,14 @@ def find_source(
         raise InputError("--embed works vectors out and --embeddings brings them; give one of the two.")
     if options.embed_settings and options.embed is None:
         raise InputError("--embed-set says how a network is given its input, and there is none; add --embed.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist; check the path.")
     others = (options.labels, options.known, options.sites, options.embed, options.embeddings)
     exclude = [*exclude, *(other for other in others if other is not None and not holds(other, path))]
     source = _find_files(path, options, trained, exclude, labels)
+    if isinstance(labels, LabelTable) and not source.is_table and not source.media_type.pieces_have_names:
+        unread = [] if source.single else sorted({*list_files(source.path, exclude)} - {*source.names})
+        check_names(labels, source.names, path, unread)
     vectors = None
     if trained is not None:
         vectors = _as_trained(source, options, trained.get("embedded"))
@@ -201,7 +214,9 @@ def _find_files(
     media_type, settings = options.media_type, options.settings
     expected = None if trained is None else list(trained["feature_names"] or []) or None
     wanted = media_type if media_type is not None or trained is None else trained["medium"]
-    single = path.is_file() and wanted not in (None, TABLE.name) and check_media_type(wanted).pieces_have_names
+    if wanted is None and path.is_file():
+        wanted = guess_file_type(path)
+    single = path.is_file() and wanted not in (None, TABLE.name) and check_media_type(wanted).is_alone(path)
     if path.is_file() and not single:
         refuse_media_options(path, options)
         if trained is not None and trained["medium"] != TABLE.name:
@@ -212,9 +227,7 @@ def _find_files(
             f"{path} holds media, and {next(iter(options.reading))!r} is an option of files of bags; leave it out."
         )
     if trained is None:
-        kind = check_media_type(
-            media_type or _named_media_type(path, exclude, labels) or guess_media_type(path, exclude)
-        )
+        kind = check_media_type(wanted or _named_media_type(path, exclude, labels) or guess_media_type(path, exclude))
     else:
         if settings or media_type not in (None, trained["medium"]):
             raise InputError(
@@ -352,6 +365,8 @@ def read_label_table(options: RunOptions) -> Labels | None:
     if path is None:
         return None
     selections = find_selections(path, options.min_confidence, options.fold_case)
+    if selections is not None and selections.format == EVENTS and options.columns is not None:
+        selections = None  # events of which only file and label are to be used
     given = {"--columns": options.columns, "--separator": options.separator, "--sheet": options.sheet}
     if selections is not None and any(given.values()):
         option = next(option for option, value in given.items() if value)
@@ -386,7 +401,7 @@ def read_material(
     problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
     problems += [
         (name, f"{name}: {why}.")
-        for name in list_files(source.path)
+        for name in (() if source.single else list_files(source.path))
         if (why := media_type.unreadable.get(PurePosixPath(name).suffix.lower()))
     ]
     problems += [(name, f"{name}: {text}") for name, file in done.bags.items() for text in file.problems]
@@ -397,8 +412,10 @@ def read_material(
     marks = None
     if isinstance(labels, Selections):
         labels, marks = read_selections(labels, media_type, source.path, done.bags)
+    if isinstance(labels, LabelTable) and source.single:  # of a folder, of which one file is annotated
+        labels = labels.part(names_in(labels, source.names))
     if labels is not None:
-        unread = sorted(set(list_files(source.path)) - set(source.names))
+        unread = [] if source.single else sorted(set(list_files(source.path)) - set(source.names))
         matched = match_labels(labels, source.names, done.bags, list(done.errors), unread, media_type.pieces_have_names)
         whole = sorted(matched.whole)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}

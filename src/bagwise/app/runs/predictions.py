@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -301,13 +301,8 @@ def never_given(
     annotations: Annotations,
     unexplained: Sequence[tuple[str, list[str]]],
     named: Sequence[Problem],
-    inseparable: Collection[str] = (),
 ) -> list[Problem]:
-    """Labels that no instance of any bag was given.
-
-    But for those of bags that are named as a problem already, and those that are `inseparable` from others: a remark
-    says so, and one of them cannot but go without.
-    """
+    """Labels that no instance of any bag was given, but for those of bags that are named as a problem already."""
     media_type, given = annotations.media_type, {row["label"] for row in annotations.rows}
     bags: dict[str, list[str]] = {}
     for bag, labels in unexplained:
@@ -318,10 +313,10 @@ def never_given(
         (
             label,
             f"The label {label!r} was given to no instance of the {len(names)} {media_type.bags} that list "
-            f"it, such as {names[0]}; check what was found there.",
+            f"it, such as {names[0]}; check what was found there, or label some {media_type.instances} of it.",
         )
         for label, names in sorted(bags.items())
-        if label not in given and label not in inseparable and not known.intersection(names)
+        if label not in given and not known.intersection(names)
     ]
 
 

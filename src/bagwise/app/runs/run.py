@@ -508,10 +508,9 @@ class Run:
         )
         annotations = in_field(plain, () if self.sites is None else self.sites["sites"])
         problems, dataset = self.problems, supervision.dataset
-        indistinct = hard_labels(dataset, supervision.known).indistinct
         return AnnotateResult(
             annotations=annotations,
-            problems=problems + never_given(annotations, unexplained, problems, indistinct),
+            problems=problems + never_given(annotations, unexplained, problems),
             unexplained=unexplained,
             outputs=[self.path / name for name in self.manifest.get("outputs", [])] + [self.path / NAME],
             form=self.material.form,
