@@ -246,7 +246,13 @@ class CalibratedAnnotator(UnionAnnotator):
         """The estimator with the rates of label noise that it found, to be fitted once and silently."""
         copy = clone(self.estimator)
         final = final_step(copy)
-        own = {"verbose": 0, "warm_start": False, "prune": 0.0, **self.noise_rates()}
+        own = {
+            "verbose": 0,
+            "warm_start": False,
+            "prune": 0.0,
+            "background": self._has_background,
+            **self.noise_rates(),
+        }
         final.set_params(**{name: value for name, value in own.items() if name in final.get_params(deep=False)})
         return copy
 
