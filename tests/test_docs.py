@@ -49,6 +49,11 @@ def test_code_of_the_page_on_scikit_learn_runs():
     assert names["search"].best_estimator_[-1].coef_.shape == (3, 3)
 
 
+def test_code_of_the_page_on_export_runs():
+    (block,) = blocks_of("export.md")
+    exec(compile(block, "docs/export.md", "exec"), {})
+
+
 def write_songs(folder, rate=16_000):
     """Six recordings of six seconds with five calls each of wrens, robins or both, and the table of their labels."""
     soundfile = pytest.importorskip("soundfile")

@@ -25,6 +25,7 @@ from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 from bagwise.core.validation import validate_weights
+from bagwise.preprocessing import LinearHead
 from bagwise.solvers import SolveResult, generalized_em
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import (
@@ -434,6 +435,10 @@ class ORedLogisticRegression(UnionAnnotator):
         if self.background_:
             self.background_coef_, self.background_intercept_ = weights[-1, :-1].copy(), float(weights[-1, -1])
             self.background_shift_ = 0.0
+
+    def linear_head(self) -> LinearHead:
+        """What `bagwise.preprocessing.linear_head` gives of it."""
+        return LinearHead(self._weights(), len(self.classes_), "softmax")
 
     # -- predict ------------------------------------------------------------------------------------------------------
 

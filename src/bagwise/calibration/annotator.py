@@ -52,6 +52,7 @@ from bagwise.core.validation import learn_labels, split_dataset, validate_bags, 
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
+from bagwise.preprocessing import LinearHead, linear_head
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelledBags, UnionModel, select_bags, union_log_odds
 
@@ -423,6 +424,10 @@ class CalibratedAnnotator(UnionAnnotator):
         if rows.any():
             proba[rows] = Recalibration(*self.seen_).probabilities(scores[rows])
         return proba
+
+    def linear_head(self) -> LinearHead:
+        """What `bagwise.preprocessing.linear_head` gives of it, with the calibration of new bags."""
+        return linear_head(self.estimator_).recalibrated(*self.new_)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self.estimator_.instance_decision_function(bags)
