@@ -169,6 +169,12 @@ def test_the_readme_of_the_package_index_leads_to_the_repository():
     assert f"]({hook['REPOSITORY']}/blob/v1.2.3/docs/install.md)" in shown
 
 
+def test_example_in_torch_learns_from_bags_alone(capsys):
+    pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
+    runpy.run_path(str(ROOT / "docs" / "gallery" / "union_loss_in_torch.py"))
+    assert float(re.search(r"([\d.]+) %", capsys.readouterr().out)[1]) > 70
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pictures", "texts", "series"])
 def test_material_of_the_tutorials_is_annotated(kind, tmp_path):
