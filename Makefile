@@ -11,7 +11,7 @@ COVER  := .venv-coverage
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs screenshots \
+.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench benchmark-peers papers fuzz fuzz-guided mutants dist sbom docs screenshots \
     lock clean \
     clean-kernels
 
@@ -25,6 +25,7 @@ help:
 	@echo "make lint    ruff, mypy and codespell"
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
+	@echo "make benchmark-peers  other libraries on the same bags, each in an environment of its own: speed and average precision"
 	@echo "make fuzz    damaged inputs for all that reads bytes (COUNT=100000 of each kind)"
 	@echo "make fuzz-guided  the same led by coverage, in an environment of its own (MINUTES=10 of each kind; Linux)"
 	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
@@ -110,6 +111,9 @@ papers: dev
 
 bench: dev
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+benchmark-peers: dev
+	@$(BIN)/python -m benchmarks peers
 
 fuzz: dev
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)

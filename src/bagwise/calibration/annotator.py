@@ -67,7 +67,7 @@ class CalibratedAnnotator(UnionAnnotator):
 
     `predict` and `decision_function` are those of the estimator inside. The labels and rankings of instances stay too,
     since a temperature keeps the order of classes; only where the share of a background or of a label that is in every
-    bag is put right do the labels next to the line move. See docs/calibration.md.
+    bag is put right do the labels next to the line move. See docs/development/experiments/calibration.md.
 
     Parameters
     ----------
