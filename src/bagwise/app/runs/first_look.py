@@ -29,12 +29,9 @@ def look_first(
     if names == []:
         raise InputError(f"There is no file in {source}; give the folder that holds the media.")
     table = None if labels is None or labels.is_dir() else _table(labels, columns, separator)
-    own = (
-        None
-        if names is None
-        else [name for name in names if Path(name).suffix.lower() in PLAIN or source / name == labels]
-    )
-    if table is None or names is None or own != names or any("@" in name for name in table.names):
+    if table is None or names is None or any("@" in name for name in table.names):
+        return
+    if any(Path(name).suffix.lower() not in PLAIN and source / name != labels for name in names):
         return
     from bagwise.app.labels.tables import check_names
 
