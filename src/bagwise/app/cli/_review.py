@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, open_browser
+from bagwise.app.cli._common import any_path, given_path, open_browser
 
 PASSWORD = "BAGWISE_REVIEW_PASSWORD"
 WAIT = 5.0  # seconds for a process of a review that was killed to let go of the run
 
 
 @click.command()
-@click.argument("run", type=any_path())
+@click.argument("run", type=given_path(is_run=True))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; by default a free one.")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 @click.option("--media", type=any_path(), help="Where the media (or the table) are now, if they were moved.")
