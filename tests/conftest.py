@@ -35,6 +35,7 @@ SLOW = {
     "test_app_labels_tables", "test_app_media_embedding", "test_app_media_types", "test_app_networks",
     "test_app_report_browser", "test_app_report_clusters", "test_app_report_field", "test_app_report_page",
     "test_app_review_browser", "test_app_review_deadlines", "test_app_review_guard", "test_app_review_load",
+    "test_app_review_labels_backend",
     "test_app_review_page", "test_app_review_server", "test_app_runs_annotate", "test_app_runs_ask",
     "test_app_runs_calibration", "test_app_runs_choose", "test_app_runs_compare", "test_app_runs_corrections",
     "test_app_runs_embed", "test_app_runs_failing_disk", "test_app_runs_hostile", "test_app_runs_interrupt",

@@ -6,6 +6,14 @@ same annotations give the same bytes. Each reader takes a path and the annotatio
 """
 
 from bagwise.app.formats._compare import Correction, compare_marks, instances_inside, match_instances
+from bagwise.app.formats._label_studio import (
+    Interface,
+    file_finder,
+    marks_of_tasks,
+    plain_interface,
+    prediction_of,
+    rows_by_file,
+)
 from bagwise.app.formats._marks import Mark, Marks, read_number, read_table, require_columns
 from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.app.formats.formats import (
@@ -24,18 +32,24 @@ __all__ = [
     "FORMATS",
     "Annotations",
     "Correction",
+    "Interface",
     "Mark",
     "Marks",
     "check_formats",
     "compare_marks",
+    "file_finder",
     "formats_of",
     "guess_annotation_format",
     "instances_inside",
+    "marks_of_tasks",
     "match_instances",
+    "plain_interface",
+    "prediction_of",
     "read_marks",
     "read_number",
     "read_table",
     "require_columns",
+    "rows_by_file",
     "selections_format",
     "write_formats",
     "write_json",
