@@ -14,11 +14,12 @@ from bagwise.app.formats._label_studio import (
     prediction_of,
     rows_by_file,
 )
-from bagwise.app.formats._marks import Mark, Marks, read_number, read_table, require_columns
+from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, require_columns
 from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.app.formats.formats import (
     EVENTS,
     FORMATS,
+    Format,
     check_formats,
     formats_of,
     guess_annotation_format,
@@ -26,14 +27,17 @@ from bagwise.app.formats.formats import (
     selections_format,
     write_formats,
 )
+from bagwise.core.plugins import ANNOTATION_FORMATS, add_installed
 
 __all__ = [
     "EVENTS",
     "FORMATS",
     "Annotations",
     "Correction",
+    "Format",
     "Interface",
     "Mark",
+    "MarkReader",
     "Marks",
     "check_formats",
     "compare_marks",
@@ -54,3 +58,5 @@ __all__ = [
     "write_formats",
     "write_json",
 ]
+
+add_installed(FORMATS, ANNOTATION_FORMATS, Format)  # here, so that they may import what stands above

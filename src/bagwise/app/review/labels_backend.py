@@ -36,6 +36,7 @@ GUESSES = 10  # wrong passwords a minute
 LARGEST = 2**26  # bytes of a request: Label Studio sends all annotated tasks of a project at once
 ANNOTATED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED")
 TRAIN = "START_TRAINING"
+Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class LabelsBackend:
@@ -63,10 +64,16 @@ class LabelsBackend:
             return self._state
 
     @property
-    def addresses(self) -> dict[str, dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]]:
+    def addresses(self) -> dict[str, dict[str, Answer]]:
         """What answers each address, by method: functions of the object that comes."""
-        posts = {"/setup": self.setup, "/predict": self.predict, "/webhook": self.webhook, "/train": self.train}
-        return {"GET": {"/": self.health, "/health": self.health, "/versions": self.versions}, "POST": posts}
+        gets: dict[str, Answer] = {"/": self.health, "/health": self.health, "/versions": self.versions}
+        posts: dict[str, Answer] = {
+            "/setup": self.setup,
+            "/predict": self.predict,
+            "/webhook": self.webhook,
+            "/train": self.train,
+        }
+        return {"GET": gets, "POST": posts}
 
     def health(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return {"status": "UP", "model_class": "bagwise", "model_version": self._version}
