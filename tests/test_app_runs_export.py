@@ -126,13 +126,18 @@ def test_run_is_exported_with_its_names(tmp_path):
         ),
         (make_model("ored-rbf"), "m.onnx", "RBFDictionary does more than scale"),
         (make_pipeline(PerInstance(MinMaxScaler(clip=True)), ORedLogisticRegression()), "m.onnx", "MinMaxScaler does"),
-        (CalibratedAnnotator(NoisyOrLogisticRegression()), "m.onnx", "calibrate=none"),
+        (
+            make_pipeline(PerInstance(MinMaxScaler()), CalibratedAnnotator(NoisyOrLogisticRegression())),
+            "m.onnx",
+            "calibrate=none",
+        ),
         (ORedLogisticRegression(), "m.tflite", "1024 numbers of BirdNET 2.4, and this model takes 6 features; export"),
         (ORedLogisticRegression(), "m.pb", "exported as .onnx or .tflite, not as 'm.pb'"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(model, target, words, tmp_path):
     bags, Y = data_of()
+    bags = Bags(StandardScaler().fit_transform(bags.instances), bags.offsets)
     bagwise.save(model.fit(bags, Y), tmp_path / "model.bagwise")
     with pytest.raises(InputError, match=words):
         export_model(tmp_path / "model.bagwise", tmp_path / target)

@@ -42,7 +42,7 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
             "encryption). Do this in a network that you trust only.",
             err=True,
         )
-    opened = _open(run, media)
+    opened = open_run(run, media)
     try:
         listener = bind(host, port)
         guard = Guard(host, listener.getsockname()[1], password)
@@ -56,12 +56,7 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
         try:
             make_server(make_app(under_review, guard), ready).run(sockets=[listener])
         finally:
-            if not under_review.close():
-                click.echo(
-                    f"The files for people in {run} are older than what was learned; they are written when the run is "
-                    f"opened next (bagwise refit {run} does it now).",
-                    err=True,
-                )
+            say_if_not_written(under_review)
     finally:
         opened.close()
 
@@ -78,7 +73,18 @@ def _ask_password() -> str:
     return password
 
 
-def _open(path: Path, media: Path | None) -> Any:
+def say_if_not_written(under_review: Any) -> None:
+    """End a review; says so where the files for people are older than what was learned."""
+    path = under_review.run.path
+    if not under_review.close():
+        click.echo(
+            f"The files for people in {path} are older than what was learned; they are written when the run is opened "
+            f"next (bagwise refit {path} does it now).",
+            err=True,
+        )
+
+
+def open_run(path: Path, media: Path | None) -> Any:
     """Open the run; after a review was killed, its process that learns needs a moment to notice."""
     from bagwise.app.runs import Run
     from bagwise.app.runs.folder import BusyError

@@ -47,10 +47,14 @@ class Format:
     ----------
     write : function of annotations and a folder that gives the files it wrote
     read : function of a path and the annotations that were written, gives the marks that are there now
+    media_types : tuple of str
+        For which it is written where it is asked for by name (--format), besides those that write it always
+        (`MediaType.formats`).
     """
 
     write: Callable[[Annotations, Path], list[Path]]
     read: Callable[[Path, Annotations], Marks]
+    media_types: tuple[str, ...] = ()
 
 
 FORMATS = {
@@ -83,9 +87,11 @@ def formats_of(media_type: MediaType) -> list[str]:
 def check_formats(names: Iterable[str], media_type: MediaType) -> list[str]:
     """The names, if all of them are formats of the media type."""
     names = list(names)
+    asked = [name for name, one in FORMATS.items() if media_type.name in one.media_types]
+    known = [*media_type.formats, *asked]
     for name in names:
-        if name not in media_type.formats:
-            raise InputError(f"There is no format {name!r} for {media_type.name}; use {', '.join(media_type.formats)}.")
+        if name not in known:
+            raise InputError(f"There is no format {name!r} for {media_type.name}; use {', '.join(known)}.")
     return names
 
 

@@ -15,10 +15,12 @@ from bagwise.app.media.series import SERIES
 from bagwise.app.media.settings import Settings
 from bagwise.app.media.text import TEXT
 from bagwise.core.exceptions import InputError
+from bagwise.core.plugins import MEDIA_TYPES, add_installed
 
 # Bags of a table: there are no files behind them to read, draw or play.
 TABLE = MediaType(name="table", title="Bags of a table, annotated", instances="instances", settings=Settings)
 MEDIA: dict[str, MediaType] = {"audio": AUDIO, "image": IMAGE, "text": TEXT, "series": SERIES, "table": TABLE}
+add_installed(MEDIA, MEDIA_TYPES, MediaType)
 
 
 def check_media_type(name: str) -> MediaType:

@@ -156,6 +156,11 @@ class Review:
         rows = now.rows(chosen[offset : offset + min(limit, MOST_ROWS)])
         return {"total": len(chosen), "revision": now.revision, "instances": rows}
 
+    def annotations(self) -> Annotations:
+        """All that is known of all instances, for other programs."""
+        with self._lock:
+            return self.run.result().annotations
+
     def sample_rows(self, number: str) -> np.ndarray:
         """Rows of the instances of a sample, as they were drawn."""
         for sample in self._samples:
