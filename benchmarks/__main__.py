@@ -19,6 +19,7 @@ from benchmarks.common import SUMMARY, Record, show
 BENCHMARKS = {  # modules, and the function where it is not main
     "ored-speed": "benchmarks.ored_speed",
     "ored-background": "benchmarks.ored_background",
+    "detection": "benchmarks.detection",
     "which-model": "benchmarks.which_model",
     "device": "benchmarks.device",
     "scale-disk": "benchmarks.scale:disk",

@@ -213,7 +213,7 @@ def fits(quick: bool) -> list[Record]:
                     started = time.perf_counter()
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        model = ORedLogisticRegression(max_exact_labels=limit, n_jobs=1).fit(bags, Y)
+                        model = ORedLogisticRegression(max_exact_labels=limit).fit(bags, Y)
                         seconds = time.perf_counter() - started
                         right = accuracy(model.annotate_proba(bags, Y), own)
                     scores = model.instance_decision_function(new_instances)
@@ -234,9 +234,29 @@ def fits(quick: bool) -> list[Record]:
     return records
 
 
+def cost_by_labels(quick: bool = False) -> list[Record]:
+    """Milliseconds of the processor per bag of 20 instances, and how many times as much as with one label less."""
+    rng, n_bags, n, records, before = np.random.default_rng(0), 4 if quick else 12, 20, [], np.nan
+    proba = rng.lognormal(size=(n_bags * n, n))
+    proba /= proba.sum(axis=1, keepdims=True)
+    for k in range(10, 18):
+        Y = np.zeros((n_bags, n), dtype=np.uint8)
+        Y[:, :k] = 1
+        problem, seconds = UnionProblem.build(n * np.arange(n_bags + 1), Y), []
+        for _ in range(5):
+            work = proba.copy()
+            started = time.process_time()
+            problem.infer_in_place(work, softmax=False, residual=False)
+            seconds.append(time.process_time() - started)
+        now = 1e3 * min(seconds) / n_bags
+        records.append({"labels": k, "ms": now, "times": now / before})
+        before = now
+    return records
+
+
 def main(quick: bool = False) -> list[Record]:
     records = []
-    for part in (merged_bags, fits, made_bags):
+    for part in (cost_by_labels, merged_bags, fits, made_bags):
         found = part(quick)
         show(part.__doc__.splitlines()[0], found)
         sys.stdout.flush()

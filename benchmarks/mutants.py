@@ -36,6 +36,7 @@ PACKAGE = ROOT / "src" / "bagwise"
 UNION = ("test_union_posterior.py", "test_union_rates.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "union/_exact": UNION,
+    "union/_pairs": ("test_union_pairs.py",),
     "union/_infer": UNION,
     "union/_propagate": ("test_union_propagate.py", "test_union_rates.py"),
     "union/problem": UNION,

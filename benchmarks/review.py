@@ -63,15 +63,15 @@ class Reviewer:
         self.refit()
         final_step(self.model).set_params(warm_start=True)
 
-    def told(self) -> Supervision:
+    def supervision(self) -> Supervision:
         bag, position = self.dataset.bags.bag_index, self.dataset.positions
         answers = [(self.dataset.bag_names[bag[i]], int(position[i]), self.names[self.truth[i]]) for i in self.asked]
         return put_together(self.dataset, self.sets, answers)
 
     def refit(self) -> None:
-        told = self.supervision()
-        fit_supervised(self.model, told)
-        self.found: Predictions = predict_labels(self.model, told)
+        supervision = self.supervision()
+        fit_supervised(self.model, supervision)
+        self.found: Predictions = predict_labels(self.model, supervision)
 
     def answer(self, order: str, n: int) -> None:
         """Say what the first `n` by this order are."""

@@ -73,10 +73,8 @@ html_theme_options = {
 }
 copybutton_exclude = ".linenos, .gp, .go"
 
-# The README is no page of the site: where the guide points at a part of it, the site has that part as a page.
-# A folder is no page either.
+# A folder is no page of the site.
 _TURNED = {
-    "](../README.md#four-words)": "](start/words.md)",
     "[examples](examples)": "`docs/formats/examples`",
     "[formats/examples](formats/examples)": "`docs/formats/examples`",
     "```floors": "```text",

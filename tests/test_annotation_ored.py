@@ -11,9 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from bagwise import Bags, ORedLogisticRegression
+from bagwise.annotation import ORedForest
 from bagwise.annotation.objective import ORedObjective
+from bagwise.core.bags import KNOWN_BACKGROUND
 from bagwise.core.exceptions import ApproximationWarning, InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
+from bagwise.pipeline import bag_tags
 from bagwise.union import UnionProblem, union_posterior
 from bagwise.union import problem as union_problem
 from oracles import union_posterior as enumerate_posterior
@@ -333,9 +336,52 @@ def test_bag_without_labels_is_infeasible_without_background(data):
     Y = data.Y.copy()
     Y[3] = 0
     with pytest.warns(InfeasibleBagWarning, match=r"bag 3 carries no label \(background=True allows that\)"):
-        model = ORedLogisticRegression().fit(data.bags, Y)
+        model = ORedLogisticRegression(background=False).fit(data.bags, Y)
     with pytest.raises(InputError, match="carry no label, bag 3"):
         model.annotate(data.bags, Y)
+
+
+def test_bags_without_labels_bring_a_background_and_a_warning(data):
+    Y = data.Y.copy()
+    Y[[3, 9]] = 0
+    for model in (ORedLogisticRegression(), ORedForest(10, n_rounds=1, n_round_trees=5, random_state=0)):
+        given = clone(model).set_params(background=True).fit(data.bags, Y)
+        with pytest.warns(InfeasibleBagWarning, match="2 of 80 bags carry no label, bags 3, 9: a background class was"):
+            model.fit(data.bags, Y)
+        assert bag_tags(model).background
+        assert model.background_
+        assert model.background == "auto"
+        assert_array_equal(model.log_proba(data.bags), given.log_proba(data.bags))
+        assert (model.annotate(data.bags, Y)[np.isin(data.bags.bag_index, [3, 9])] == model.background_label_).all()
+
+
+def test_no_background_where_every_bag_has_labels_or_labels_may_be_missed(data):
+    plain = ORedLogisticRegression(background=False).fit(data.bags, data.Y)
+    model = ORedLogisticRegression().fit(data.bags, data.Y)
+    assert_array_equal(model.coef_, plain.coef_)  # the same bits
+    Y = data.Y.copy()
+    Y[3] = 0
+    weights = np.ones(80)
+    weights[3] = 0.0
+    models = (
+        model.fit(data.bags, Y, sample_weight=weights),
+        ORedLogisticRegression(missed=0.1).fit(data.bags, Y),
+    )
+    for fitted in models:
+        assert not fitted.background_
+        assert not bag_tags(fitted).background
+
+
+def test_an_instance_known_to_be_background_brings_one(data):
+    known = np.full(data.bags.n_instances, -1)
+    known[0] = KNOWN_BACKGROUND
+    model = ORedLogisticRegression().fit(data.bags, data.Y, instance_labels=Bags(known, data.bags.offsets))
+    assert model.background_
+
+
+def test_what_background_may_be(data):
+    with pytest.raises(InputError, match="'background' parameter of ORedLogisticRegression must be True, False or"):
+        ORedLogisticRegression(background="sometimes").fit(data.bags, data.Y)
 
 
 def test_bag_with_every_class_is_ordinary(data):

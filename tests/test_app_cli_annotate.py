@@ -124,11 +124,11 @@ def test_tables_in_all_forms(scene, tmp_path, table):
 
 def test_unknown_columns_are_named_with_their_row(scene, tmp_path):
     _, folder = scene
-    (tmp_path / "labels.csv").write_text("file,weather,label\nrecording-000.wav,sunny,Wren\n")
+    (tmp_path / "labels.csv").write_text("file,species,label\nrecording-000.wav,sunny,Wren\n")
     result = run("annotate", folder / "recordings", "--labels", tmp_path / "labels.csv", "--out", tmp_path / "run")
     assert result.exit_code == 1
     assert "labels.csv, row 1" in result.output
-    assert "'weather'" in result.output
+    assert "'species'" in result.output
 
 
 def test_columns_to_use_can_be_named(scene, tmp_path):

@@ -44,7 +44,6 @@ def test_groups_against_all_pairs(Y, named):
     assert all(count == Y[:, labels[0]].sum() for labels, count in hard.together)
     assert hard.everywhere == everywhere
     assert dict(hard.rare) == rare
-    assert hard.indistinct == {*everywhere, *itertools.chain(*groups)}
 
 
 @given(label_tables(), st.integers(1, 3))

@@ -20,6 +20,7 @@ pytest.importorskip("uvicorn")
 from benchmarks.review_load import serving
 
 from bagwise import Run, write_dataset
+from bagwise.app.review import _api as api
 from bagwise.app.review._errors import ForbiddenError, TooOftenError
 from bagwise.app.review.guard import GUESSES, LARGEST_BODY, RATE, Entry, Guard, PasswordNeededError, RequestHead
 from bagwise.app.review.server import make_app
@@ -172,11 +173,12 @@ def test_the_cookie_of_another_port_is_none(served, client):
 @pytest.mark.parametrize("cookie", ["", "bagwise=1", "bagwise_{port}=", "bagwise_{port}=guess", "bagwise_1={value}"])
 def test_nothing_is_answered_without_the_cookie(served, client, cookie):
     cookie = cookie.format(port=served.port, value=client.cookie.partition("=")[2])
-    for path in ("/", "/api/run", "/static/index.html", "/media/thumb?bag=a&instance=0", "/nothing", "/api/refit"):
+    for path in ("/", "/static/index.html", "/media/thumb?bag=a&instance=0", "/nothing", *api.GET):
         status, content = ask(client, path=path, Cookie=cookie)
         assert status == 403
         assert b"address that bagwise review printed" in content
-    assert ask(client, "POST", "/api/undo", b"{}", Cookie=cookie)[0] == 403
+    for path in api.POST:
+        assert ask(client, "POST", path, b"{}", Cookie=cookie)[0] == 403
 
 
 def test_a_wrong_token_is_refused(client):
@@ -233,7 +235,7 @@ def test_a_post_must_be_json(client, kind):
 
 def test_nothing_is_changed_by_a_get(client):
     before = client.get("/api/history")
-    for path in ("/api/corrections", "/api/undo", "/api/export", "/api/sample", "/api/by", "/api/refit/cancel"):
+    for path in api.POST.keys() - api.GET.keys():
         assert ask(client, path=path)[0] == 405
     for method in ("PUT", "DELETE", "PATCH", "TRACE"):
         assert ask(client, method, "/api/corrections")[0] in (400, 405)

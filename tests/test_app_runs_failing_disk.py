@@ -13,10 +13,12 @@ import pytest
 from bagwise import Run, write_dataset
 from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
 from bagwise.app.formats import formats_of
+from bagwise.app.review._samples import Sample, read_samples, write_samples
 from bagwise.app.review.review import with_reviewers, write_export
 from bagwise.app.runs.learner import fit_supervised
 from bagwise.app.runs.run import NotWrittenError
 from bagwise.app.runs.supervision import put_together
+from bagwise.app.runs.survey import sample_rows
 from bagwise.core.exceptions import BagwiseError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.checkpoint import Checkpoint
@@ -57,13 +59,16 @@ def made(table, tmp_path_factory):
         run.correct([(bag, 0, labels[0]), (bag, 1, labels[1])])
         run.refit()
         run.correct([(bag, 1, labels[2])])
+        run.draw_sample(3, seed=0)
+        page_sample(run)
     return out
 
 
 def state(run):
-    """What must not be lost: what counts, the fit, and what follows for every instance."""
+    """What must not be lost: what counts, the fit, what follows for every instance, and the samples that were drawn."""
     said = [(c["bag"], c["instance"], c["label"], c["action"], c["call"]) for c in run.corrections()]
-    return said, run.version, [(row["label"], row["checked"]) for row in run.annotations()]
+    drawn = sample_rows(run).tolist(), [sample.instances for sample in read_samples(run.path)]
+    return said, run.version, [(row["label"], row["checked"]) for row in run.annotations()], drawn
 
 
 def state_on_disk(folder):
@@ -100,6 +105,12 @@ def export(run):
         raise OSError(problems[0][1])
 
 
+def page_sample(run):
+    """As the page draws them."""
+    samples, bag = read_samples(run.path), run.material.dataset.bag_names[len(run.corrections()) % 3]
+    write_samples(run.path, [*samples, Sample(f"s{len(samples)}", None, 1, 0, "now", [(bag, 0, run.labels[0])])])
+
+
 OPERATIONS = {
     "first correct": correct,
     "correct": correct,
@@ -112,6 +123,9 @@ OPERATIONS = {
     "write fewer": lambda run: run.write(["csv"]),
     "write the page": lambda run: run.write(["csv"], page=True),
     "export": export,
+    "first sample": lambda run: run.draw_sample(3, seed=1),
+    "sample": lambda run: run.draw_sample(3, seed=1),
+    "sample of the page": page_sample,
 }
 
 
@@ -131,7 +145,7 @@ def after(made, folder, work):
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_what_was_answered_is_there_and_what_was_refused_is_not(made, tmp_path, calls, operation, kind):
     work = OPERATIONS[operation]
-    if operation == "first correct":
+    if operation.startswith("first"):
         made = made.with_name("fresh")
     states = after(made, tmp_path / "undisturbed", work)
     shutil.copytree(made, tmp_path / "counted")

@@ -5,12 +5,14 @@ import os
 import shutil
 import stat
 
+import numpy as np
 import pytest
 
 from bagwise import Run
 from bagwise.app.review.review import Review
 from bagwise.core.exceptions import BagwiseError, InputError
 from bagwise.datasets import make_soundscape
+from bagwise.io.archive import read_archive, write_archive
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need a right there that few have")
 LEADS_OUT, IS_LINK, DAMAGED = "relative|leads out", "is a link", "damaged|cannot be read|expected|missing"
@@ -339,6 +341,8 @@ link_in_place(".run/fit", "folder", IS_LINK)
 link_in_place(".run/fit/state.bagwise", "bashrc", IS_LINK)
 link_in_place(".run/fit/checkpoint.json", "new", IS_LINK)
 link_in_place(".run/samples.json", "bashrc", IS_LINK)
+link_in_place(".run/survey.bagwise", "bashrc", IS_LINK)
+link_in_place(".run/survey.bagwise", "new", IS_LINK)
 link_in_place(".run/reviewer.json", "new", IS_LINK)
 link_in_place(".features", "folder", IS_LINK)
 link_in_place(".features/x.zip", "folder/x.zip", IS_LINK)
@@ -373,6 +377,76 @@ def folder_that_is_called_a_digit_but_is_no_number(run, own):
 def checkpoint_that_is_no_text(run, own):
     (run / ".run" / "fit").mkdir()
     (run / ".run" / "fit" / "checkpoint.json").write_bytes(b"\xff\xfe\xff")
+
+
+def survey_of(run, change):
+    """A sample was drawn, and somebody changed the file of it."""
+    path = run / ".run" / "survey.bagwise"
+    with Run.open(run) as opened:
+        opened.draw_sample(3, seed=0)
+        opened.write()
+    with path.open("rb") as file:
+        document, arrays = read_archive(file)
+    arrays = [arrays[i] for i in range(3)]
+    change(document, arrays)
+    with path.open("wb") as file:
+        write_archive(file, document, arrays)
+
+
+@kind(None)
+def survey_with_one_bag_that_holds_all(run, own):
+    def change(document, arrays):
+        for bag in document["bags"]:
+            bag[2] = 0
+        document["bags"][-1][2] = len(arrays[1])
+
+    survey_of(run, change)
+
+
+@kind(None)
+def survey_of_nothing_with_many_labels(run, own):
+    def change(document, arrays):
+        document |= {"labels": [str(i) for i in range(10_000)], "bags": []}
+        arrays[:] = np.zeros((0, 10_000), np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    survey_of(run, change)
+
+
+@kind(None)
+def survey_whose_strata_are_beyond_all_numbers(run, own):
+    survey_of(run, lambda document, arrays: arrays[1].__setitem__(arrays[1] >= 0, 2**63 - 1))
+
+
+@kind(None)
+def survey_in_numbers_of_another_kind(run, own):
+    survey_of(run, lambda document, arrays: arrays.__setitem__(0, arrays[0].astype(np.longdouble)))
+
+
+@kind(None)
+def survey_that_is_sure_of_everything(run, own):
+    survey_of(run, lambda document, arrays: arrays[0].fill(1.0))
+
+
+@kind(None)
+def sample_of_no_number(run, own):
+    (run / ".run" / "samples.json").write_text('{"samples": [{"instances": [["a", Infinity, "x"]]}]}')
+
+
+@kind(None)
+def sample_that_is_nested_deeply(run, own):
+    (run / ".run" / "samples.json").write_text("[" * 100_000)
+
+
+@kind(None)
+def sample_whose_names_are_lists(run, own):
+    sample = {"id": [1], "label": [], "seed": "", "version": None, "time": {}, "instances": [["a", 0, "x"]]}
+    (run / ".run" / "samples.json").write_text(json.dumps({"samples": [sample]}))
+
+
+@kind(None)
+def sample_of_what_the_run_has_not(run, own):
+    sample = {"id": "s1", "label": None, "seed": 0, "version": 0, "time": "", "instances": [["a", 2**40, "x"]]}
+    (run / ".run" / "samples.json").write_text(json.dumps({"samples": [sample]}))
 
 
 @kind(None)
@@ -410,6 +484,9 @@ def use(path, media):
             attempt(run.refit)
             attempt(run.write, page=True)
             attempt(run.write, [])
+            attempt(run.estimate)
+            attempt(run.draw_sample, 2, 0)
+            attempt(run.estimate)
             attempt(run.correct, given)
             attempt(run.undo)
             attempt(run.undo)

@@ -1,7 +1,7 @@
 """A run under everything that can happen to it, in any order, against a model in memory.
 
-People correct, reject, undo, fit again and write; the disk fails; the process is killed, before or while it does any of
-that; the run is opened again. What was answered is always there, and nothing that was refused.
+People correct, reject, undo, fit again, write and draw samples; the disk fails; the process is killed, before or while
+it does any of that; the run is opened again. What was answered is always there, and nothing that was refused.
 """
 
 import shutil
@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bagwise import Run, write_dataset
 from bagwise.app.runs.run import NotWrittenError
+from bagwise.app.runs.survey import sample_rows
 from bagwise.core.exceptions import BagwiseError
 from bagwise.datasets import make_gaussian_bags
 from failing_disk import BROKEN, FULL, FailingDisk, needs_descriptors
@@ -71,6 +72,7 @@ class Life(RuleBasedStateMachine):
         self.calls = []  # in force: (number, entries), an entry is (bag, instance, label)
         self.n_calls = 0  # so far, undos too
         self.fits = [[], [1]]  # calls that each fit knew
+        self.drawn = []  # the random sample
         for entries in BEGINNING:
             self.say([(list(self.sizes)[bag], instance, label) for bag, instance, label in entries])
 
@@ -179,6 +181,23 @@ class Life(RuleBasedStateMachine):
             self.run.write()
         self.after(outcome, lambda: None)
 
+    @rule(n=st.integers(1, 4), trouble=TROUBLE, nth=st.integers(1, 6))
+    def draw(self, n, trouble, nth):
+        """Somebody wants a random sample, or more of it."""
+        unanswered = np.flatnonzero(~self.run.supervision().checked)
+        if set(unanswered.tolist()) <= set(self.drawn):
+            return  # there may be nothing left to draw
+        with self.trouble(trouble, nth) as outcome:
+            self.run.draw_sample(n, seed=n)
+        found = sample_rows(self.run).tolist() if outcome["state"] == "answered" else None
+        self.after(outcome, lambda: None)
+        if outcome["state"] == "killed":  # before or while the answer was on its way
+            found = sample_rows(self.run).tolist()
+        if found is not None and (outcome["state"] == "answered" or found != self.drawn):
+            assert found[: len(self.drawn)] == self.drawn
+            assert len(found) > len(self.drawn)
+            self.drawn = found
+
     @rule(trouble=TROUBLE, nth=NTH)
     def open_again(self, trouble, nth):
         """On a disk that fails it can be opened too; a kill while it is opened is followed by another opening."""
@@ -225,6 +244,7 @@ class Life(RuleBasedStateMachine):
 
     def check(self, run):
         said, n_fits = self.expected()
+        assert sample_rows(run).tolist() == self.drawn
         assert [(c["bag"], c["instance"], c["label"]) for c in run.corrections()] == said
         assert [version["calls"] for version in run.manifest["versions"]] == self.fits
         assert len(self.fits) == n_fits

@@ -75,6 +75,15 @@ def test_an_answered_sample_gives_intervals_that_hold_and_more_answers_narrower_
     assert [row["count"] for row in run.estimate()] == [row["count"] for row in more]
 
 
+def test_a_bag_of_which_only_a_label_is_left_that_the_model_does_not_know(table, tmp_path):
+    """Its own labels are rejected, and a new one is given: to the model its set is empty."""
+    with Run.create(table / "made.csv", tmp_path / "run", model="ored", page=False) as run:
+        bag, sets = run.material.dataset.bag_names[0], run.supervision().dataset.label_sets
+        run.correct([(bag, 0, "new")], absent=[(bag, label) for label in sets[0]])
+        assert (bag, 0) not in run.draw_sample(20, seed=0)
+        assert {row["label"]: row["n_reviewed"] for row in run.estimate()}["new"] == 0
+
+
 def test_corrections_that_were_not_drawn_do_not_enter(run, truth):
     """All instances that the model got wrong are corrected: the estimate from the sample does not move."""
     asked = run.draw_sample(80, seed=2)

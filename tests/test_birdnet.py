@@ -12,6 +12,7 @@ from bagwise.app.media.embedding import read_embedding
 from bagwise.app.media.media_types import MEDIA
 from bagwise.app.networks import Network
 from bagwise.app.runs import Run
+from bagwise.app.runs.export import export_model
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="make test-birdnet installs it")
 BIRDNET = installed_file("birdnet")
@@ -81,3 +82,23 @@ def test_from_folder_to_annotations(sounds, tmp_path, segment):
     assert sum("CC BY-NC-SA 4.0" in text for text in said) == 1
     called = [row for row in rows if row["label"] and row["probability"] > 0.5]
     assert {row["label"] for row in called} == set(TONES)
+
+
+def test_run_on_vectors_is_a_custom_classifier(sounds, tmp_path):
+    """As BirdNET-Analyzer runs it: the vectors of windows to the interpreter of the file, then a sigmoid."""
+    options = {"labels": sounds / "labels.csv", "embed": "birdnet", "segment": "windows", "jobs": 1, "page": False}
+    with Run.create(sounds / "media", tmp_path / "run", formats=["csv"], **options) as run:
+        model, bags = run.model(), run.material.dataset.bags
+    files = export_model(tmp_path / "run", tmp_path / "trills.tflite")
+    assert [file.name for file in files] == ["trills.tflite", "trills_Labels.txt"]
+    assert files[1].read_text().splitlines() == sorted(TONES)
+    assert b"CC BY-NC-SA 4.0" in files[0].read_bytes()
+    head = interpreter.Interpreter(model_path=str(files[0]))
+    given, gives = head.get_input_details()[0], head.get_output_details()[0]
+    assert given["shape"][-1] == 1024
+    head.resize_tensor_input(given["index"], bags.instances.shape)
+    head.allocate_tensors()
+    head.set_tensor(given["index"], bags.instances.astype(np.float32))
+    head.invoke()
+    proba = 1.0 / (1.0 + np.exp(-np.clip(head.get_tensor(gives["index"]), -20, 20)))
+    np.testing.assert_allclose(proba, model.predict_instances_proba(bags), atol=1e-5)

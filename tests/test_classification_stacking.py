@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -25,7 +26,7 @@ from bagwise.classification._stacking import (
     _SharedLogistic,
 )
 from bagwise.core.bags import Bags
-from bagwise.core.exceptions import InputError
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.kernels.forest import Forest
 from bagwise.metrics import average_precision
@@ -272,3 +273,17 @@ def test_where_bags_have_one_label_its_probability_is_that_of_it_alone(seed):
     alone = np.stack([p[:, c] * np.prod(np.delete(1.0 - p, c, axis=1), axis=1) for c in range(3)], axis=1)
     assert np.allclose(model.predict_proba(X), alone / alone.sum(axis=1, keepdims=True), atol=1e-9)
     assert np.array_equal(model.predict_proba(X).argmax(axis=1), logits.argmax(axis=1))
+
+
+def test_members_learn_from_bags_without_labels():
+    """One instance in eight tells; the members saw nothing of the negative bags while they had no background."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    arrays = [rng.normal(size=(8, 6)) for _ in y]
+    for array, label in zip(arrays, y, strict=True):
+        array[0, 0] += 5.0 * label
+    bags = Bags.from_list(arrays)
+    model = BagStack([ORedLogisticRegression()], n_estimators=30, statistics=None, random_state=0)
+    with pytest.warns(InfeasibleBagWarning, match="a background class was added"):
+        model.fit(bags[:60], y[:60, None])
+    assert roc_auc_score(y[60:], model.predict_proba(bags[60:])[:, 0]) > 0.95

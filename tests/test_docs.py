@@ -6,6 +6,7 @@ import importlib
 import io
 import pkgutil
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -46,6 +47,11 @@ def test_code_of_the_page_on_scikit_learn_runs():
     for block in blocks:
         exec(compile(block, "docs/scikit-learn.md", "exec"), names)
     assert names["search"].best_estimator_[-1].coef_.shape == (3, 3)
+
+
+def test_code_of_the_page_on_export_runs():
+    (block,) = blocks_of("export.md")
+    exec(compile(block, "docs/export.md", "exec"), {})
 
 
 def write_songs(folder, rate=16_000):
@@ -149,3 +155,38 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if not target.startswith(("http:", "https:")):
             assert ((ROOT / page).parent / target).exists(), target
+
+
+LINK = re.compile(r"\]\((?!https?:|mailto:|#|\{)([^)#\s]+)(#[^)]*)?\)")
+
+
+def test_the_readme_of_the_package_index_leads_to_the_repository():
+    """`tools/readme_for_index.py` is what the build calls; hatchling, which it needs, is there in every setup."""
+    hook = runpy.run_path(str(ROOT / "tools" / "readme_for_index.py"))
+    shown = hook["with_absolute_links"]((ROOT / "README.md").read_text(encoding="utf-8"), "1.2.3")
+    assert not LINK.search(shown)
+    assert f"]({hook['REPOSITORY']}/raw/v1.2.3/docs/_static/hero.png)" in shown
+    assert f"]({hook['REPOSITORY']}/blob/v1.2.3/docs/install.md)" in shown
+
+
+def test_example_in_torch_learns_from_bags_alone(capsys):
+    pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
+    runpy.run_path(str(ROOT / "docs" / "gallery" / "union_loss_in_torch.py"))
+    assert float(re.search(r"([\d.]+) %", capsys.readouterr().out)[1]) > 70
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pictures", "texts", "series"])
+def test_material_of_the_tutorials_is_annotated(kind, tmp_path):
+    if kind == "pictures":
+        pytest.importorskip("skimage")
+    names = runpy.run_path(str(ROOT / "docs" / "tutorials" / "make_material.py"))
+    make = names["KINDS"][kind]
+    names["KINDS"][kind] = lambda folder: make(folder, 16)
+    given = names["make_material"](kind, tmp_path / kind)
+    table = tmp_path / f"{kind}.csv"
+    options = {"media_type": "series"} if kind == "series" else {}
+    with bagwise.Run.create(tmp_path / kind, tmp_path / "run", labels=table, page=False, jobs=1, **options) as run:
+        rows = run.annotations()
+    assert {row["file"] for row in rows} == set(given)
+    assert all(row["label"] in ["", *given[row["file"]]] for row in rows)

@@ -39,6 +39,8 @@ from benchmarks.fuzz.blind import fuzz_kind
 from benchmarks.fuzz.kinds import Kind, Ready, find_kinds
 from benchmarks.fuzz.running import try_input
 
+from bagwise.app.review import _api as api
+
 CSV_HEAD = "bag,labels,x,y\n"
 ARFF_HEAD = (
     "@relation r\n@attribute id {a,b}\n@attribute bag relational\n @attribute x numeric\n @attribute y numeric\n"
@@ -569,13 +571,20 @@ def test_mutated_inputs_bring_up_nothing_but_our_errors(tmp_path, monkeypatch, n
     assert outcome.n_inputs == outcome.n_read + outcome.n_refused == 100
 
 
-@pytest.mark.parametrize("name", ["model-use", "run-features", "api"])
+@pytest.mark.parametrize("name", ["model-use", "run-features", "run-survey", "api"])
 def test_mutated_inputs_of_the_slow_kinds(tmp_path, monkeypatch, name):
     monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "1e8")
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a fit that is cut short
         assert fuzz_kind(KINDS[name], 30, 0, tmp_path).failures == []
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of a fit that is cut short
+def test_every_address_of_the_page_is_asked(tmp_path):
+    ready = KINDS["api"].make(tmp_path)
+    ready.close()
+    assert {*api.GET, *api.POST} <= {seed.split()[1].decode().partition("?")[0] for seed in ready.seeds}
 
 
 def test_what_the_fuzzer_takes_for_a_find(tmp_path, monkeypatch):

@@ -63,6 +63,17 @@ READ = {
     "plus and minus": (as_columns(TRUTH, "+", "-"), TRUTH),
     "counts": (as_columns(TRUTH, "17", "0"), TRUTH),
     "counts and nothing": (as_columns(TRUTH, "3", ""), TRUTH),
+    "a column of a site before the name": (
+        "Site,Recording,wren,owl\nNorth,a.wav,1,0\nSouth,b.wav,0,1\n", {"a.wav": {"wren"}, "b.wav": {"owl"}}),
+    "columns of numbers that are no labels": (
+        "file,wren,year,total\na.wav,1,2024,3\nb.wav,0,2024,0\n", {"a.wav": {"wren"}, "b.wav": set()}),
+    "other columns between file and label": (
+        "id,file,observer,label\n1,a.wav,Ada,wren\n2,a.wav,Bob,owl\n3,b.wav,,owl\n",
+        {"a.wav": {"wren", "owl"}, "b.wav": {"owl"}}),
+    "the label first": ("label,file\nwren,a.wav\nowl,b.wav\n", {"a.wav": {"wren"}, "b.wav": {"owl"}}),
+    "numbered columns of labels": ("file,species1,Species 2\na.wav,wren,owl\nb.wav,owl,\nc.wav,,\n",
+                                   {"a.wav": {"wren", "owl"}, "b.wav": {"owl"}, "c.wav": set()}),
+    "rows that stand there twice": ("file,labels\na.wav,wren;owl\na.wav,wren;owl\n", {"a.wav": {"wren", "owl"}}),
     "names of two words": (as_rows({"a.wav": {"hoot owl", "arch wren"}, "b.wav": {"hoot owl"}}),
                            {"a.wav": {"hoot owl", "arch wren"}, "b.wav": {"hoot owl"}}),
     "scientific names": (as_rows({f"{i}.wav": {name} for i, name in enumerate(
@@ -72,10 +83,13 @@ READ = {
 }  # fmt: skip
 
 REFUSED = {
-    "an extra column": ("file,observer,label\na.wav,Ada,wren\n",
-                        r"row 1: besides file and label .*'observer'.*--columns FILE LABEL"),
+    "annotations of a run": ("file,bag,instance,label\na.wav,a.wav,0,wren\n",
+                             r"row 1: besides file and label .*'instance'.*--columns FILE LABEL"),
+    "two columns that could be the label": ("file,species,label\na.wav,wren,x\n",
+                                            r"row 1: besides file and label .*'species'.*--columns FILE LABEL"),
     "words and numbers": ("file,wren,when\na.wav,x,3\n", "row 2: the columns 'wren', 'when' are not known"),
-    "a column of text": ("file,wren,site\na.wav,1,north\n", r"'site' is no label with 0 and 1, since it holds 'north'"),
+    "a slip in a column": ("file,wren,owl\na.wav,1,0\nb.wav,l,1\nc.wav,1,1\n",
+                           r"row 3: .*'wren' is no label with 0 and 1, since it holds 'l'"),
     "no heading over columns": ("a.wav,0,1\nb.wav,1,0\n", "row 1: the first row holds 0 and 1"),
     "a short row": ("file,wren,owl\na.wav,1\n", "row 2: there are 2 cells but row 1 has 3"),
     "one column": ("file\na.wav\n", "row 1: there is one column"),
@@ -131,6 +145,15 @@ def test_labels_that_differ_in_case_or_blanks_only(tmp_path):
     assert folded.class_names == ["Great Tit", "owl"]
     assert folded.label_sets == [["Great Tit"], ["Great Tit"], ["Great Tit", "owl"]]
     assert folded.problems == []
+
+
+def test_the_line_that_excel_writes_above(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"sep=;\r\nfile;labels\r\na.wav;wren\r\nb.wav;owl, robin\r\nb.wav\r\n")
+    with pytest.raises(FormatError, match="row 5: there are 1 cells but row 2 has 2"):
+        read_labels(path)
+    path.write_bytes(b"sep=;\r\nfile;label\r\na.wav;wren\r\n")
+    assert (read_labels(path).label_sets, read_labels(path).rows) == ([["wren"]], [3])
 
 
 def test_a_separator_that_is_none(tmp_path):
@@ -219,7 +242,7 @@ def test_a_stray_cell_at_the_end_of_the_sheet_costs_nothing(tmp_path):
     page["XFD1048576"] = "x"
     page.unmerge_cells("A2:A3")
     book.save(path)
-    with pytest.raises(FormatError, match="row 1: besides file and label there are the columns"):
+    with pytest.raises(FormatError, match="row 3: the name of the bag is missing"):
         read_labels(path)
 
 
@@ -251,7 +274,7 @@ def test_cells_that_can_be_no_name_and_no_label_are_refused(tmp_path, name):
         read_labels(tmp_path / "labels.xlsx")
     with_more = [[*row, value] for row, value in zip(rows, ["site", *["north"] * len(rows)], strict=False)]
     to_xlsx(tmp_path / "more.xlsx", [[row[0], row[2], row[1]] for row in with_more])
-    with pytest.raises(FormatError, match="--columns FILE LABEL"):
+    with pytest.raises(FormatError, match=r"row [23]: the cell [AC][23] holds"):
         read_labels(tmp_path / "more.xlsx")
     if isinstance(rows[1][0], str):  # the cell is not in a column that is used
         assert read_labels(tmp_path / "more.xlsx", name="file", label="site").label_sets[0] == ["north"]

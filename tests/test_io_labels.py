@@ -99,8 +99,8 @@ BAD = {
     "duplicate in columns": (b"file,x,y\na,0,1\nb,0,0\na,1,1\n", "row 4: the name 'a' stands on row 2 already"),
     "mixed forms": (b"file,label\na,x\na,y\nb,x;y\n", "row 3: .* row 4 lists several labels in one cell"),
     "unknown columns": (
-        b"file,from,label\na,0.5,x\nb,1.5,y\n",
-        r"row 1: besides file and label there are the columns 'file', 'from', 'label'. .*--columns FILE LABEL",
+        b"file,class,label\na,0.5,x\nb,1.5,y\n",
+        r"row 1: besides file and label there are the columns 'file', 'class', 'label'. .*--columns FILE LABEL",
     ),
     "no known columns": (b"u,v,w\na,0.5,x\n", "row 1: the columns 'u', 'v', 'w' are not known"),
     "no heading over columns": (b"a,0,1\nb,1,1\n", "row 1: the first row holds 0 and 1"),

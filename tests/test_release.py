@@ -79,7 +79,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 REQUIREMENTS = [
     "requirements.lock", "requirements-dev.lock", "requirements-docs.txt", "requirements-sbom.txt",
-    "requirements-coverage.txt",
+    "requirements-coverage.txt", "requirements-torch.txt", "requirements-birdnet.txt", "requirements-fuzz.txt",
 ]  # fmt: skip
 USERS = ["report", "audio", "image", "review"]  # the extras that `make demo` needs
 
@@ -131,7 +131,7 @@ def entries(name):
 @pytest.mark.parametrize("name", REQUIREMENTS)
 def test_every_requirement_has_a_version_and_hashes(name):
     pinned = entries(name)
-    assert len(pinned) > 5
+    assert pinned
     for requirement, hashes in pinned.items():
         assert re.match(r"[\w.-]+==[\w.!+]+( ;.*)?$", requirement), requirement
         assert hashes, requirement

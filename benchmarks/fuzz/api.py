@@ -18,7 +18,6 @@ from unittest import mock
 from urllib.parse import quote, unquote
 
 from bagwise import Run
-from bagwise.app.review import review as review_module
 from bagwise.app.review import server
 from bagwise.app.review._errors import RequestError
 from bagwise.app.review.guard import Guard
@@ -26,7 +25,7 @@ from bagwise.app.review.review import Review
 from bagwise.core.exceptions import InputError
 from benchmarks.fuzz.kinds import Kind, Ready
 from benchmarks.fuzz.mutate import TOKENS, change_json
-from benchmarks.fuzz.runs import make_run
+from benchmarks.fuzz.runs import make_run, review_of
 
 PORT = 8000
 PRINTED = "".join(map(chr, range(33, 127)))
@@ -34,21 +33,6 @@ FRESH = 100  # answered requests that may change something, after which the run 
 BASE = {
     "host": f"127.0.0.1:{PORT}", "x-bagwise": "1", "content-type": "application/json", "sec-fetch-site": "same-origin",
 }  # fmt: skip
-
-
-class _Idle:
-    """In place of the process that learns."""
-
-    def __init__(self, run: Run, tell: Callable[..., None]):
-        pass
-
-    def start(self) -> None:
-        pass
-
-    stop = start
-
-    def ask(self, what: str) -> None:
-        pass
 
 
 class _Open:
@@ -77,8 +61,7 @@ class Client:
         self._let_go()
         shutil.rmtree(self._folder / "reviewed", ignore_errors=True)
         shutil.copytree(self._made, self._folder / "reviewed", copy_function=shutil.copy2)
-        with mock.patch.object(review_module, "Learner", _Idle):
-            self._review = Review(Run.open(self._folder / "reviewed"))
+        self._review = review_of(Run.open(self._folder / "reviewed"))
         self._app = server.make_app(self._review, _Open())
         self._posted = 0
 
@@ -160,6 +143,7 @@ def requests(folder: Path) -> Ready:
         f"/api/show?{key}&from=0&to=1", "/api/files?search=a&limit=5&offset=0", "/api/label-issues", "/api/refit",
         "/api/history", f"/media/spectrogram?{span}&width=60&height=40&low=100&high=5000",
         f"/media/clip?{span}&low=100&high=5000&slow=2", f"/media/thumb?{key}&size=40",
+        f"/media/picture?file={file}",
     ]  # fmt: skip
     one = {"bag": bag, "instance": 0, "label": "new"}
     posted: dict[str, Any] = {

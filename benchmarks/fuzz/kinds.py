@@ -54,7 +54,7 @@ class Kind:
 
 def find_kinds() -> dict[str, Kind]:
     """All kinds by name, in the order in which they are tried."""
-    from benchmarks.fuzz import api, data, marks, media, models, runs
+    from benchmarks.fuzz import api, data, marks, media, models, networks, runs
 
-    groups = (data, models, marks, media, runs, api)
+    groups = (data, models, marks, media, networks, runs, api)
     return {kind.name: kind for group in groups for kind in group.KINDS}

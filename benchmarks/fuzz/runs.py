@@ -6,17 +6,43 @@ import random
 import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 from bagwise import Run
+from bagwise.app.review import review
+from bagwise.app.review.review import Review
 from bagwise.app.runs.corrections import CorrectionLog
+from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_soundscape
 from bagwise.io.checkpoint import Checkpoint
 from benchmarks.fuzz.kinds import Kind, Ready
 from benchmarks.fuzz.mutate import PATHS, TOKENS, change_archive, change_json
 
 REFIT = 16  # one of so many is fitted again
+
+
+class _Idle:
+    """In place of the process that learns."""
+
+    def __init__(self, run: Run, tell: Callable[..., None]):
+        pass
+
+    def start(self) -> None:
+        pass
+
+    stop = start
+
+    def ask(self, what: str) -> None:
+        pass
+
+
+def review_of(run: Run) -> Review:
+    """A review of a run in which nothing is learned."""
+    with mock.patch.object(review, "Learner", _Idle):
+        return Review(run)
 
 
 def make_run(folder: Path) -> Path:
@@ -31,6 +57,11 @@ def make_run(folder: Path) -> Path:
         run.reject(rows[0]["bag"], sorted(run.supervision().dataset.label_sets[0])[0])
         run.undo()
         run.refit()
+        drawn = run.draw_sample(4, seed=0)
+        run.correct([(bag, instance, "") for bag, instance in drawn[:2]])
+    with closing(review_of(Run.open(folder / "run"))) as page:
+        page.draw_sample(None, 3, 0)
+        page.name_reviewer("Ada")
     return folder / "run"
 
 
@@ -46,6 +77,13 @@ def use_run(path: Path, fit: bool) -> None:
             run.refit()
         run.write()
         run.undo()
+        run.estimate()
+        with suppress(InputError):  # all of them were drawn
+            run.draw_sample(2, seed=0)
+        run.estimate()
+    with closing(review_of(Run.open(path))) as page:
+        page.summary()
+        page.history()
 
 
 def of_run(pattern: str, folder: Path) -> Ready:
@@ -105,6 +143,9 @@ FILES: dict[str, tuple[str, list[bytes], Change | None]] = {
     "manifest": ("manifest.json", JSON, change_json),
     "corrections": ("corrections.csv", LINES, None),
     "predictions": (".run/*/predictions.bagwise", TOKENS["binary"], change_archive),
+    "survey": (".run/survey.bagwise", TOKENS["binary"], change_archive),
+    "samples": (".run/samples.json", JSON, change_json),
+    "reviewer": (".run/reviewer.json", JSON, change_json),
     "features": (".features/*.zip", TOKENS["binary"], change_archive),
     "model": (".run/*/model.bagwise", TOKENS["binary"], change_archive),
 }

@@ -29,6 +29,7 @@ from bagwise.annotation import (
 )
 from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, BagStack, MIMLBoost
 from bagwise.core.exceptions import InputError
+from bagwise.core.plugins import LEARNERS, add_installed
 from bagwise.nn.network import ORedNetwork
 from bagwise.pipeline import BagPipeline, make_pipeline
 from bagwise.preprocessing import (
@@ -117,6 +118,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "svm-supervised": partial(supervised, LinearSVC),
     "most-frequent": MostFrequentAnnotator,
 }
+add_installed(CATALOG, LEARNERS)
 
 
 def for_sparse(model: Any) -> Any:

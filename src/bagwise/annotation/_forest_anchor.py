@@ -78,11 +78,11 @@ class KernelJudge:
         scaled = StandardScaler().fit_transform(bags.instances)
         features = RBFDictionary(WIDTH, size=SIZE, whiten=True, random_state=0).set_output(transform="default")
         self.model = ORedLogisticRegression(
-            l2=L2, background=forest.background, missed=forest.missed, spurious=forest.spurious, random_state=0
+            l2=L2, background=forest.background_, missed=forest.missed, spurious=forest.spurious, random_state=0
         )
         self.bags, self.indicator, self.weights = Bags(features.fit_transform(scaled), bags.offsets), indicator, weights
         self.instance_labels = as_instance_labels(labelled.known, bags.offsets, n_classes)
-        self.n_columns = n_classes + bool(forest.background)
+        self.n_columns = n_classes + forest.background_
 
     def opinion(self, missed: Any) -> Opinion:
         """With that rate of missed labels."""

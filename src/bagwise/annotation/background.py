@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from bagwise.core.bags import Bags
+from bagwise.core.base import name_bags
+from bagwise.core.checks import check_that
 from bagwise.core.evidence import Given, possible_labels
-from bagwise.core.exceptions import BackgroundShareWarning, warn_caller
-from bagwise.union import UnionModel, UnionProblem
+from bagwise.core.exceptions import BackgroundShareWarning, InfeasibleBagWarning, warn_caller
+from bagwise.union import LabelledBags, UnionModel, UnionProblem
 
+AUTO = "auto"
 FARTHEST_SHIFT = 30.0
 CLOSE_ENOUGH = 1e-3  # of the shift
+
+
+def has_background(model: Any, labelled: LabelledBags, may_miss: bool) -> bool:
+    """Whether a fit has a background: as its parameter says, or with "auto" where something is of no class.
+
+    That is where bags with and without labels are learned from, or an instance is known to be background. Where labels
+    `may_miss`, bags without labels need none.
+    """
+    check_that(model, "background", lambda value: value in (True, False, AUTO), "True, False or 'auto'")
+    if model.background != AUTO:
+        return bool(model.background)
+    given, known = labelled.indicator, labelled.known
+    if known is not None and np.any(known == given.shape[1]):
+        return True
+    used = np.ones(len(given), dtype=bool) if labelled.weights is None else labelled.weights > 0.0
+    some = possible_labels(given).any(axis=1)
+    empty = np.flatnonzero(used & ~some)
+    if may_miss or not len(empty) or not np.any(used & some):
+        return False
+    warn_caller(
+        f"{len(empty)} of {used.sum()} bags carry no label, {name_bags(empty)}: a background class was added, of which "
+        "all of their instances are. Pass background=True to have it without this warning, or background=False to "
+        "leave out bags whose labels are not known.",
+        InfeasibleBagWarning,
+    )
+    return True
 
 
 def background_label(classes: np.ndarray) -> int | None:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
 from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
 from bagwise.annotation._rate_check import enough_to_judge
-from bagwise.annotation.background import background_label, move_last_column, shift_to_share
+from bagwise.annotation.background import AUTO, background_label, has_background, move_last_column, shift_to_share
 from bagwise.annotation.rates import RateParameters, learn_rates, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, HeldOutScores, UnionAnnotator
 from bagwise.core.bags import Bags, known_labels
@@ -92,7 +92,7 @@ class ORedForest(UnionAnnotator):
         More where a tree would else have more than 50,000 leaves: it then takes one or two megabytes in a model file.
     smoothing : float, default=0.3
         How many trees a uniform opinion counts for, so that no label of a bag is impossible.
-    background : bool, default=False
+    background : bool or "auto", default="auto"
         Add a class that any bag may hold without listing it, as of `ORedLogisticRegression`.
     background_share : float or None, default=None
         Expected share of background among the training instances that are in a bag with labels and not known. The
@@ -132,7 +132,9 @@ class ORedForest(UnionAnnotator):
         True: all rounds are run.
     smoothing_ : float
         The smoothing that the rounds were run with.
-    background_shift_ : float, with background=True
+    background_ : bool
+        Whether there is a background.
+    background_shift_ : float, with a background
         Logarithm of the number that the background's share of the trees is multiplied by.
     background_label_ : -1 for integer classes, else None
         What `annotate` gives in a bag without labels.
@@ -188,7 +190,7 @@ class ORedForest(UnionAnnotator):
         max_features: str | int | float | None = "sqrt",
         min_samples_leaf: int = 1,
         smoothing: float = 0.3,
-        background: bool = False,
+        background: bool | str = AUTO,
         background_share: float | None = None,
         missed: RateLike = 0.0,
         spurious: RateLike = 0.0,
@@ -251,7 +253,7 @@ class ORedForest(UnionAnnotator):
         `bagwise.calibration.CalibratedAnnotator` asks for it, which so has no need of further fits.
         """
         bags, labelled, shares = self._fit(X, y, instance_labels, callback, sample_weight)
-        if self.background:
+        if self.background_:
             move_last_column(shares, self.background_shift_)
         listed = listed_labels(labelled.indicator)
         fair = np.flatnonzero(~listed[:, listed.sum(axis=0) < 2].any(axis=1))
@@ -274,9 +276,9 @@ class ORedForest(UnionAnnotator):
         bags, indicator = self._start_fit(X, y)
         refuse_sparse(self, bags)
         check_single_precision(bags.instances)
-        n_classes, background = len(self.classes_), bool(self.background)
-        known = known_labels(instance_labels, bags.offsets, n_classes, background=background)
-        parameters = RateParameters.of(self.missed, self.spurious, n_classes, background)
+        n_classes = len(self.classes_)
+        known = known_labels(instance_labels, bags.offsets, n_classes, background=bool(self.background))
+        parameters = RateParameters.of(self.missed, self.spurious, n_classes)
         weights = np.ones(len(bags)) if sample_weight is None else validate_weights(sample_weight, len(bags))
         labelled = LabelledBags.of(bags.offsets, indicator, known, weights)
         if parameters.may_miss and isinstance(indicator, Evidence):
@@ -284,6 +286,8 @@ class ORedForest(UnionAnnotator):
                 "A forest completes plain lists where labels may be missed, and these labels say more (confidences, "
                 "Certain, Possible, Absent or OneOf); pass missed=0, or use ORedLogisticRegression."
             )
+        self.background_ = background = has_background(self, labelled, parameters.may_miss)
+        parameters = replace(parameters, background=background)
         parameters, smooth = find_missed(self, parameters, bags, labelled)
         labelled = select_bags(labelled, background=background, rates=parameters.possible)
         bags = bags if len(labelled) == len(bags) else bags[labelled.index]
@@ -338,7 +342,7 @@ class ORedForest(UnionAnnotator):
 
         `smooth` is what the kernel model says of bags it did not see, where it was asked already.
         """
-        logits, n_columns = parameters.start({}), indicator.shape[1] + bool(self.background)
+        logits, n_columns = parameters.start({}), indicator.shape[1] + self.background_
         if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):
             return Start(np.full((bags.n_instances, n_columns), 1.0 / n_columns), parameters, logits, None)
         if smooth is None:
@@ -348,7 +352,7 @@ class ORedForest(UnionAnnotator):
         _, posterior = replace(model, noise=parameters.rates(logits)).posterior(problem, guess.copy(), warn=False)
         anchor = Anchor(smooth, bags, indicator, weights)
         if instances_a_label(posterior, bags, weights, indicator.shape[1]) >= MANY:
-            completion = Completion(bags, indicator, known, weights, bool(self.background), rng, self.n_jobs)
+            completion = Completion(bags, indicator, known, weights, self.background_, rng, self.n_jobs)
             return Start(smooth, parameters, logits, anchor, completion)
         return Start(guess, as_of_labels(parameters, posterior, bags, weights), logits, anchor)
 

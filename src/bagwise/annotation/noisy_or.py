@@ -30,6 +30,7 @@ from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, RateLike, WeightsLike
 from bagwise.core.validation import encode_evidence
 from bagwise.kernels.noisy_or import infer_noisy_or
+from bagwise.preprocessing import LinearHead
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelNoise, count_instances
 
@@ -235,6 +236,10 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
 
     def _weights(self) -> np.ndarray:
         return np.hstack([self.coef_, self.intercept_[:, None]])
+
+    def linear_head(self) -> LinearHead:
+        """What `bagwise.preprocessing.linear_head` gives of it."""
+        return LinearHead(self._weights(), len(self.classes_), "sigmoid")
 
     def _objective(self, bags: Bags, indicator: Given, known: np.ndarray | None) -> NoisyOrObjective:
         return NoisyOrObjective(bags, indicator, known, l2=0.0, rates=self._rates())

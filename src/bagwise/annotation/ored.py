@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._blocks import Block, own_labels_pay
-from bagwise.annotation.background import background_label, shift_of_mass
+from bagwise.annotation.background import AUTO, background_label, has_background, shift_of_mass
 from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood, affine_scores, climb
 from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
 from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
@@ -25,6 +25,7 @@ from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
 from bagwise.core.validation import validate_weights
+from bagwise.preprocessing import LinearHead
 from bagwise.solvers import SolveResult, generalized_em
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import (
@@ -70,9 +71,10 @@ class ORedLogisticRegression(UnionAnnotator):
         (0: run all iterations; with batch_fraction < 1, where every iteration sees other bags, all are run).
     inference : str, default="auto"
         Method of `union_posterior`.
-    background : bool, default=False
+    background : bool or "auto", default="auto"
         Add a class that any bag may hold without listing it: noise, clutter, what nobody labelled. Bags with no
-        label become ordinary: all of their instances are background.
+        label become ordinary: all of their instances are background. "auto": where there are such bags (with a
+        warning), or an instance is known to be background. False leaves bags without labels out.
     background_share : float or None, default=None
         Expected share of background among the training instances that are in a bag with labels and not known. The
         likelihood alone overrates the background, which is allowed in every bag; given a share, the background's
@@ -116,8 +118,10 @@ class ORedLogisticRegression(UnionAnnotator):
     ----------
     classes_ : (c,) array
     coef_, intercept_ : (c, d) and (c,) arrays
-    background_coef_, background_intercept_ : (d,) and () arrays, with background=True
-    background_shift_ : float, with background=True
+    background_ : bool
+        Whether there is a background.
+    background_coef_, background_intercept_ : (d,) and () arrays, with a background
+    background_shift_ : float, with a background
         By how much the intercept was moved after the fit (see `background_share`); a warm start begins without it.
     background_label_ : -1 for integer classes, else None
         What `annotate` gives in a bag without labels.
@@ -155,7 +159,7 @@ class ORedLogisticRegression(UnionAnnotator):
     def _check_fitted(self) -> None:
         super()._check_fitted()
         has = [hasattr(self, name) for name in ("background_coef_", "background_intercept_", "background_shift_")]
-        if any(has) != all(has) or (self.background and not any(has)):
+        if any(has) != all(has) or (self.background is True and not any(has)):
             raise InputError("ORedLogisticRegression has a background but no weights for it; fit it again")
 
     def __init__(
@@ -166,7 +170,7 @@ class ORedLogisticRegression(UnionAnnotator):
         max_iter: int | None = None,
         tol: float | None = None,
         inference: str = "auto",
-        background: bool = False,
+        background: bool | str = AUTO,
         background_share: float | None = None,
         prune: float = 0.0,
         batch_fraction: float = 1.0,
@@ -232,7 +236,7 @@ class ORedLogisticRegression(UnionAnnotator):
         self.check_parameters()
         last = self.last_fit()
         bags, indicator = self._start_fit(X, y)
-        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=self.background)
+        known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=bool(self.background))
         weights = validate_weights(sample_weight, len(bags))
         if isinstance(indicator, Evidence) and self.device is not None:
             raise InputError(
@@ -271,17 +275,19 @@ class ORedLogisticRegression(UnionAnnotator):
         ``classes_``, ``single_label_`` and ``n_features_in_`` are set; `last` is what `last_fit` gave before that.
         """
         callback = self._progress(callback)
-        parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_), self.background)
+        parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_))
         if "missed" in parameters.learned:
             parameters = keep_if_useful(parameters, self, *sample())
+        self.background_ = has_background(self, labelled, parameters.may_miss)
+        parameters = replace(parameters, background=self.background_)
         labelled = select_bags(
-            labelled, background=self.background, on_infeasible=self.on_infeasible, prune=self.prune,
+            labelled, background=self.background_, on_infeasible=self.on_infeasible, prune=self.prune,
             rates=parameters.possible,
         )  # fmt: skip
         self.background_label_ = background_label(self.classes_)
         problem = UnionProblem.build(labelled.offsets, labelled.indicator)
         problem.check_memory(self.max_exact_labels)
-        weights = start_weights(last[0], self.classes_, self.background, self.n_features_in_)
+        weights = start_weights(last[0], self.classes_, self.background_, self.n_features_in_)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
         likelihood = likelihood_of(labelled)
         if self.solver == "em":
@@ -294,7 +300,7 @@ class ORedLogisticRegression(UnionAnnotator):
             for name, value in learned.items():
                 setattr(self, f"{name}_", value)
         self._set_weights(result.weights)
-        if self.background and self.background_share is not None:
+        if self.background_ and self.background_share is not None:
             self._move_background(likelihood)
         if np.any(problem.n_labels > self.max_exact_labels):
             warn_approximation(problem, self.max_exact_labels, likelihood.errors(self._weights()))
@@ -358,7 +364,7 @@ class ORedLogisticRegression(UnionAnnotator):
         if self.device is None:
             return ORedObjective(chosen.instances, problem, scale=scale, weights=labelled.weights, **options)
         return OBJECTIVES["torch"](
-            chosen.instances, problem, len(self.classes_) + bool(self.background), device=self.device, l2=self.l2,
+            chosen.instances, problem, len(self.classes_) + self.background_, device=self.device, l2=self.l2,
             max_exact_labels=self.max_exact_labels, rates=options["rates"],
         )  # fmt: skip
 
@@ -371,7 +377,7 @@ class ORedLogisticRegression(UnionAnnotator):
 
     def _fit_model(self) -> UnionModel:
         """The model of a fit that has begun: rates that are to be learned are zero yet."""
-        n_classes, background = len(self.classes_), bool(self.background)
+        n_classes, background = len(self.classes_), self.background_
         noise = LabelNoise.of(self.missed_, self.spurious_, n_classes, background)
         return UnionModel(n_classes, background, noise, self.inference, self.max_exact_labels, self.n_jobs)
 
@@ -426,9 +432,13 @@ class ORedLogisticRegression(UnionAnnotator):
         self.coef_, self.intercept_ = weights[:n_classes, :-1].copy(), weights[:n_classes, -1].copy()
         for name in ("background_coef_", "background_intercept_", "background_shift_"):
             self.__dict__.pop(name, None)
-        if self.background:
+        if self.background_:
             self.background_coef_, self.background_intercept_ = weights[-1, :-1].copy(), float(weights[-1, -1])
             self.background_shift_ = 0.0
+
+    def linear_head(self) -> LinearHead:
+        """What `bagwise.preprocessing.linear_head` gives of it."""
+        return LinearHead(self._weights(), len(self.classes_), "softmax")
 
     # -- predict ------------------------------------------------------------------------------------------------------
 

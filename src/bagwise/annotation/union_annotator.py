@@ -23,7 +23,7 @@ from bagwise.core.base import (
 )
 from bagwise.core.checks import check_that
 from bagwise.core.evidence import Given
-from bagwise.core.fitted import Attribute, Choice, Maybe, Number
+from bagwise.core.fitted import Attribute, Choice, Flag, Maybe, Number
 from bagwise.core.typing import BagsLike, LabelsLike
 from bagwise.core.validation import encode_evidence
 from bagwise.kernels.softmax import softmax_in_place
@@ -39,6 +39,7 @@ from bagwise.union import (
 
 NOISE_AND_BACKGROUND: dict[str, Attribute] = {
     "missed_": RATE, "spurious_": RATE, "background_label_": Choice(-1, None), "background_shift_": Maybe(Number()),
+    "background_": Maybe(Flag()),
 }  # fmt: skip
 """What a learner keeps beside what gives its probabilities; the last one where there is a background, and only then."""
 
@@ -75,7 +76,8 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     missed_: Any
     spurious_: Any
-    background: bool
+    background: Any
+    background_: bool
     background_share: float | None
 
     def _prior(self, bags: Bags, *, listed: bool = False) -> np.ndarray:
@@ -249,5 +251,5 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         tags = super().__sklearn_tags__()
         tags.bag_tags.probabilities = True
         fitted = "background_label_" in vars(self)
-        tags.bag_tags.background = self._has_background if fitted else bool(getattr(self, "background", False))
+        tags.bag_tags.background = self._has_background if fitted else getattr(self, "background", False) is True
         return tags

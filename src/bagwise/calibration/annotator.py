@@ -52,6 +52,7 @@ from bagwise.core.validation import learn_evidence, split_dataset, validate_bags
 from bagwise.kernels.softmax import softmax_in_place
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
+from bagwise.preprocessing import LinearHead, linear_head
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelledBags, UnionModel, select_bags, union_log_odds
 
@@ -66,7 +67,7 @@ class CalibratedAnnotator(UnionAnnotator):
 
     `predict` and `decision_function` are those of the estimator inside. The labels and rankings of instances stay too,
     since a temperature keeps the order of classes; only where the share of a background or of a label that is in every
-    bag is put right do the labels next to the line move. See docs/calibration.md.
+    bag is put right do the labels next to the line move. See docs/development/experiments/calibration.md.
 
     Parameters
     ----------
@@ -268,7 +269,13 @@ class CalibratedAnnotator(UnionAnnotator):
         """The estimator with the rates of label noise that it found, to be fitted once and silently."""
         copy = clone(self.estimator)
         final = final_step(copy)
-        own = {"verbose": 0, "warm_start": False, "prune": 0.0, **self.noise_rates()}
+        own = {
+            "verbose": 0,
+            "warm_start": False,
+            "prune": 0.0,
+            "background": self._has_background,
+            **self.noise_rates(),
+        }
         final.set_params(**{name: value for name, value in own.items() if name in final.get_params(deep=False)})
         return copy
 
@@ -439,6 +446,10 @@ class CalibratedAnnotator(UnionAnnotator):
         if rows.any():
             proba[rows] = Recalibration(*self.seen_).probabilities(scores[rows])
         return proba
+
+    def linear_head(self) -> LinearHead:
+        """What `bagwise.preprocessing.linear_head` gives of it, with the calibration of new bags."""
+        return linear_head(self.estimator_).recalibrated(*self.new_)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self.estimator_.instance_decision_function(bags)

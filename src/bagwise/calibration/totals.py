@@ -109,7 +109,7 @@ def allocate_answers(proba: np.ndarray, strata: np.ndarray, n_answers: int) -> n
     share = proba.mean(axis=0)
     expected = _stratum_means(proba * (1.0 - proba), strata, sizes)
     relative = (0.5 * (expected + share * (1.0 - share)) / np.maximum(share, 1.0 / len(proba)) ** 2).sum(axis=1)
-    wanted = sizes * np.sqrt(relative)
+    wanted = sizes * np.sqrt(relative) if relative.any() else sizes  # sure of all of them, or there are no labels
     least = np.minimum(sizes, LEAST)
     drawn = least.copy()
     while (left := n_answers - int(drawn.sum())) > 0 and np.any(drawn < sizes):

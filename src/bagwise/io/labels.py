@@ -34,6 +34,11 @@ NAME_HEADINGS = {
     "word",
 }
 LABEL_HEADINGS = {"label", "labels", "label_set", "class", "classes", "species", "tag", "tags", "category", "topic"}
+FILE_HEADINGS = {"file", "filename", "file_name", "path"}  # these name it, where another heading could too
+OTHER_HEADINGS = {  # of columns that hold numbers, and are no labels all the same
+    *("site", "station", "plot", "location", "date", "time", "hour", "day", "month", "year", "observer", "duration"),
+    *("latitude", "longitude", "lat", "lon", "elevation", "temperature", "total", "sum", "start", "end", "notes"),
+}
 YES, NO = ("x", "yes", "y", "true", "present", "ja", "j", "+"), ("", "no", "n", "false", "absent", "nein", "-")
 LIST_MARK = ";"
 _MARKS = {";": ";", "|": "|", ",": "commas", "/": "/", " ": "blanks", "\n": "line ends"}
@@ -43,6 +48,7 @@ _ALMOST_ALL = 0.8  # labels that occur once
 _FEW = 5  # labels of which nothing can be said
 _COUNT = re.compile(r"[0-9]{1,6}(\.0+)?")
 _FILE_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_COUNTED = re.compile(r"[ _#.-]*[0-9]+$")  # behind the heading of a column of labels of which there are several
 _FORMS = (
     "rows of file and label (file,label), one list per file (file,labels with a;b;c) or a column of 0 and 1 per label"
 )
@@ -84,6 +90,15 @@ class LabelTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    def part(self, rows: Sequence[int]) -> LabelTable:
+        """The table of some of the names."""
+        return replace(
+            self,
+            names=[self.names[i] for i in rows],
+            label_sets=[self.label_sets[i] for i in rows],
+            rows=[self.rows[i] for i in rows],
+        )
+
     def place(self, i: int) -> str:
         """Where the i-th name stands, for messages."""
         return self.places[i] if self.places else f"{self.path}, row {self.rows[i]}"
@@ -104,10 +119,11 @@ def read_labels(
     """Read the labels of bags from a CSV, .xlsx or parquet file in any of the forms that people use.
 
     The forms are rows of name and label, a name on as many rows as it has labels; one row per name, with its labels in
-    one cell ``a;b;c`` (or with commas, bars, slashes or blanks between them, which is found out); and one row per name
-    with a column for each label: 0 and 1, x and nothing, yes and no, or counts. Cells are separated by commas,
-    semicolons or tabs and may be quoted. The first line is a heading; in the first two forms it may be missing. In
-    parquet the labels of one row may also be a list.
+    one cell ``a;b;c`` (or with commas, bars, slashes or blanks between them, which is found out) or in columns
+    ``species1``, ``species2``; and one row per name with a column for each label: 0 and 1, x and nothing, yes and no,
+    or counts. Cells are separated by commas, semicolons or tabs and may be quoted. The first line is a heading; in the
+    first two forms it may be missing. In parquet the labels of one row may also be a list. Columns that are clearly
+    something else (site, date, notes) are left out, and `LabelTable.form` says so.
 
     Parameters
     ----------
@@ -115,7 +131,7 @@ def read_labels(
         Text in UTF-8, or in UTF-16, Latin-1 or Windows-1252 by detection; a spreadsheet (.xlsx), or parquet.
     name, label : str or None
         Headings of the columns that hold the name and the label. If both are given, other columns are ignored;
-        otherwise the columns are known by their usual headings, and others are an error.
+        otherwise the columns are known by their usual headings and by what is in them.
     separator : {",", ";", "\\t"} or None
         None finds it out.
     list_mark : str or None
@@ -184,13 +200,18 @@ class _Reader:
     """
 
     def __init__(self, table: TextTable, path: Any, mark: str | None, join: bool):
-        self.table, self.path, self.mark, self.join = table, path, mark, join
-        self.top = f"{path}, row {table.lines[0]}"
+        self.path, self.mark, self.join = path, mark, join
+        self._take(table)
+
+    def _take(self, table: TextTable) -> None:
+        self.table = table
+        self.top = f"{self.path}, row {table.lines[0]}"
         self.heading = [cell.casefold() for cell in table.rows[0]]
         self.below = list(zip(table.lines[1:], table.rows[1:], strict=True))
 
     def automatic(self) -> LabelTable:
         """By headings and cells."""
+        self._choose_columns()
         table, heading = self.table, self.heading
         self._check_cells(range(len(heading)))
         if len(heading) == 1:
@@ -227,6 +248,46 @@ class _Reader:
             columns.append(self.table.rows[0].index(heading))
         self._check_cells(columns)
         return self._from_pairs(self.below, (columns[0], columns[1]), f"from the columns {name!r} and {label!r}")
+
+    def _choose_columns(self) -> None:
+        """Leave out what is clearly no label, put the name first, and several columns of labels below each other.
+
+        Nothing is left out where it is not clear what the name is, or nothing would be left.
+        """
+        heading = [
+            _COUNTED.sub("", cell) if _COUNTED.sub("", cell) in LABEL_HEADINGS else cell for cell in self.heading
+        ]
+        names = [j for j, cell in enumerate(heading) if cell in NAME_HEADINGS]
+        names = [j for j in names if heading[j] in FILE_HEADINGS] or names
+        labels = [j for j, cell in enumerate(heading) if cell in LABEL_HEADINGS]
+        counted = len(labels) < 2 or all(_COUNTED.search(self.heading[j]) for j in labels)
+        if len(names) != 1 or not counted or "instance" in heading:  # annotations of a run are no labels of files
+            return
+        others = [j for j in range(len(heading)) if j not in (*names, *labels)]
+        kept = labels or [j for j in others if self._is_marked(j)]
+        used = [*names, *kept]
+        if not kept or (used == [*range(len(heading))] and len(labels) < 2):
+            return
+        self._check_cells(used)
+        chosen = [[self.table.rows[0][j] for j in (used[:2] if labels else used)]]
+        lines = [self.table.lines[0]]
+        for line, row in self.below:
+            cells = [row[j] for j in kept]
+            several = [[cell] for cell in cells if cell] or [[""]]
+            for own in several if labels else [cells]:
+                chosen.append([row[names[0]], *own])
+                lines.append(line)
+        left = [self.table.rows[0][j] or "a column without heading" for j in others if j not in kept]
+        more = ", ..." if len(left) > _FEW else ""
+        source = self.table.source + (f"; not used: {', '.join(left[:_FEW])}{more}" if left else "")
+        self._take(TextTable(self.table.path, chosen, lines, source))
+
+    def _is_marked(self, column: int) -> bool:
+        """Whether a column may be of a label: any cell says yes, no or how many, or all are empty."""
+        cells = {row[column] for _, row in self.below if row[column]}
+        if self.heading[column] in OTHER_HEADINGS and not cells <= {"0", "1", "0.0", "1.0"}:
+            return False
+        return not cells or any(_says(cell) is not None for cell in cells)
 
     def _check_cells(self, columns: Sequence[int]) -> None:
         """Refuse cells of the columns that are used which can be neither name nor label."""
@@ -324,7 +385,7 @@ class _Reader:
             if not cell:
                 raise FormatError(f"{place}: the name of the bag is missing; write it in the first column.")
             name = undefuse(cell)
-            if name in found and once is not None:
+            if name in found and once is not None and set(labels) != found[name].keys():
                 problem = f"{place}: the name {name!r} stands on row {lines[name]} already{once[0]}"
                 if not self.join:
                     raise FormatError(f"{problem}; {once[1]}.")

@@ -73,6 +73,7 @@ from bagwise.core.fitted import (
     is_fitted_state,
     n_inputs,
 )
+from bagwise.core.plugins import LEARNERS, add_installed
 from bagwise.core.typing import Learner, Transformer
 from bagwise.io._sklearn import MODULES, SKLEARN
 from bagwise.io.archive import ARRAY_KINDS, DOCUMENT, as_read, is_storable, read_archive, read_document, write_archive
@@ -557,6 +558,8 @@ def _class_of(name: str) -> type | None:
     """The class that a model file calls so, if any is."""
     prefix, _, own = name.rpartition(".")
     if not prefix:
+        if name not in CLASSES:
+            add_installed({}, LEARNERS)  # importing what other packages bring makes their classes known
         return CLASSES.get(name)
     module = next((module for module, classes in MODULES.items() if own in classes), None)
     if prefix != "sklearn" or module is None:

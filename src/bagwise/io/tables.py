@@ -26,6 +26,7 @@ MOST_CELLS = 1_000_000
 """Of one row: Python needs a hundred bytes for each while it is cut."""
 _ROWS_TO_GUESS_FROM = 50
 _TEXT_TO_GUESS_FROM = 1 << 20
+_SAID = re.compile(r"sep=([,;\t])[ ,;]*\r?\n", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -140,6 +141,9 @@ def open_rows(
         How the file was understood, in words.
     """
     text, read_as = read_text(path)
+    said = _SAID.match(text)  # what Excel may put above the heading
+    if said is not None:
+        separator, text = separator or said[1], "\n" + text[said.end() :]
     if separator is None:
         separator = guess_separator(text)
     elif separator not in SEPARATORS:

@@ -2,6 +2,7 @@
 
 from bagwise.core.fitted import savable
 from bagwise.preprocessing._bag_statistics import BagStatistics
+from bagwise.preprocessing._heads import LinearHead, linear_head
 from bagwise.preprocessing._instances import (
     CLPLScaler,
     RandomFourierFeatures,
@@ -17,6 +18,7 @@ from bagwise.preprocessing._per_instance import PerInstance, check_variances
 __all__ = [
     "BagStatistics",
     "CLPLScaler",
+    "LinearHead",
     "PerInstance",
     "RBFDictionary",
     "RandomFourierFeatures",
@@ -25,6 +27,7 @@ __all__ = [
     "check_variances",
     "column_moments",
     "filled",
+    "linear_head",
     "mean_squared_distance",
 ]
 

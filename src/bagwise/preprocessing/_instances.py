@@ -24,7 +24,7 @@ from bagwise.core.typing import InstancesLike, Seed
 
 FLOATS = [np.float64, np.float32]
 SCALE = "Scale the features first, for example with PerInstance(StandardScaler())"
-TERM_SIZE = 4.0  # by the likelihood of held-out bags, see docs/texts.md
+TERM_SIZE = 4.0  # by the likelihood of held-out bags, see docs/development/experiments/texts.md
 
 
 class InstanceTransformer(TransformerMixin, BaseEstimator):
@@ -127,7 +127,7 @@ class TermScaler(OneToOneFeatureMixin, InstanceTransformer):
 
     The rarity of a term is 1 + ln((1 + m) / (1 + n)), where n of the m training instances hold it. The length of all
     instances is `TERM_SIZE` times the root of the mean number of terms in one: so large is a term then on average. It
-    makes the penalties that suit standardized features suit terms (docs/texts.md).
+    makes the penalties that suit standardized features suit terms (docs/development/experiments/texts.md).
 
     Attributes
     ----------

@@ -201,7 +201,7 @@ class _SourceFit:
 
         def likelihood_of(labelled: LabelledBags, scale: float = 1.0) -> SummedLikelihood:
             options = final.objective_options()
-            return SummedLikelihood(engine, labelled, background=final.background, scale=scale, options=options)
+            return SummedLikelihood(engine, labelled, background=final.background_, scale=scale, options=options)
 
         def sample() -> tuple[Bags, np.ndarray, Bags | None, np.ndarray | None]:
             bags, labelled = self.sample()

@@ -23,11 +23,13 @@ that keeps a loop from being vectorised.
 import numpy as np
 from numba import njit
 
+from bagwise.union._pairs import inclusion_exclusion_in_pairs
 from bagwise.union.constants import (
     FEW_LABELS,
     FEW_LABELS_NOISE,
     FORWARD,
     INCLUSION_EXCLUSION,
+    MANY_LABELS,
     SUBSTITUTION,
     TINY,
     UNDERFLOW,
@@ -456,6 +458,8 @@ def solve(A, free, n, k, without, method, bound, signed, sums, ratio, pull):
             result, done = _one_label(A, free, n, without, strict, pull)
         else:
             result, done = inclusion_exclusion(A, free, n, k, without, signed, sums, ratio, strict, pull)
+        if not done and k >= MANY_LABELS:
+            result, done = inclusion_exclusion_in_pairs(A, free, n, k, without, bound, pull)
     elif method in (FORWARD, SUBSTITUTION):
         result, done = _forward(A, free, n, k, without, sums, method, pull)
     else:

@@ -60,9 +60,10 @@ def union_posterior(
         Column of a class that may occur in any bag without being listed.
     method : {"auto", "inclusion-exclusion", "forward-backward", "forward", "forward-substitution"}
         "inclusion-exclusion" costs ``O(n 2^|Y|)`` and is used for a bag where its rounding error is certified to be
-        below 1e-9 (up to six labels 1e-11, with rates 1e-10), else "forward-backward", ``O(n |Y| 2^|Y|)`` and free of
-        cancellation, takes over. "forward" and "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the
-        latter cancels (about six digits survive on ordinary bags). Where rescaled probabilities still underflow,
+        below 1e-9 (up to six labels 1e-11, with rates 1e-10), from nine labels also in pairs of doubles; else
+        "forward-backward", ``O(n |Y| 2^|Y|)`` and free of cancellation, takes over. "forward" and
+        "forward-substitution" are Algorithms 1 and 2 of Pham et al.; the latter cancels (about six digits survive on
+        ordinary bags). Where rescaled probabilities still underflow,
         logarithms are used. "auto" is "inclusion-exclusion", and above `max_exact_labels` belief propagation,
         ``O(n |Y|)`` a sweep: labels are then exact one by one, and jointly as far as competition has no loops. Its
         error is estimated bag by bag, and an `ApproximationWarning` says so where it is above 0.01.

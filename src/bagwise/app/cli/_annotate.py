@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, end_with, going_on, print_problems, progress
+from bagwise.app.cli._common import any_path, end_with, given_path, going_on, print_problems, progress
 from bagwise.app.cli._data import check_label_options
 from bagwise.app.cli._options import GroupedCommand, GroupedOption, config_option, grid_values, run_options
 from bagwise.app.runs.options import OUTPUT
@@ -17,7 +17,7 @@ from bagwise.app.runs.options import OUTPUT
 @click.command(
     cls=GroupedCommand, epilog="docs/command-line.md lists more options; a file for --config may hold any of them."
 )
-@click.argument("source", type=any_path())
+@click.argument("source", type=given_path())
 @click.option("--out", type=any_path(), required=True, cls=GroupedOption, group=OUTPUT, help="Folder for the results.")
 @run_options(grouped=True)
 @config_option
@@ -30,9 +30,13 @@ def annotate(source: Path, out: Path, quiet: bool, **options: Any) -> None:
     Exit code 0: all is done. 3: done, but some files or labels could not be used; each is named. 130: interrupted
     (Ctrl-C); what is finished is kept, and the same command goes on.
     """
-    from bagwise.app.runs import Run
+    from bagwise.app.runs.first_look import look_first
 
     check_label_options(options["labels"], options["columns"], options["sheet"])
+    has_model = Path(options["model"]).suffix == ".bagwise" or Path(options["model"]).is_file()
+    look_first(source, options["labels"], options["columns"], options["separator"], has_model=has_model)
+    from bagwise.app.runs import Run
+
     options["grid"] = grid_values(options["select"], options["grid"])
     with (
         going_on(),

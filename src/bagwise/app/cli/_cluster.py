@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path, end_with, print_problems, progress
+from bagwise.app.cli._common import ComputingCommand, any_path, end_with, given_path, print_problems, progress
 from bagwise.app.cli._data import data_options, json_option, notice, quiet_option
 from bagwise.app.cli._options import run_options, setting_option
 
@@ -17,7 +17,7 @@ DEFAULT_BALANCE = 0.1
 
 
 @click.command(cls=ComputingCommand)
-@click.argument("source", type=any_path())
+@click.argument("source", type=given_path())
 @click.option(
     "--k",
     "n_clusters",

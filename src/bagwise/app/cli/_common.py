@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 EXIT_ERROR, EXIT_SOME_FAILED, EXIT_INTERRUPTED = 1, 3, 130
+MANIFEST = "manifest.json"  # that every run has
 N_OF_A_KIND = 10  # problems that are printed
 OUT_OF_MEMORY = (
     "There is not enough memory; give fewer bags at a time, close other programs, or set BAGWISE_MEMORY_LIMIT so that "
@@ -27,6 +28,40 @@ OUT_OF_MEMORY = (
 def any_path(**options: Any) -> click.Path:
     """A path that is not tried before the command runs: what may not be read is an error, not a wrong command."""
     return click.Path(path_type=Path, readable=False, **options)
+
+
+class _GivenPath(click.Path):
+    """A path that must be there; if it is a run's, with what every run has. Said before anything heavy is imported."""
+
+    def __init__(self, is_run: bool = False):
+        super().__init__(path_type=Path, readable=False)
+        self.is_run = is_run
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            if {*"*?["} & {*str(path)}:
+                return path  # a pattern of file names
+            raise click.ClickException(f"{path} does not exist; check the path.") from None
+        except OSError:
+            return path  # whoever opens it says why
+        if self.is_run and not os.path.lexists(path / MANIFEST):
+            raise click.ClickException(
+                f"{path} holds no run of bagwise: there is no {MANIFEST} in it; give the folder that annotate wrote."
+            )
+        return path
+
+
+def given_path(is_run: bool = False) -> click.Path:
+    """A file or folder that is read; with `is_run` the folder of a run."""
+    return _GivenPath(is_run)
+
+
+def only_given(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """A callback for paths of which each is done by itself: the only one must be there."""
+    return paths if len(paths) > 1 else (_GivenPath().convert(paths[0], param, ctx),)
 
 
 class BagwiseGroup(click.Group):

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, check_output, end_with
+from bagwise.app.cli._common import any_path, check_output, end_with, given_path
 
 N_CHANGES = 10  # that are printed
 NOISE = "(noise)"
 
 
 @click.command()
-@click.argument("first", type=any_path())
-@click.argument("second", type=any_path())
+@click.argument("first", type=given_path(is_run=True))
+@click.argument("second", type=given_path(is_run=True))
 @click.option("--out", type=any_path(), help="Write every instance of both runs, with both labels, to this CSV file.")
 def compare(first: Path, second: Path, out: Path | None) -> None:
     """Say what the runs FIRST and SECOND name otherwise, and how well they agree.

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path
+from bagwise.app.cli._common import any_path, given_path
 from bagwise.app.cli._data import data_options, notice, quiet_option
 
 
 @click.command()
-@click.argument("source", type=any_path())
+@click.argument("source", type=given_path())
 @click.argument("target", type=any_path())
 @click.option("--to", metavar="NAME", help="Format to write; by default that of the ending of TARGET.")
 @data_options

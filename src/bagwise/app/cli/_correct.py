@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path, end_with, print_problems, progress
+from bagwise.app.cli._common import ComputingCommand, any_path, end_with, given_path, print_problems, progress
 
 
 @click.command()
-@click.argument("run", type=any_path())
-@click.argument("table", type=any_path(), required=False)
+@click.argument("run", type=given_path(is_run=True))
+@click.argument("table", type=given_path(), required=False)
 @click.option(
     "--from",
     "source",
@@ -98,7 +98,7 @@ def _strange(labels: list[str], known: list[str]) -> str:
 
 
 @click.command(cls=ComputingCommand)
-@click.argument("run", type=any_path())
+@click.argument("run", type=given_path(is_run=True))
 @click.option("--media", type=any_path(), help="Where the media (or the table) are now, if they were moved.")
 @click.option("--no-page", is_flag=True, help="Do not write report.html again.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path
+from bagwise.app.cli._common import ComputingCommand, any_path, given_path
 
 
 @click.command(cls=ComputingCommand)
-@click.argument("run", type=any_path())
+@click.argument("run", type=given_path(is_run=True))
 @click.option("--by", type=click.Choice(["file", "site", "hour", "date"]), help="Count in groups.")
 @click.option("--out", type=any_path(), help="Table to write (CSV).")
 @click.option("--draw", type=click.IntRange(min=1), metavar="N", help="Draw N more instances for a person to answer.")

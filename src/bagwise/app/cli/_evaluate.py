@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path, check_output, progress
+from bagwise.app.cli._common import ComputingCommand, any_path, check_output, given_path, progress
 from bagwise.app.cli._data import data_options, notice, quiet_option
 from bagwise.app.cli._options import grid_values, run_options
 
 
 @click.command(cls=ComputingCommand)
-@click.argument("data", type=any_path())
+@click.argument("data", type=given_path())
 @click.option(
     "--model",
     "models",

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, end_with, print_problems, progress
+from bagwise.app.cli._common import any_path, end_with, given_path, print_problems, progress
 from bagwise.app.cli._data import check_label_options, notice, quiet_option
 from bagwise.app.cli._options import run_options
 
 
 @click.command()
-@click.argument("folder", type=any_path())
+@click.argument("folder", type=given_path())
 @click.option("--out", type=any_path(dir_okay=False), required=True, help="File of bags, such as bags.parquet.")
 @click.option("--to", metavar="NAME", help="Its format; by default that of its ending.")
 @run_options(

@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path, going_on, progress
+from bagwise.app.cli._common import ComputingCommand, any_path, given_path, going_on, progress
 from bagwise.app.cli._data import data_options, json_option, notice, quiet_option
 from bagwise.app.cli._options import grid_values, run_options
 
 
 @click.command(cls=ComputingCommand)
-@click.argument("data", type=any_path())
+@click.argument("data", type=given_path())
 @click.option(
     "--model",
     "name",

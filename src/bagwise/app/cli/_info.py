@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, check_output
+from bagwise.app.cli._common import any_path, check_output, only_given
 from bagwise.app.cli._data import data_options, run_each
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=any_path())
+@click.argument("files", nargs=-1, required=True, type=any_path(), callback=only_given)
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a file.")
 def info(files: tuple[Path, ...], reading: dict[str, Any], as_json: bool) -> None:

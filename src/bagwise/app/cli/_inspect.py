@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path
+from bagwise.app.cli._common import any_path, given_path
 from bagwise.app.cli._options import run_options
 
 
 @click.command()
-@click.argument("file", type=any_path())
+@click.argument("file", type=given_path())
 @click.option("--out", type=any_path(), help="Folder for the pictures; inspect-FILE here if not given.")
 @click.option(
     "--start", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Seconds to begin at (audio)."

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path
+from bagwise.app.cli._common import ComputingCommand, any_path, given_path
 from bagwise.app.runs.options import GROUPS, RUNNING, RunOptions
 
 
@@ -53,7 +53,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "settings": {"multiple": True, "type": _Setting(), "callback": _merged},
 }
 _TYPES: dict[str, Any] = {
-    "path": any_path(),
+    "path": given_path(),
     "text": str,
     "number": float,
     "integer": int,
@@ -99,7 +99,7 @@ def run_options(*names: str, grouped: bool = False) -> Callable[[Any], Any]:
         for one in reversed(chosen):
             about = dict(one.metadata)
             flag, group, kind = about.pop("flag"), about.pop("group"), about.pop("kind")
-            how = _KINDS.get(kind) or {"type": _TYPES[kind]}
+            how = _KINDS.get(kind) or {"type": any_path() if one.name == "embed" else _TYPES[kind]}
             default = one.default
             if default is True:  # --no-page takes away what is done by default
                 default, how = False, {**how, "callback": lambda ctx, param, given: not given}

@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import ComputingCommand, any_path, check_output, progress
+from bagwise.app.cli._common import ComputingCommand, any_path, check_output, given_path, only_given, progress
 from bagwise.app.cli._data import data_options, file_options, labels_option, notice, quiet_option, run_each
 
 
 def _output_options(command: Any) -> Any:
     options = (
-        click.argument("model", type=any_path()),
-        click.argument("data", nargs=-1, required=True, type=any_path()),
+        click.argument("model", type=given_path()),
+        click.argument("data", nargs=-1, required=True, type=any_path(), callback=only_given),
         click.option("--out", type=any_path(), help="A .csv, .jsonl or .parquet file to write."),
         click.option(
             "--out-dir",

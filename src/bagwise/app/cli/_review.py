@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, open_browser
+from bagwise.app.cli._common import any_path, given_path, open_browser
 
 PASSWORD = "BAGWISE_REVIEW_PASSWORD"
 WAIT = 5.0  # seconds for a process of a review that was killed to let go of the run
 
 
 @click.command()
-@click.argument("run", type=any_path())
+@click.argument("run", type=given_path(is_run=True))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; by default a free one.")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 @click.option("--media", type=any_path(), help="Where the media (or the table) are now, if they were moved.")
@@ -42,7 +42,7 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
             "encryption). Do this in a network that you trust only.",
             err=True,
         )
-    opened = _open(run, media)
+    opened = open_run(run, media)
     try:
         listener = bind(host, port)
         guard = Guard(host, listener.getsockname()[1], password)
@@ -56,12 +56,7 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
         try:
             make_server(make_app(under_review, guard), ready).run(sockets=[listener])
         finally:
-            if not under_review.close():
-                click.echo(
-                    f"The files for people in {run} are older than what was learned; they are written when the run is "
-                    f"opened next (bagwise refit {run} does it now).",
-                    err=True,
-                )
+            say_if_not_written(under_review)
     finally:
         opened.close()
 
@@ -78,7 +73,18 @@ def _ask_password() -> str:
     return password
 
 
-def _open(path: Path, media: Path | None) -> Any:
+def say_if_not_written(under_review: Any) -> None:
+    """End a review; says so where the files for people are older than what was learned."""
+    path = under_review.run.path
+    if not under_review.close():
+        click.echo(
+            f"The files for people in {path} are older than what was learned; they are written when the run is opened "
+            f"next (bagwise refit {path} does it now).",
+            err=True,
+        )
+
+
+def open_run(path: Path, media: Path | None) -> Any:
     """Open the run; after a review was killed, its process that learns needs a moment to notice."""
     from bagwise.app.runs import Run
     from bagwise.app.runs.folder import BusyError

@@ -18,18 +18,31 @@ from bagwise.app.cli._demo import demo
 from bagwise.app.cli._doctor import doctor
 from bagwise.app.cli._estimate import estimate
 from bagwise.app.cli._evaluate import evaluate
+from bagwise.app.cli._export import export
 from bagwise.app.cli._featurize import featurize
 from bagwise.app.cli._fit import fit
 from bagwise.app.cli._info import info
 from bagwise.app.cli._inspect import inspect
+from bagwise.app.cli._labels_backend import labels_backend
 from bagwise.app.cli._look import look
 from bagwise.app.cli._predict import annotate_table, predict
 from bagwise.app.cli._reproduce import reproduce
 from bagwise.app.cli._review import review
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Annotate your files": (annotate, review, estimate, correct, refit, compare, inspect, cluster, featurize),
-    "Files of bags and models": (fit, predict, annotate_table, evaluate, convert, info),
+    "Annotate your files": (
+        annotate,
+        review,
+        estimate,
+        correct,
+        refit,
+        compare,
+        inspect,
+        cluster,
+        featurize,
+        labels_backend,
+    ),
+    "Files of bags and models": (fit, predict, annotate_table, evaluate, convert, export, info),
     "Getting started": (demo, doctor, reproduce),
 }
 

@@ -6,10 +6,20 @@ same annotations give the same bytes. Each reader takes a path and the annotatio
 """
 
 from bagwise.app.formats._compare import Correction, compare_marks, instances_inside, match_instances
-from bagwise.app.formats._marks import Mark, Marks, read_number, read_table, require_columns
+from bagwise.app.formats._label_studio import (
+    Interface,
+    file_finder,
+    marks_of_tasks,
+    plain_interface,
+    prediction_of,
+    rows_by_file,
+)
+from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, require_columns
 from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.app.formats.formats import (
+    EVENTS,
     FORMATS,
+    Format,
     check_formats,
     formats_of,
     guess_annotation_format,
@@ -17,24 +27,36 @@ from bagwise.app.formats.formats import (
     selections_format,
     write_formats,
 )
+from bagwise.core.plugins import ANNOTATION_FORMATS, add_installed
 
 __all__ = [
+    "EVENTS",
     "FORMATS",
     "Annotations",
     "Correction",
+    "Format",
+    "Interface",
     "Mark",
+    "MarkReader",
     "Marks",
     "check_formats",
     "compare_marks",
+    "file_finder",
     "formats_of",
     "guess_annotation_format",
     "instances_inside",
+    "marks_of_tasks",
     "match_instances",
+    "plain_interface",
+    "prediction_of",
     "read_marks",
     "read_number",
     "read_table",
     "require_columns",
+    "rows_by_file",
     "selections_format",
     "write_formats",
     "write_json",
 ]
+
+add_installed(FORMATS, ANNOTATION_FORMATS, Format)  # here, so that they may import what stands above

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
+
+from defusedxml import DefusedXmlException, ElementTree
 
 from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_json, read_number
 from bagwise.app.formats._tables import intervals_by_file, spread_marks
 from bagwise.app.formats.annotations import Annotations
 from bagwise.app.media.documents import document_text
-from bagwise.app.media.media_type import LabelStudio, Row
+from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import atomic_write, open_folder
 
@@ -29,8 +31,8 @@ def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     from a folder of the machine; texts are in the tasks themselves.
     """
     paths = [open_folder(folder, "label-studio.json"), open_folder(folder, "label-studio.xml")]
-    facts = _facts(annotations)
-    rows = intervals_by_file(annotations) if annotations.media_type.joined else annotations.shown_by_file()
+    facts = _facts(annotations.media_type)
+    rows = rows_by_file(annotations)
     tasks = (
         _task(annotations, facts, file, rows[file["file"]], number)
         for number, file in enumerate(annotations.files, 1)
@@ -42,21 +44,68 @@ def write_label_studio(annotations: Annotations, folder: Path) -> list[Path]:
     return paths
 
 
-def _facts(annotations: Annotations) -> LabelStudio:
-    facts = annotations.media_type.label_studio
-    assert facts is not None, f"{annotations.media_type.name} has the format label-studio but not its facts"
-    return facts
+class Interface(NamedTuple):
+    """Names in the interface of a project: of the control that labels, of the object, and of its key in the data."""
+
+    control: str
+    shown: str
+    key: str
+
+    @classmethod
+    def read(cls, config: str, media_type: MediaType) -> Interface:
+        """Those of an interface that somebody wrote: the first control of the kind that the media type needs."""
+        facts = _facts(media_type)
+        try:
+            elements = list(ElementTree.fromstring(config).iter())
+        except (ElementTree.ParseError, DefusedXmlException) as error:
+            raise FormatError(f"The interface of the project is no XML ({error}).") from error
+        values = {element.get("name"): element.get("value", "") for element in elements}
+        for element in elements:
+            shown = element.get("toName", "")
+            if element.tag == facts.labels and values.get(shown, "").startswith("$"):
+                return cls(element.get("name", LABEL), shown, values[shown][1:])
+        raise FormatError(
+            f"The interface of the project has no <{facts.labels}> whose toName is an object with a value; take "
+            "label-studio.xml of the run."
+        )
+
+
+def plain_interface(media_type: MediaType) -> Interface:
+    """That of ``label-studio.xml``."""
+    key = _facts(media_type).key
+    return Interface(LABEL, key, key)
+
+
+def _facts(media_type: MediaType) -> LabelStudio:
+    if media_type.label_studio is None:
+        raise InputError(f"Label Studio shows no {media_type.title.lower()}; use bagwise review.")
+    return media_type.label_studio
+
+
+def rows_by_file(annotations: Annotations) -> dict[str, list[dict[str, Any]]]:
+    """What is shown of each file."""
+    return intervals_by_file(annotations) if annotations.media_type.joined else annotations.shown_by_file()
 
 
 def _task(
     annotations: Annotations, facts: LabelStudio, file: dict[str, Any], rows: list[dict[str, Any]], number: int
 ) -> dict[str, Any]:
     text = document_text(annotations.folder / file["file"]) if facts.holds_text else ""
+    shown = text if facts.holds_text else _address(annotations, file["file"])
+    names = plain_interface(annotations.media_type)
+    return {"data": {facts.key: shown}, "predictions": [prediction_of(annotations, file, rows, text, number, names)]}
+
+
+def prediction_of(
+    annotations: Annotations, file: Row, rows: list[dict[str, Any]], text: str, number: int, names: Interface
+) -> dict[str, Any]:
+    """The prediction of a task, which has a number: what is shown of a file (with its text, where it is one)."""
+    facts = _facts(annotations.media_type)
     results = [
         {
             "id": f"{number}-{i}",
-            "from_name": LABEL,
-            "to_name": facts.key,
+            "from_name": names.control,
+            "to_name": names.shown,
             "type": facts.kind,
             "value": {**facts.value(row, file, text), facts.kind: [row["label"]]},
             **({} if row["probability"] is None else {"score": row["probability"]}),
@@ -65,14 +114,12 @@ def _task(
         for i, row in enumerate(rows, 1)
     ]
     about = annotations.about
-    prediction = {
+    return {
         "model_version": f"{about.get('model', '')} bagwise {about.get('version', '')}".strip(),
         # tasks sorted by score then begin with the least sure
         "score": min((row["probability"] for row in rows if row["probability"] is not None), default=0.0),
         "result": results,
     }
-    shown = text if facts.holds_text else _address(annotations, file["file"])
-    return {"data": {facts.key: shown}, "predictions": [prediction]}
 
 
 def _address(annotations: Annotations, name: str) -> str:
@@ -103,16 +150,21 @@ def read_label_studio(path: Path, annotations: Annotations) -> Marks:
     tasks = read_json(path)
     if not isinstance(tasks, list):
         raise FormatError(f"{path}: it holds no list of tasks; export the project as JSON or JSON-MIN.")
-    facts, reader = _facts(annotations), MarkReader(annotations)
+    return marks_of_tasks(tasks, annotations, str(path), plain_interface(annotations.media_type))
+
+
+def marks_of_tasks(tasks: Iterable[Any], annotations: Annotations, path: str, names: Interface) -> Marks:
+    """What people marked in tasks of Label Studio; `path` says where they come from."""
+    facts, reader = _facts(annotations.media_type), MarkReader(annotations)
     files = {file["file"]: file for file in annotations.files}
-    find = _TextsByContent(annotations) if facts.holds_text else reader.file
+    find = file_finder(annotations)
     rows: list[Mark] = []
     covered = set()
     for i, task in enumerate(tasks):
         source = f"{path}, task {i + 1}"
         try:
             data = task.get("data", task)
-            name = find(str(data[facts.key]))
+            name = find(str(data[names.key]))
             values = list(_values(task, facts.kind, "data" in task))
             if None not in values:
                 covered.add(name)
@@ -126,7 +178,7 @@ def read_label_studio(path: Path, annotations: Annotations) -> Marks:
             raise
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise FormatError(
-                f"{source}: expected data with {facts.key!r} and results with {facts.kind!r} ({error!r})."
+                f"{source}: expected data with {names.key!r} and results with {facts.kind!r} ({error!r})."
             ) from error
     marks = Marks(rows, frozenset(covered))
     return spread_marks(marks, annotations) if annotations.media_type.joined else marks
@@ -146,6 +198,11 @@ def _values(task: Row, kind: str, full: bool) -> Iterator[Row | None]:
     for result in chosen[-1]["result"] if chosen else []:
         if result["type"] == kind:
             yield result["value"]
+
+
+def file_finder(annotations: Annotations) -> Callable[[str], str]:
+    """What gives the file of the run that a task names; what the task says, where there is none."""
+    return _TextsByContent(annotations) if _facts(annotations.media_type).holds_text else MarkReader(annotations).file
 
 
 class _TextsByContent:

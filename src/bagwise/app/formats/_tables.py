@@ -58,14 +58,40 @@ def read_long(path: Path, annotations: Annotations) -> Marks:
     Rows are found by bag and instance where both columns are there, else by file and place.
 
     An empty label says noise. A row that is missing says nothing, since tables are filtered and cut for many reasons.
+    Of recordings any table of events will do: file, start, end and label by one of their usual headings.
     """
     table = read_table(path)
     keyed = {"bag", "instance"} <= {*table.headings}
+    events = None if keyed or not annotations.media_type.timed else event_columns(table.headings)
     needed = ["label", *(("bag", "instance") if keyed else ("file", *annotations.media_type.places))]
-    require_columns(table, needed)
-    reader, columns = MarkReader(annotations, defuse, undefuse), {name: name for name in needed}
-    rows = [reader.mark(cells, columns, source, file="file") for source, cells in table.records()]
+    columns, optional = events or ({name: name for name in needed}, {"file": "file"})
+    require_columns(table, [*columns.values()])
+    reader = MarkReader(annotations, defuse, undefuse)
+    rows = [reader.mark(cells, columns, source, **optional) for source, cells in table.records()]
     return Marks(rows, every_instance=True)
+
+
+_EVENT = {  # usual headings, without case
+    "file": ("file", "filename", "file_name", "path", "recording"),
+    "start": ("start", "start_s", "start (s)", "start_time", "start time", "start time (s)", "begin", "onset"),
+    "end": ("end", "end_s", "end (s)", "end_time", "end time", "end time (s)", "stop"),
+    "label": ("label", "species", "annotation", "class"),
+}
+_OF_SOME_EVENTS = {
+    "low": ("low", "low_hz", "low (hz)", "low freq (hz)", "min_freq"),
+    "high": ("high", "high_hz", "high (hz)", "high freq (hz)", "max_freq"),
+    "confidence": ("confidence",),
+}
+
+
+def event_columns(headings: Sequence[str]) -> tuple[dict[str, str], dict[str, str]] | None:
+    """The headings of what every event has, and of what some have; None where the table is none of events."""
+    by_name = {heading.strip().casefold(): heading for heading in headings}
+    found = [
+        {what: by_name[name] for what, names in columns.items() for name in names[::-1] if name in by_name}
+        for columns in (_EVENT, _OF_SOME_EVENTS)
+    ]
+    return (found[0], found[1]) if len(found[0]) == len(_EVENT) and "instance" not in by_name else None
 
 
 # ---------------------------------------------------------------------------------------------------------------------

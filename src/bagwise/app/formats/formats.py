@@ -19,6 +19,7 @@ from bagwise.app.formats._tables import (
     INTERVALS,
     RAVEN_ENDINGS,
     RAVEN_PLACE,
+    event_columns,
     read_audacity,
     read_birdnet,
     read_intervals,
@@ -46,10 +47,14 @@ class Format:
     ----------
     write : function of annotations and a folder that gives the files it wrote
     read : function of a path and the annotations that were written, gives the marks that are there now
+    media_types : tuple of str
+        For which it is written where it is asked for by name (--format), besides those that write it always
+        (`MediaType.formats`).
     """
 
     write: Callable[[Annotations, Path], list[Path]]
     read: Callable[[Path, Annotations], Marks]
+    media_types: tuple[str, ...] = ()
 
 
 FORMATS = {
@@ -65,6 +70,7 @@ FORMATS = {
 }
 
 SELECTIONS = ("raven", "birdnet")  # by which labels of recordings may be given
+EVENTS = "csv"  # and by tables of events
 HEADINGS = (  # by which tables are known
     ("raven", [RAVEN_PLACE["start"]]),
     ("birdnet", [BIRDNET["start"], BIRDNET["label"]]),
@@ -81,9 +87,11 @@ def formats_of(media_type: MediaType) -> list[str]:
 def check_formats(names: Iterable[str], media_type: MediaType) -> list[str]:
     """The names, if all of them are formats of the media type."""
     names = list(names)
+    asked = [name for name, one in FORMATS.items() if media_type.name in one.media_types]
+    known = [*media_type.formats, *asked]
     for name in names:
-        if name not in media_type.formats:
-            raise InputError(f"There is no format {name!r} for {media_type.name}; use {', '.join(media_type.formats)}.")
+        if name not in known:
+            raise InputError(f"There is no format {name!r} for {media_type.name}; use {', '.join(known)}.")
     return names
 
 
@@ -110,7 +118,10 @@ def guess_annotation_format(path: str | Path) -> str:
                 return name
         if next(path.rglob("*.txt"), None):
             return "audacity"
-        raise FormatError(f"{path}: there is no selection table and no label track in this folder; give one file.")
+        raise FormatError(
+            f"{path}: there is no selection table and no label track in this folder; give one file, or a table of "
+            "labels (the media go before --labels)."
+        )
     ending = path.suffix.lower()
     if ending in (".parquet", ".jsonl"):
         return "parquet" if ending == ".parquet" else "spans"
@@ -137,16 +148,19 @@ def _known_by_headings(path: Path) -> str | None:
 
 
 def selections_format(path: Path) -> str | None:
-    """Whether labels are given by selection tables of Raven or results of BirdNET; else None."""
+    """The format if labels are given by selections of Raven, results of BirdNET or a table of events; else None."""
     name = None
     if path.is_dir():
         name = guess_annotation_format(path)
         if name not in SELECTIONS:
             raise FormatError(
                 f"{path}: the folder holds no selection tables of Raven (*{RAVEN_ENDINGS[0]}) and no results of "
-                f"BirdNET (*{BIRDNET_ENDINGS[0]}); give these, or one table of labels."
+                f"BirdNET (*{BIRDNET_ENDINGS[0]}); give these, or one table of labels (the folder of the media goes "
+                "before --labels)."
             )
     elif path.suffix.lower() in (".txt", ".csv", ".tsv"):
         with suppress(FormatError):  # whoever reads it as a table of labels says why
             name = _known_by_headings(path)
+            if name is None and event_columns(read_headings(path)) is not None:
+                return EVENTS
     return name if name in SELECTIONS else None

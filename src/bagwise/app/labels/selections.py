@@ -16,7 +16,7 @@ from bagwise.io.labels import LabelTable, fold_labels, remarks_about
 MIN_CONFIDENCE = 0.5
 MEDIA_TYPE = "audio"
 NOTHING = "nocall"  # what BirdNET calls a recording in which it heard nothing
-TOOLS = {"raven": "selections of Raven", "birdnet": "results of BirdNET"}
+TOOLS = {"raven": "selections of Raven", "birdnet": "results of BirdNET", "csv": "events in a table"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Selections:
     ----------
     path : path
         A table, or a folder of tables.
-    format : {"raven", "birdnet"}
+    format : {"raven", "birdnet", "csv"}
     min_confidence : float
         The least confidence of a detection that counts; selections without one always count.
     fold_case : bool

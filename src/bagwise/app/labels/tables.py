@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from bagwise.app.media.files import FileBags, FileNames, normal_name
+from bagwise.core.exceptions import InputError
 from bagwise.io.labels import LabelTable
+
+N_SHOWN = 3  # names that a message gives as examples
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,11 @@ def match_labels(
             if labels and not size:
                 matched.problems.append((bag, _nothing_found(where, bag, labels)))
         elif len(fitting) != 1:
-            what = "several files fit" if fitting else "there is no such file"
-            passed = sorted(others.find(given)) if not fitting else []
-            if passed:
-                ending = PurePosixPath(passed[0]).suffix
-                what = f"it is there, but files that end in {ending!r} are not read"
-            matched.problems.append((given, f"{where}: {what} ({given!r}); its labels are not used."))
+            what, cure = "several files fit", f"write the folder too, such as {min(fitting)!r}" if fitting else ""
+            if not fitting:
+                what, cure = _why_no_file(given, files, others, bags)
+            text = f"{where}: {what} ({given!r}); its labels are not used"
+            matched.problems.append((given, f"{text}{': ' if cure else ''}{cure}."))
         else:
             (name,) = fitting
             _add(matched, name, labels, where, failed, bags)
@@ -81,6 +83,57 @@ def match_labels(
             message = f"{where}: {bag!r} is a piece of {name!r}, which another row names as a whole; not used: {cure}."
             matched.problems.append((bag, message))
     return matched
+
+
+def _why_no_file(
+    given: str, files: FileNames, others: FileNames, bags: Mapping[str, FileBags] | None = None
+) -> tuple[str, str]:
+    """Why a name is that of no file that is read, and the cure, "" where none is known."""
+    passed = sorted(others.find(given))
+    if passed:
+        ending = PurePosixPath(passed[0]).suffix
+        return f"it is there, but files that end in {ending!r} are not read", "save it in another format"
+    name, mark, _ = normal_name(given).rpartition("@")
+    whole = sorted(files.find(name)) if mark else []
+    if whole and bags is not None:
+        pieces = [bag.rpartition("@")[2] for bag in bags[whole[0]].bag_names] if whole[0] in bags else []
+        if len(pieces) < 2:
+            return "the file is one piece", "name the file alone, or cut pieces (--window and their seconds)"
+        return "no piece of the file begins there", f"its pieces begin at {_some(pieces)} s (--window)"
+    stem = PurePosixPath(normal_name(name if mark else given)).stem
+    near = sorted(files.find(stem)) or sorted(
+        file for file in files.names if stem.isdigit() and PurePosixPath(file).stem.lstrip("0") == stem
+    )
+    return "there is no such file", f"{near[0]!r} is there; write that" if near else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:N_SHOWN]) + (", ..." if len(names) > N_SHOWN else "")
+
+
+def names_in(table: LabelTable, names: Sequence[str]) -> list[int]:
+    """Which rows of a table name a file, or a piece of one."""
+    files = FileNames(names)
+    return [i for i, given in enumerate(table.names) if files.find(given) or files.find(given.rpartition("@")[0])]
+
+
+def check_names(table: LabelTable, names: Sequence[str], folder: Path, unread: Sequence[str] = ()) -> None:
+    """Refuse a table that names no file and one without any label, before any file is read."""
+    if not any(table.label_sets):
+        raise InputError(f"{table.path}: no row has a label, so there is nothing to learn from; fill in that column.")
+    if names_in(table, names):
+        return
+    files = FileNames(names)
+    why, cure = _why_no_file(table.names[0], files, FileNames(unread))
+    if any(files.find(label) for label in table.class_names):
+        why, cure = "its labels are named as files are", "turn the table round: a row per file, the file first"
+    elif not cure:
+        cure = "write the names of the files, with or without folder and ending"
+    given, there = (_some([*map(repr, some[: N_SHOWN + 1])]) for some in (table.names, names))
+    raise InputError(
+        f"{table.path}: none of its {len(table)} names ({given}) is that of a file in {folder}, which holds {there}. "
+        f"{table.place(0)}: {why}; {cure}."
+    )
 
 
 def _add(

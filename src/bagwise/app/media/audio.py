@@ -140,7 +140,8 @@ def _read_part(sound: Sound, part: tuple[float, float], settings: AudioSettings)
         boxes.append(box[own])
     box = np.concatenate(boxes)
     locations = {key: box[:, i] for i, key in enumerate(PLACES)}
-    return FileBags(["part"], [len(box)], np.concatenate(features), locations, {"has_sound": any_sound})
+    facts, problems = {"has_sound": any_sound}, [sound.problem] if sound.problem else []
+    return FileBags(["part"], [len(box)], np.concatenate(features), locations, facts, problems)
 
 
 def _described(stages: Stages, settings: AudioSettings) -> np.ndarray:
@@ -180,7 +181,8 @@ def _join(sound: Sound, name: str, parts: Sequence[FileBags], settings: AudioSet
     names, sizes, order = _pieces(name, box[:, :2].mean(axis=1), info, settings)
     box = box[order]
     vectors = [part.vectors for part in parts if part.vectors is not None]
-    problems = [*([info.problem] if info.problem else []), *(text for part in parts for text in part.problems)]
+    of_parts = dict.fromkeys(text for part in parts for text in part.problems)
+    problems = [*([info.problem] if info.problem else []), *of_parts]
     if not any(part.info["has_sound"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
@@ -213,6 +215,75 @@ def _pieces(
     piece = np.clip((middle // length).astype(np.int64), 0, n_pieces - 1)
     names = [name] if n_pieces == 1 else [_piece_name(name, i * length) for i in range(n_pieces)]
     return names, np.bincount(piece, minlength=n_pieces).tolist(), np.argsort(piece, kind="stable")
+
+
+def _describe_boxes(sound: Sound, name: str, places: Sequence[Row], settings: AudioSettings) -> FileBags:
+    """Boxes that a person drew: what was found inside of each, or all of the box where nothing was."""
+    if settings.segment == "windows":
+        raise InputError(
+            "The instances of this run are windows of a fixed length, so no boxes can be drawn or changed; annotate "
+            "without segment=windows for boxes of any size."
+        )
+    info, heard = sound.info, dict[tuple[float, float], tuple[float, Stages]]()
+    features, boxes = [], []
+    for place in places:
+        box = _checked_box(place, info, settings)
+        first, last = next(span for span in reversed(_stretches(info.seconds)) if box[:2].mean() >= span[0])
+        span = min(first, box[0]), max(last, box[1])
+        if span not in heard:
+            begin, _, stages = _hear(sound, span, settings)
+            heard[span] = begin, stages
+        begin, stages = heard[span]
+        features.append(_described(_only_inside(stages, box - [begin, begin, 0.0, 0.0]), settings))
+        boxes.append(box)
+    box = np.array(boxes)
+    middle = box[:, :2].mean(axis=1)
+    owners = []
+    for one in middle:
+        names, sizes, _ = _pieces(name, np.array([one]), info, settings)
+        owners.append(names[int(np.argmax(sizes))])
+    locations = {key: box[:, i] for i, key in enumerate(PLACES)}
+    return FileBags(owners, [1] * len(owners), np.concatenate(features), locations, {})
+
+
+def _checked_box(place: Row, info: AudioInfo, settings: AudioSettings) -> np.ndarray:
+    """(4,) start, end, low and high of a box, rounded as they are written; all frequencies where none are given."""
+    top = info.rate / 2
+    band = settings.low, min(top, settings.high or top)
+    low, high = (band[i] if place.get(key) is None else place[key] for i, key in enumerate(("low", "high")))
+    given = place["start"], place["end"], low, high
+    box = np.array([round(float(value), digits) for value, digits in zip(given, (4, 4, 1, 1), strict=True)])
+    edges = np.array([0.0, round(info.seconds, 4), 0.0, top])
+    slack = np.array([1e-3, 1e-3, 0.1, 0.1])
+    if not np.all(box[[0, 2]] < box[[1, 3]]):
+        raise InputError(
+            f"A box reaches from {box[0]:g} to {box[1]:g} s and from {box[2]:g} to {box[3]:g} Hz; its end must come "
+            "after its start, and high be above low."
+        )
+    if np.any(box < edges[[0, 0, 2, 2]] - slack) or np.any(box > edges[[1, 1, 3, 3]] + slack):
+        raise InputError(
+            f"A box from {box[0]:g} to {box[1]:g} s and from {box[2]:g} to {box[3]:g} Hz lies outside of the "
+            f"recording, which has {edges[1]:g} s and frequencies up to {top:g} Hz; draw it inside."
+        )
+    if box[2] >= band[1] or box[3] <= band[0]:
+        raise InputError(
+            f"Only sounds from {band[0]:g} to {band[1]:g} Hz are looked at, and the box reaches from {box[2]:g} to "
+            f"{box[3]:g} Hz; draw it there, or annotate with other limits (--media-set low=... high=...)."
+        )
+    return np.clip(box, edges[[0, 0, 2, 2]], edges[[1, 1, 3, 3]])
+
+
+def _only_inside(stages: Stages, box: np.ndarray) -> Stages:
+    """The stages with one region: what was found in a box, else all sound in it, else the whole box."""
+    picture = stages.picture
+    columns = _columns_between(picture.times, box[0], box[1])
+    rows = _columns_between(picture.frequencies, box[2], box[3])
+    inside = stages.labels[rows, columns] > 0
+    if not inside.any():
+        inside = stages.mask[rows, columns] if stages.mask[rows, columns].any() else np.ones_like(inside)
+    labels = np.zeros_like(stages.labels)
+    labels[rows, columns] = inside
+    return replace(stages, labels=labels)
 
 
 def _draw_sound(sound: Sound, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
@@ -339,6 +410,7 @@ AUDIO = MediaType(
     open=open_sound,
     read=_read_sound,
     parts=Parts(_cut, _read_part, _join),
+    describe=_describe_boxes,
     feature_names=_feature_names,
     places=PLACES,
     place_in_words=_place_in_words,

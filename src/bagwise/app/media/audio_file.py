@@ -27,6 +27,7 @@ UNREADABLE = dict.fromkeys(
     (".wac", ".w4v", ".zc", ".dvf", ".vox"), "it is a recorder's own format; convert it to WAV with the maker's program"
 )
 CURE = "Leave it out, or save it again."
+CANCELLED = 0.01  # share of the power of all channels that is left of their mean where one of them is inverted
 LOUDEST = 1e12  # full scale is 1; what is above this is no sound, and its square would be infinite
 MOST_RATE = 10_000_000  # samples per second; recorders of ultrasound and under water stay below 2 million
 
@@ -54,7 +55,11 @@ class Sound:
     info : AudioInfo
     notes : dict
         What the recorder may have noted of the time: name to content of chunks of a WAV file.
+    problem : str
+        What was wrong with what was read so far, if anything.
     """
+
+    problem = ""
 
     def __init__(
         self,
@@ -74,7 +79,10 @@ class Sound:
         return self.path.suffix.lower() in FOR_FFMPEG
 
     def read(self, begin: int, n: int) -> np.ndarray:
-        """(n,) float32 samples from `begin` on, all channels averaged; checked to be there and to be numbers."""
+        """(n,) float32 samples from `begin` on, all channels averaged; checked to be there and to be numbers.
+
+        Where channels cancel each other, since a cable was soldered the wrong way round, it is the first one.
+        """
         rate = self.info.rate
         with one_file(self.path, f"it cannot be decoded after {begin / rate:.1f} s", CURE):
             block = self._samples(begin, n)
@@ -92,6 +100,9 @@ class Sound:
                 f"{self.path}: {len(bad)} samples from {at:.3f} s on are not finite numbers (NaN or infinity), or "
                 f"above {LOUDEST:g}. Leave it out, or export it again."
             )
+        if block.shape[1] > 1 and np.vdot(mono, mono) < CANCELLED * np.vdot(block, block) / block.shape[1]:
+            self.problem = "its channels cancel each other, so one is inverted; the first alone is used."
+            return np.ascontiguousarray(block[:, 0])
         return mono
 
     def blocks(self, seconds: float, start: float = 0.0) -> Iterator[tuple[float, np.ndarray]]:

@@ -141,6 +141,9 @@ class MediaType:
     read : function of the open file, its name and settings that gives its `FileBags`; None where there are no files
     parts : Parts or None
         How long files are read in parts, where they may take long.
+    describe : function of the open file, its name, places and settings, or None where people cannot draw instances
+        Gives a `FileBags` with one bag of one instance per place, named as the bag that it belongs to. Places are
+        mappings of `places` to numbers; low and high may be None.
     belongs : function of path and settings
         Whether a file with a fitting ending is one of the media itself.
     companions : function of path, name and settings
@@ -198,6 +201,7 @@ class MediaType:
     open: Callable[[Path], AbstractContextManager[Any]] = nullcontext
     read: Callable[[Any, str, Any], FileBags] | None = None
     parts: Parts | None = None
+    describe: Callable[[Any, str, Sequence[Row], Any], FileBags] | None = None
     belongs: Callable[[Path, Any], bool] = _always
     companions: Callable[[Path, str, Any], Sequence[Path]] = _no_items
     feature_names: Callable[[Sequence[FileBags], Any], list[str]] = _common_feature_names
@@ -230,6 +234,10 @@ class MediaType:
     def timed(self) -> bool:
         """Whether places are seconds, and the info of a file has its length in seconds."""
         return "start" in self.places and not self.whole
+
+    def is_alone(self, path: Path) -> bool:
+        """Whether one file of this media type can be annotated by itself: its pieces are the bags."""
+        return self.pieces_have_names or (self.read is not None and path.suffix.lower() in self.extensions)
 
     def make_settings(self, values: Mapping[str, Any] | Settings | None = None) -> Any:
         """Settings of this media type from values by name (text, or of their own kind), checked; else the default."""

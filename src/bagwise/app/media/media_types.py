@@ -15,10 +15,12 @@ from bagwise.app.media.series import SERIES
 from bagwise.app.media.settings import Settings
 from bagwise.app.media.text import TEXT
 from bagwise.core.exceptions import InputError
+from bagwise.core.plugins import MEDIA_TYPES, add_installed
 
 # Bags of a table: there are no files behind them to read, draw or play.
 TABLE = MediaType(name="table", title="Bags of a table, annotated", instances="instances", settings=Settings)
 MEDIA: dict[str, MediaType] = {"audio": AUDIO, "image": IMAGE, "text": TEXT, "series": SERIES, "table": TABLE}
+add_installed(MEDIA, MEDIA_TYPES, MediaType)
 
 
 def check_media_type(name: str) -> MediaType:
@@ -37,6 +39,11 @@ def guess_media_type(folder: Path, exclude: Iterable[Path] = ()) -> str:
         known = ", ".join(ending for media_type in MEDIA.values() for ending in media_type.extensions)
         raise InputError(f"There is no file in {folder} that can be annotated; expected files ending in {known}.")
     return best
+
+
+def guess_file_type(path: Path) -> str | None:
+    """The media type of one recording or picture; None for what may be a file of bags."""
+    return next((kind.name for kind in (AUDIO, IMAGE) if _ending(path.name) in kind.extensions), None)
 
 
 def find_files(folder: Path, media_type: MediaType, settings: Any, exclude: Iterable[Path] = ()) -> list[str]:

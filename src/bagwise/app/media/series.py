@@ -29,6 +29,7 @@ from bagwise.app.media.pictures import (
 from bagwise.app.media.series_file import RECORDING, UNITS, Series, SeriesSettings, read_recordings
 from bagwise.app.media.windows import join_windows
 from bagwise.core.dataset import BagDataset
+from bagwise.core.exceptions import InputError
 
 HEAD, LANE, LEAST_LANE, BETWEEN = 14, 46, 14, 12  # heights: of a line of words, of a channel, between strips
 TALLEST = 900  # units of the page that the strips of one recording may take
@@ -39,6 +40,7 @@ SHRUNK = 0.03  # of the recorded time, to which a longer gap is drawn
 LETTER = 7.0  # width of a letter of a name
 EXTENSIONS = (".csv", ".tsv", ".parquet", ".pq")
 PLACES = ("start", "end")
+LEAST_ROWS = 4  # of a stretch that a person draws
 TIME_STATISTICS = ("mean", "deviation", "least", "greatest", "median", "step", "crossings")
 FREQUENCY_STATISTICS = ("peak", "centroid", "entropy", "band0", "band1", "band2", "band3")
 
@@ -70,7 +72,7 @@ def _read_stretches(path: str | Path, name: str, settings: SeriesSettings) -> Fi
     recordings = read_recordings(path, settings)
     found = {key: _stretches(series, settings) for key, series in recordings.items()}
     some = next(iter(recordings.values()))
-    names = [f"{channel}_{s}" for channel in some.channels for s in (*TIME_STATISTICS, *FREQUENCY_STATISTICS)]
+    names = _names_of(some.channels)
     sizes = [len(features) for features, *_ in found.values()]
     return FileBags(
         bag_names=[f"{name}@{key}" if key else name for key in recordings],
@@ -96,6 +98,43 @@ def _stretches(series: Series, settings: SeriesSettings) -> tuple[np.ndarray, np
     features = [_stretch_features(series.values[i : i + settings.window], series.rate) for i in first]
     ends = series.times[first + settings.window - 1] + 1.0 / series.rate if len(first) else np.empty(0)
     return np.array(features), np.round(series.times[first], 6), np.round(ends, 6)
+
+
+def _describe_spans(path: Path, name: str, places: Sequence[Row], settings: SeriesSettings) -> FileBags:
+    """Stretches of any length that a person drew, each within one piece without a gap."""
+    recordings = read_recordings(path, settings)
+    features, spans, keys = [], [], [str(place.get(RECORDING) or "") for place in places]
+    for place, key in zip(places, keys, strict=True):
+        if key not in recordings:
+            raise InputError(f"{name} has no recording {key!r}; it has {', '.join(map(repr, recordings))}.")
+        series, start, end = recordings[key], float(place["start"]), float(place["end"])
+        first, last = np.searchsorted(series.times, [start - 1e-9, end - 1e-9])
+        inside = any(a <= first and last <= b for a, b in series.pieces)
+        if not start < end or last - first < LEAST_ROWS or not inside:
+            raise InputError(
+                f"A stretch from {start:g} to {end:g} s of {name} holds {max(last - first, 0)} rows"
+                f"{'' if inside else ' and a gap'}; draw one of {LEAST_ROWS} rows or more inside of "
+                f"{series.start:g} to {series.end:g} s, without a gap."
+            )
+        features.append(_stretch_features(series.values[first:last], series.rate))
+        spans.append((series.times[first], series.times[last - 1] + 1.0 / series.rate))
+    columns = {key: np.round(column, 6) for key, column in zip(PLACES, np.array(spans).T, strict=True)}
+    if settings.recording:
+        columns[RECORDING] = np.array(keys, dtype=object)
+    channels = next(iter(recordings.values())).channels
+    return FileBags(
+        bag_names=[f"{name}@{key}" if key else name for key in keys],
+        sizes=[1] * len(keys),
+        features=np.array(features),
+        locations=columns,
+        info={},
+        feature_names=_names_of(channels),
+    )
+
+
+def _names_of(channels: Sequence[str]) -> list[str]:
+    """What the features of these channels are called."""
+    return [f"{channel}_{s}" for channel in channels for s in (*TIME_STATISTICS, *FREQUENCY_STATISTICS)]
 
 
 def _too_short(recording: str, series: Series, settings: SeriesSettings) -> str:
@@ -378,6 +417,7 @@ SERIES = MediaType(
     finer="label shorter series, cut into files of their own",
     extensions=EXTENSIONS,
     read=_read_stretches,
+    describe=_describe_spans,
     check_files=_refuse_other_channels,
     places=PLACES,
     place_in_words=_place_in_words,

@@ -187,6 +187,41 @@ def _read_passages(path: str | Path, name: str, settings: TextSettings) -> FileB
     )
 
 
+def _describe_passages(path: str | Path, name: str, places: Sequence[Row], settings: TextSettings) -> FileBags:
+    """Passages that a person marked: the words of which any letter lies in one."""
+    text = read_words(path).text
+    words = list(_WORD.finditer(text))
+    own = _terms_of([match.group() for match in words], settings)
+    terms = sorted(set(own) - {""})
+    first, last, starts, ends = [], [], [], []
+    for place in places:
+        start, end = round(place["start"]), round(place["end"])
+        if not 0 <= start < end <= len(text):
+            raise InputError(
+                f"A passage from {start} to {end} lies outside of {name}, which has {len(text)} characters, or its end "
+                "does not come after its start."
+            )
+        inside = [i for i, match in enumerate(words) if match.end() > start and match.start() < end]
+        if not any(own[i] for i in inside):
+            raise InputError(f"There is no word from {start} to {end} of {name} that counts; mark more of it.")
+        first.append(inside[0])
+        last.append(inside[-1] + 1)
+        starts.append(start)
+        ends.append(end)
+    within = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
+    words_of = _ones(within, np.subtract(last, first), len(words))
+    counts = (words_of @ _chosen(own, terms)).astype(np.float32)
+    counts.sort_indices()
+    return FileBags(
+        bag_names=[name] * len(places),
+        sizes=[1] * len(places),
+        features=counts,
+        locations={"start": np.array(starts, dtype=np.int64), "end": np.array(ends, dtype=np.int64)},
+        info={},
+        feature_names=terms,
+    )
+
+
 def _choose_terms(files: Sequence[FileBags], settings: TextSettings) -> list[str]:
     """The terms that are counted, in alphabetical order: those of `min_documents` documents, of them the share `keep`.
 
@@ -284,6 +319,7 @@ TEXT = MediaType(
     finer="label shorter texts, such as sections in files of their own",
     extensions=EXTENSIONS,
     read=_read_passages,
+    describe=_describe_passages,
     feature_names=_choose_terms,
     features=_count_matrix,
     places=PLACES,

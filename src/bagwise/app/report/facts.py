@@ -39,11 +39,6 @@ class HardLabels:
     everywhere: list[Any] = field(default_factory=list)
     rare: list[tuple[Any, int]] = field(default_factory=list)
 
-    @property
-    def indistinct(self) -> set[Any]:
-        """Labels that nothing tells apart from others."""
-        return {*self.everywhere, *(label for labels, _ in self.together for label in labels)}
-
 
 def find_hard_labels(Y: np.ndarray, class_names: Sequence[Any], named: Collection[Any] = ()) -> HardLabels:
     """Look for them.

@@ -143,6 +143,7 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
 }
 POST: dict[str, Callable[[Review, dict[str, Any]], Any]] = {
     "/api/corrections": lambda review, body: review.correct(body.get("corrections", []), body.get("by")),
+    "/api/boxes": lambda review, body: review.edit_box(body),
     "/api/undo": lambda review, body: review.undo(),
     "/api/refit": lambda review, body: review.start_refit(),
     "/api/refit/cancel": lambda review, body: review.cancel_refit(),

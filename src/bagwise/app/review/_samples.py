@@ -23,6 +23,7 @@ from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import ALSO, CONFIRMED, LABEL, NOISE
 from bagwise.app.runs.folder import STATE
 from bagwise.app.runs.label_sets import BETWEEN
+from bagwise.core.fitted import Either, ListOf, Number, Record, Text, TupleOf
 from bagwise.io.files import atomic_write
 from bagwise.metrics import wilson_interval
 
@@ -100,16 +101,21 @@ class Sample:
     instances: list[tuple[str, int, str]]
 
 
+_COUNT = Number(0, 2**53, whole=True)
+_SAMPLE = {"id": Text(), "label": Either(None, Text()), "seed": _COUNT, "version": _COUNT, "time": Text()}
+_INSTANCES = ListOf(TupleOf(Text(), _COUNT, Text()))
+_DOCUMENT = Record({"samples": ListOf(Record(_SAMPLE | {"instances": _INSTANCES}), empty=True)})
+
+
 def read_samples(path: Path) -> list[Sample]:
     """The samples of a run; none where the file is missing or damaged."""
     try:
-        rows = json.loads((path / STATE / FILE).read_text(encoding="utf-8"))["samples"]
-        return [
-            Sample(**{**row, "instances": [(str(bag), int(i), str(label)) for bag, i, label in row["instances"]]})
-            for row in rows
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
+        document = json.loads((path / STATE / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return []
+    if _DOCUMENT.problem(document, {}):
+        return []
+    return [Sample(**{**row, "instances": [*map(tuple, row["instances"])]}) for row in document["samples"]]
 
 
 def write_samples(path: Path, samples: list[Sample]) -> None:
@@ -143,15 +149,21 @@ def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, 
 
 def sample_rows(sample: Sample, now: Snapshot) -> np.ndarray:
     """Rows of the instances of a sample, in the order in which they were drawn."""
-    return np.array([now.places.row(bag, i) for bag, i, _ in sample.instances], dtype=np.int64)
+    return np.array([now.places.row(bag, i) for bag, i, _ in _left(sample, now)], dtype=np.int64)
+
+
+def _left(sample: Sample, now: Snapshot) -> list[tuple[str, int, str]]:
+    """Those of its instances that nobody removed."""
+    return [one for one in sample.instances if now.places.has(*one[:2])]
 
 
 def sample_share(sample: Sample, now: Snapshot) -> dict[str, Any]:
     """How many were answered, and how many of these bear the label that they had when the sample was drawn."""
     rows = sample_rows(sample, now)
+    given = [label for *_, label in _left(sample, now)]
     answered = now.found.checked[rows]
     confirmed = answered & np.array(
-        [label in now.found.labels_of(row) for row, (*_, label) in zip(rows.tolist(), sample.instances, strict=True)]
+        [label in now.found.labels_of(row) for row, label in zip(rows.tolist(), given, strict=True)], dtype=bool
     )
     facts = {key: getattr(sample, key) for key in ("id", "label", "version", "time")}
     return {**facts, "n": len(rows), **share_row(int(confirmed.sum()), int(answered.sum()))}

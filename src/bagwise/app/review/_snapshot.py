@@ -11,6 +11,7 @@ import numpy as np
 
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.review._errors import MissingError, RequestError
+from bagwise.app.runs.layout import row_finder
 from bagwise.app.runs.predictions import Predictions
 from bagwise.core.dataset import BagDataset, as_column
 
@@ -21,7 +22,7 @@ MARK = ("bag", "instance", "label", "probability", "checked")  # what a box or a
 
 
 class Places:
-    """Where the instances of a run are; made once, since corrections do not move them."""
+    """Where the instances of a run are; made once for all corrections but those of boxes."""
 
     def __init__(self, dataset: BagDataset, media_type: MediaType, files: Sequence[str]):
         self.dataset = dataset
@@ -30,6 +31,7 @@ class Places:
         self.bag_of = dataset.bags.bag_index
         self.bag_names = [str(name) for name in dataset.bag_names]
         self.number = {name: i for i, name in enumerate(self.bag_names)}
+        self._find = row_finder(dataset)
         self.columns = dict(dataset.locations or {})
         self.files = list(files)
         names = self.columns.get("file")
@@ -41,15 +43,25 @@ class Places:
         self._by_file = np.argsort(self.file_of, kind="stable")
         self._file_edges = np.searchsorted(self.file_of[self._by_file], np.arange(len(self.files) + 1))
 
+    def has(self, bag: str, instance: int) -> bool:
+        """Whether there is such an instance."""
+        return bag in self.number and self._find(self.number[bag], instance) is not None
+
+    def bag(self, name: str) -> int:
+        """Number of a bag, if it is one of the run."""
+        i = self.number.get(name)
+        if i is None:
+            raise MissingError(f"The run has no bag {name[:80]!r}.")
+        return i
+
     def row(self, bag: str, instance: int) -> int:
         """Number of an instance among all."""
-        i = self.number.get(bag)
-        if i is None:
-            raise MissingError(f"The run has no bag {bag[:80]!r}.")
-        size = int(self.offsets[i + 1] - self.offsets[i])
-        if not 0 <= instance < size:
-            raise MissingError(f"The bag {bag[:80]!r} has no instance {instance}; it has {size}, from 0 on.")
-        return int(self.offsets[i]) + instance
+        i = self.bag(bag)
+        row = self._find(i, instance)
+        if row is None:
+            size = int(self.offsets[i + 1] - self.offsets[i])
+            raise MissingError(f"The bag {bag[:80]!r} has no instance {instance}; it has {size}.")
+        return row
 
     def file(self, name: str) -> int:
         """Number of a file, if it is one of the run."""
@@ -213,7 +225,7 @@ class Snapshot:
                 raise MissingError(f"The run has no label {label[:80]!r}.")
             kept &= self.carries(label)
         if bag is not None:
-            kept &= places.bag_of == places.bag_of[places.row(bag, 0)]
+            kept &= places.bag_of == places.bag(bag)
         if file is not None:
             kept &= places.file_of == places.file(file)
         if checked is not None:

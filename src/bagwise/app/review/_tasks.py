@@ -11,6 +11,7 @@ import numpy as np
 
 from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import ABSENT, PRESENT
+from bagwise.app.runs.layout import Layout
 from bagwise.app.runs.predictions import SPURIOUS, acquisition_order, has_rates, label_issues
 from bagwise.app.runs.supervision import Supervision
 
@@ -24,6 +25,8 @@ class BackgroundTask:
     ----------
     fit : hashable
         Which fit; the number of a version is used again after an undo.
+    layout : Layout
+        Which instances there were when it began.
     work : callable that gives the result
     notify : callable
         Called when it is done, if somebody waited in vain.
@@ -33,8 +36,8 @@ class BackgroundTask:
     result : what `work` gave; None before, and where it failed
     """
 
-    def __init__(self, fit: Hashable, work: Callable[[], Any], notify: Callable[[], None]):
-        self.fit = fit
+    def __init__(self, fit: Hashable, layout: Layout, work: Callable[[], Any], notify: Callable[[], None]):
+        self.fit, self.layout = fit, layout
         self._work, self._notify = work, notify
         self.result: Any = None
         self._done = threading.Event()
@@ -86,6 +89,7 @@ def show_label_issues(
     """
     answered = {(one["bag"], one["label"]) for one in corrections if one["action"] in (PRESENT, ABSENT)}
     places = now.places
+    issues = [row for row in issues if places.has(row["bag"], row["instance"])]
     rows: list[dict[str, Any]] = []
     where = now.rows(np.array([places.row(row["bag"], row["instance"]) for row in issues], dtype=np.int64))
     for row, place in zip(issues, where, strict=True):

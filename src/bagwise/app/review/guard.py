@@ -103,8 +103,8 @@ class Guard:
         self.cookie = f"bagwise_{port}"
         self._spent: set[str] = set()
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
-        self._rates = _Rates(RATE, RATE)
-        self._guesses = _Rates(GUESSES, GUESSES / 60)
+        self._rates = Rates(RATE, RATE)
+        self._guesses = Rates(GUESSES, GUESSES / 60)
         self._lock = threading.Lock()
 
     @property
@@ -184,7 +184,7 @@ class Guard:
             raise ForbiddenError(OPENED)
         right = hmac.compare_digest(token.encode(), self.token.encode())
         if right and self.password is not None:
-            given = _password(head.headers.get("authorization", ""))
+            given = password_of(head.headers.get("authorization", ""))
             if given is None:
                 raise PasswordNeededError("Give the password that was chosen for this review.")
             right = hmac.compare_digest(given.encode(), self.password.encode())
@@ -228,11 +228,11 @@ class Guard:
             raise too_large()
 
 
-def too_large() -> TooLargeError:
-    return TooLargeError(f"A request may hold at most {LARGEST_BODY} bytes; say it in several.")
+def too_large(most: int = LARGEST_BODY) -> TooLargeError:
+    return TooLargeError(f"A request may hold at most {most} bytes; say it in several.")
 
 
-def _password(authorization: str) -> str | None:
+def password_of(authorization: str) -> str | None:
     """The password of HTTP's basic authentication; the name before it does not matter."""
     kind, _, coded = authorization.partition(" ")
     if kind.lower() != "basic":
@@ -243,7 +243,7 @@ def _password(authorization: str) -> str | None:
         return ""
 
 
-class _Rates:
+class Rates:
     """A bucket for each client that fills steadily and that each request takes a drop from."""
 
     def __init__(self, size: float, per_second: float):

@@ -16,6 +16,7 @@ from bagwise import load
 from bagwise.app.formats import Annotations, formats_of, write_formats
 from bagwise.app.media.files import Problem
 from bagwise.app.report.summary import class_colours
+from bagwise.app.review._boxes import edit_box
 from bagwise.app.review._errors import ConflictError, MissingError, RequestError
 from bagwise.app.review._media import MediaStore
 from bagwise.app.review._refit import REFIT, WRITE, Learner
@@ -31,11 +32,11 @@ from bagwise.app.review._samples import (
     write_samples,
 )
 from bagwise.app.review._show import show_instance
-from bagwise.app.review._snapshot import Places, Snapshot, label_names, list_files
+from bagwise.app.review._snapshot import Places, Snapshot, list_files
 from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
 from bagwise.app.runs import Run
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
-from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, read_version, version_folder
+from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, version_folder
 from bagwise.app.runs.supervision import Supervision
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write, inside, open_folder
@@ -73,7 +74,8 @@ class Review:
         self._snapshot: Snapshot | None = None
         self._summary: dict[str, Any] = {}
         self._before: tuple[Any, ...] = (None,)  # version, labels before and after its refit
-        self.places = Places(run.material.dataset, run.media_type, [file["file"] for file in run.material.files])
+        self._material = run.material
+        self.places = self._find_places()
         self.media = MediaStore(run)
         self.by = _read_reviewer(run.path)
         self._samples = read_samples(run.path)
@@ -82,6 +84,10 @@ class Review:
         self._refit: dict[str, Any] = dict(IDLE)
         self._later: threading.Timer | None = None
         self._learner.start()
+
+    def _find_places(self) -> Places:
+        material = self._material
+        return Places(material.dataset, self.run.media_type, [file["file"] for file in material.files])
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -152,6 +158,11 @@ class Review:
         rows = now.rows(chosen[offset : offset + min(limit, MOST_ROWS)])
         return {"total": len(chosen), "revision": now.revision, "instances": rows}
 
+    def annotations(self) -> Annotations:
+        """All that is known of all instances, for other programs."""
+        with self._lock:
+            return self.run.result().annotations
+
     def sample_rows(self, number: str) -> np.ndarray:
         """Rows of the instances of a sample, as they were drawn."""
         for sample in self._samples:
@@ -190,14 +201,15 @@ class Review:
     def show(self, bag: str, instance: int, start: float | None = None, end: float | None = None) -> dict[str, Any]:
         """What to show around an instance."""
         now = self.snapshot()
-        return show_instance(now, self.media, self.places.row(bag, instance), start, end)
+        return show_instance(now, self.media, now.places.row(bag, instance), start, end)
 
     def _last_refit(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Labels before and after the last refit; read once per version."""
         run, versions = self.run, self.run.manifest["versions"][-2:]
         if self._before[0] != run.version:
-            n = len(self.places.bag_of)
-            names = [label_names(read_version(run.path, version["number"], n).predictions) for version in versions]
+            names = [run.labels_at(version) for version in versions]
+            if len(names) > 1:  # a box that came since is no change
+                names[0] = np.where([name is None for name in names[0]], names[1], names[0])
             self._before = (run.version, *(names if len(names) > 1 else (None, None)))
         return self._before[1], self._before[2]
 
@@ -208,7 +220,15 @@ class Review:
         """
         now = self.snapshot()
         work = self._task("ranking", rank_rows)
-        return work.result if work.wait() and work.result is not None else now.order("least-sure")
+        if not work.wait() or work.result is None:
+            return now.order("least-sure")
+        with self._lock:
+            layout = self.run.layout
+        if work.layout.same_as(layout):
+            return work.result
+        place = np.argsort(work.result)  # boxes that came since come first
+        rows = layout.rows_in(work.layout)
+        return np.argsort(np.where(rows < 0, -1, place[rows]), kind="stable")
 
     def label_issues(self) -> dict[str, Any]:
         """Labels that are probably missing or spurious, by the model as it is, and the answers given since.
@@ -236,7 +256,9 @@ class Review:
             fit = (self.run.version, *self.run.manifest["versions"][-1]["calls"])
         with self._task_lock:
             if what not in self._tasks or self._tasks[what].fit != fit:
-                self._tasks[what] = BackgroundTask(fit, lambda: work(*self._model_and_supervision()), self._notify)
+                with self._lock:
+                    layout, known = self.run.layout, self._model_and_supervision()
+                self._tasks[what] = BackgroundTask(fit, layout, lambda: work(*known), self._notify)
             return self._tasks[what]
 
     def _model_and_supervision(self) -> tuple[Any, Supervision]:
@@ -257,10 +279,17 @@ class Review:
             found = self.run.predictions()
             self.run.correct(given, absent=absent, by=name)
             self._changed()
-            rows = [(self.places.row(bag, i), label) for bag, i, label in given if i is not None]
+            rows = [(self.run.row_of(bag, i), label) for bag, i, label in given if i is not None]
             said = [(row, {label} if isinstance(label, str) else {*label}) for row, label in rows]
             agreed = sum({*found.labels_of(row)} == labels - {""} for row, labels in said)
             return {"revision": self.revision, "corrections": self.run.n_corrections, "agreed": agreed}
+
+    def edit_box(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Draw, split, merge, move or remove an instance; on disk and in force when this returns."""
+        with self._lock:
+            keys = edit_box(self.run, body, self.by)
+            self._changed()
+            return {"revision": self.revision, "corrections": self.run.n_corrections, "key": keys[0], "keys": keys}
 
     def undo(self) -> dict[str, Any]:
         """Take back the last call of `correct`; the output files follow a little later."""
@@ -314,6 +343,9 @@ class Review:
     def _changed(self) -> None:
         self.revision += 1
         self._snapshot = None
+        if self.run.material is not self._material:
+            self._material, self._before = self.run.material, (None,)
+            self.places = self._find_places()
 
     # -- retraining -----------------------------------------------------------------------------------------------
 

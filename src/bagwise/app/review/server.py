@@ -9,11 +9,11 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bagwise.app.review import _api as api
 from bagwise.app.review._errors import MissingError, RequestError
@@ -48,6 +48,7 @@ RANGE = re.compile(r"bytes=\s*([0-9]{0,17})-([0-9]{0,17})\s*")
 KEPT = "private, max-age=600"  # media: the same address gives the same picture
 
 Scope = dict[str, Any]
+Plain = Callable[[Mapping[str, Any]], dict[str, Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -55,7 +56,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 # Answers
 
 
-def _answer(value: Any, status: int = 200) -> Response:
+def answer(value: Any, status: int = 200) -> Response:
     """JSON: the page makes text of it and never markup."""
     content = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
     return Response(content, status, {"cache-control": "no-store"}, "application/json")
@@ -64,15 +65,15 @@ def _answer(value: Any, status: int = 200) -> Response:
 def _refuse(error: BaseException) -> Response:
     """Why there is no answer, in words; what nobody expected is printed on the terminal, not sent to the browser."""
     if isinstance(error, RequestError):
-        response = _answer({"error": str(error)}, error.status)
+        response = answer({"error": str(error)}, error.status)
         if isinstance(error, PasswordNeededError):
             response.headers["www-authenticate"] = 'Basic realm="bagwise review", charset="UTF-8"'
         return response
     if isinstance(error, (BagwiseError, ImportError, OSError)):
-        return _answer({"error": in_words(error)}, 400)
+        return answer({"error": in_words(error)}, 400)
     traceback.print_exception(error)
     words = f"Something is wrong in bagwise itself ({type(error).__name__}); the terminal shows what. Nothing was lost."
-    return _answer({"error": words}, 500)
+    return answer({"error": words}, 500)
 
 
 def _blob(content: api.Blob, wanted: str | None) -> Response:
@@ -114,7 +115,7 @@ def make_app(review: Review, guard: Guard) -> Any:
         *(Route(path, _getter(review, handler), methods=["GET"]) for path, handler in api.GET.items()),
         *(Route(path, _poster(review, handler), methods=["POST"]) for path, handler in api.POST.items()),
     ]
-    return _Guarded(Router(routes), guard)
+    return Guarded(Router(routes), guard)
 
 
 def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endpoint:
@@ -123,20 +124,42 @@ def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endp
         value = await run_in_threadpool(handler, review, query)
         if isinstance(value, api.Blob):
             return _blob(value, request.headers.get("range"))
-        return await run_in_threadpool(_answer, value)
+        return await run_in_threadpool(answer, value)
 
     return endpoint
 
 
+def make_plain_app(addresses: Mapping[str, Mapping[str, Plain]], guard: Admits, largest: int) -> Any:
+    """The guard, then addresses by method, each answered by a function of the JSON object that comes, if any does."""
+    routes = [
+        Route(path, _plain(handler, largest), methods=[method])
+        for method, handlers in addresses.items()
+        for path, handler in handlers.items()
+    ]
+    return Guarded(Router(routes), guard)
+
+
+def _plain(handler: Plain, largest: int) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        body = await _body(request, largest)
+        return answer(await run_in_threadpool(lambda: handler(api.parse_body(body))))
+
+    return endpoint
+
+
+async def _body(request: Request, largest: int = LARGEST_BODY) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > largest:
+            raise too_large(largest)
+    return bytes(body) or b"{}"
+
+
 def _poster(review: Review, handler: Callable[[Review, dict[str, Any]], Any]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > LARGEST_BODY:
-                raise too_large()
-        value = await run_in_threadpool(handler, review, api.parse_body(bytes(body) or b"{}"))
-        return _answer(value, 202 if request.url.path == "/api/refit" else 200)
+        value = await run_in_threadpool(handler, review, api.parse_body(await _body(request)))
+        return answer(value, 202 if request.url.path == "/api/refit" else 200)
 
     return endpoint
 
@@ -158,10 +181,17 @@ def _file(name: str) -> Response:
     return Response(path.read_bytes(), 200, {"cache-control": "no-cache"}, KINDS[path.suffix])
 
 
-class _Guarded:
+class Admits(Protocol):
+    """Decides over each request before anybody else sees it."""
+
+    def admit(self, head: RequestHead) -> Entry | None:
+        """Let a request in, or raise why not; gives the way on where there is another."""
+
+
+class Guarded:
     """Lets the guard see each request first, puts the headers that protect on each answer, and answers what fails."""
 
-    def __init__(self, app: Any, guard: Guard):
+    def __init__(self, app: Any, guard: Admits):
         self.app = app
         self.guard = guard
 
@@ -206,7 +236,7 @@ def _refusal(scope: Scope, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         is_there = error.status_code == 405
         words = f"{path} is not answered to {scope['method']}." if is_there else f"There is nothing at {path!r}."
-        return _answer({"error": words}, error.status_code)
+        return answer({"error": words}, error.status_code)
     response = _refuse(error)
     if path == "/" and isinstance(error, RequestError):
         headers = {name: value for name, value in response.headers.items() if name == "www-authenticate"}

@@ -135,7 +135,7 @@ def archive_path(run: Path, keys: Collection[str]) -> Path:
     return run / FEATURES / f"{name}.zip"
 
 
-def write_entries(run: Path, entries: Mapping[str, FileBags]) -> Path:
+def write_entries(run: Path, entries: Mapping[str, FileBags], path: Path | None = None) -> Path:
     """Keep the bags of files by key; whoever names one in what must last has it on the disk first (`sync_all`)."""
     arrays, names = _Arrays(), dict[str, int]()
     documents = [_describe(bags, arrays, names) for bags in entries.values()]
@@ -145,7 +145,7 @@ def write_entries(run: Path, entries: Mapping[str, FileBags]) -> Path:
         "entries": documents,
         "names": [arrays.add(np.frombuffer("".join(names).encode(), dtype=np.uint8)), arrays.add(ends)],
     }
-    path = archive_path(run, entries)
+    path = path or archive_path(run, entries)
     with atomic_write(path, durable=False) as file:
         write_archive(file, document, arrays.joined())
     return path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.app.formats import Annotations, compare_marks, read_marks
+from bagwise.app.formats import EVENTS, Annotations, compare_marks, read_marks
 from bagwise.app.labels.selections import MEDIA_TYPE, Selections, find_selections, known_by_selections, read_selections
-from bagwise.app.labels.tables import match_labels
+from bagwise.app.labels.tables import check_names, match_labels, names_in
 from bagwise.app.media.audio import NO_FEATURES
 from bagwise.app.media.embedding import (
     NETWORK,
@@ -25,10 +25,18 @@ from bagwise.app.media.embedding import (
     reopen_embedding,
 )
 from bagwise.app.media.files import FileBags, FileNames, Problem, assemble
-from bagwise.app.media.media_types import MEDIA, TABLE, check_media_type, find_files, guess_media_type, list_files
+from bagwise.app.media.media_types import (
+    MEDIA,
+    TABLE,
+    check_media_type,
+    find_files,
+    guess_file_type,
+    guess_media_type,
+    list_files,
+)
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, fingerprint, read_files
-from bagwise.app.runs.corrections import misfit
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
+from bagwise.app.runs.layout import Layout
 from bagwise.app.runs.options import RunOptions
 from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError
@@ -72,6 +80,8 @@ class Material:
         Name of every file that could not be read, and its seconds where they are known.
     n_reused : int
         Files that were read before.
+    owners : dict
+        Every bag of a file, those in which nothing was found too, to the file.
     """
 
     dataset: BagDataset
@@ -85,10 +95,11 @@ class Material:
     unread: list[dict[str, Any]] = field(default_factory=list)
     n_reused: int = 0
     marked: dict[str, list[str]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All but the data set itself, whose bags are kept file by file, as plain data."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("dataset", "n_reused")}
+        plain = {name: value for name, value in vars(self).items() if name not in ("dataset", "n_reused", "owners")}
         if not self.marked:  # as runs were that knew lists alone
             del plain["marked"]
         return {**plain, "feature_names": self.dataset.feature_names, "prints": self.prints()}
@@ -136,9 +147,14 @@ def find_source(
         raise InputError("--embed works vectors out and --embeddings brings them; give one of the two.")
     if options.embed_settings and options.embed is None:
         raise InputError("--embed-set says how a network is given its input, and there is none; add --embed.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist; check the path.")
     others = (options.labels, options.known, options.sites, options.embed, options.embeddings)
     exclude = [*exclude, *(other for other in others if other is not None and not holds(other, path))]
     source = _find_files(path, options, trained, exclude, labels)
+    if isinstance(labels, LabelTable) and not source.is_table and not source.media_type.pieces_have_names:
+        unread = [] if source.single else sorted({*list_files(source.path, exclude)} - {*source.names})
+        check_names(labels, source.names, path, unread)
     vectors = None
     if trained is not None:
         vectors = _as_trained(source, options, trained.get("embedded"))
@@ -209,7 +225,9 @@ def _find_files(
     media_type, settings = options.media_type, options.settings
     expected = None if trained is None else list(trained["feature_names"] or []) or None
     wanted = media_type if media_type is not None or trained is None else trained["medium"]
-    single = path.is_file() and wanted not in (None, TABLE.name) and check_media_type(wanted).pieces_have_names
+    if wanted is None and path.is_file():
+        wanted = guess_file_type(path)
+    single = path.is_file() and wanted not in (None, TABLE.name) and check_media_type(wanted).is_alone(path)
     if path.is_file() and not single:
         refuse_media_options(path, options)
         if trained is not None and trained["medium"] != TABLE.name:
@@ -220,9 +238,7 @@ def _find_files(
             f"{path} holds media, and {next(iter(options.reading))!r} is an option of files of bags; leave it out."
         )
     if trained is None:
-        kind = check_media_type(
-            media_type or _named_media_type(path, exclude, labels) or guess_media_type(path, exclude)
-        )
+        kind = check_media_type(wanted or _named_media_type(path, exclude, labels) or guess_media_type(path, exclude))
     else:
         if settings or media_type not in (None, trained["medium"]):
             raise InputError(
@@ -360,6 +376,8 @@ def read_label_table(options: RunOptions) -> Labels | None:
     if path is None:
         return None
     selections = find_selections(path, options.min_confidence, options.fold_case)
+    if selections is not None and selections.format == EVENTS and options.columns is not None:
+        selections = None  # events of which only file and label are to be used
     given = {"--columns": options.columns, "--separator": options.separator, "--sheet": options.sheet}
     if selections is not None and any(given.values()):
         option = next(option for option, value in given.items() if value)
@@ -395,7 +413,7 @@ def read_material(
     problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
     problems += [
         (name, f"{name}: {why}.")
-        for name in list_files(source.path)
+        for name in (() if source.single else list_files(source.path))
         if (why := media_type.unreadable.get(PurePosixPath(name).suffix.lower()))
     ]
     problems += [(name, f"{name}: {text}") for name, file in done.bags.items() for text in file.problems]
@@ -407,8 +425,10 @@ def read_material(
     marks = None
     if isinstance(labels, Selections):
         labels, marks = read_selections(labels, media_type, source.path, done.bags)
+    if isinstance(labels, LabelTable) and source.single:  # of a folder, of which one file is annotated
+        labels = labels.part(names_in(labels, source.names))
     if labels is not None:
-        unread = sorted(set(list_files(source.path)) - set(source.names))
+        unread = [] if source.single else sorted(set(list_files(source.path)) - set(source.names))
         matched = match_labels(labels, source.names, done.bags, list(done.errors), unread, media_type.pieces_have_names)
         whole = sorted(matched.whole)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
@@ -417,14 +437,14 @@ def read_material(
             sets, marked, words = _without_marks(labels, sets)
             labels = replace(labels, form=labels.form + words)
     dataset = _assemble(source, done.bags, whole, source.feature_names)
-    names = set(dataset.bag_names)
+    owners = _owners(done.bags, whole)
     known, form = Known(), "" if labels is None else labels.form
     if marks is not None:
         known, text = known_by_selections(marks, dataset)
         form = f"{form}; {text}"
     material = Material(
         dataset=dataset,
-        sets={bag: found for bag, found in sets.items() if bag in names},
+        sets={bag: found for bag, found in sets.items() if bag in owners},
         known=known,
         whole=whole,
         files=[{"file": name, **bags.info} for name, bags in done.bags.items()],
@@ -433,7 +453,8 @@ def read_material(
         problems=problems,
         unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
         n_reused=done.n_reused,
-        marked={bag: found for bag, found in marked.items() if bag in names},
+        marked={bag: found for bag, found in marked.items() if bag in owners},
+        owners=owners,
     )
     return _with_known_marks(material, source, options.known)
 
@@ -481,16 +502,27 @@ def _seconds(source: Source, name: str) -> float | None:
 def _assemble(
     source: Source, bags: Mapping[str, FileBags], whole: Sequence[str], feature_names: list[str] | None
 ) -> BagDataset:
-    """All bags that hold instances; sparse features stay sparse, unless vectors stand next to them."""
-    media_type, embedded, merged = source.media_type, source.embedded, set(whole)
+    """All bags that hold instances."""
+    media_type, merged = source.media_type, set(whole)
     if source.is_table:  # a column ``file`` of its own says where instances were, else it is the table
         (file,) = bags.values()
         return assemble(bags, file.features, file.feature_names, media_type.name)
     files = {name: file.as_one_bag(name) if name in merged else file for name, file in bags.items()}
-    found = list(files.values())
+    return assemble(files, *features_of(source, list(files.values()), feature_names), media_type.name)
+
+
+def _owners(files: Mapping[str, FileBags], whole: Collection[str]) -> dict[str, str]:
+    """Every bag to its file."""
+    return {bag: name for name, file in files.items() for bag in ([name] if name in whole else file.bag_names)}
+
+
+def features_of(source: Source, found: list[FileBags], feature_names: list[str] | None) -> tuple[Any, list[str]]:
+    """Features of all instances of some files, and what their columns are called; sparse ones stay sparse, unless
+    vectors stand next to them."""
+    media_type, embedded = source.media_type, source.embedded
     if not source.has_features:
         assert embedded is not None
-        return assemble(files, *_join_vectors(None, [], found, embedded["size"]), media_type.name)
+        return _join_vectors(None, [], found, embedded["size"])
     own = replace(source, feature_names=feature_names).own_names
     names = list(media_type.feature_names(found, source.settings) if own is None else own)
     features = media_type.features(found, names)
@@ -498,7 +530,7 @@ def _assemble(
         if sp.issparse(features):
             features = filled(features, "--embed next to terms", "count fewer terms (--media-set keep=0.02)")
         features, names = _join_vectors(features, names, found, embedded["size"])
-    return assemble(files, features, names, media_type.name)
+    return features, names
 
 
 def _join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: int) -> tuple[np.ndarray, list[str]]:
@@ -575,8 +607,8 @@ def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Mater
     try:
         dataset = _assemble(source, bags, kept["whole"], kept["feature_names"])
         known = [(bag, instance, label) for bag, instance, label in kept["known"]]
-        sizes = dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True))
-        problem = next((text for bag, instance, _ in known if (text := misfit(bag, instance, sizes))), None)
+        layout = Layout(dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True)))
+        problem = next((text for bag, instance, _ in known if (text := layout.misfit(bag, instance))), None)
         if problem is not None:
             raise FormatError(problem)
     except Exception as error:  # whatever comes up where what is kept does not go together
@@ -586,11 +618,13 @@ def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Mater
         ) from error
     same = {name: kept[name] for name in ("sets", "whole", "files", "entries", "form")}
     problems = [(name, message) for name, message in kept["problems"]]
+    owners = {} if source.is_table else _owners(bags, kept["whole"])
     return Material(
         dataset=dataset,
         known=known,
         problems=problems,
         unread=kept.get("unread", []),
-        **same,
         marked=kept.get("marked", {}),
+        owners=owners,
+        **same,
     )

@@ -5,6 +5,8 @@ bear its number, and the last of them says "yes" in the column ``end``: a call i
 the end of the file that bear a number whose end is nowhere belong to a call that was never finished (the disk was full,
 the power went), so nobody was answered; they do not count. A person may edit the file: bag, instance and label are all
 that a row needs, rows without a number count each by itself, and so do all whole rows of a file without that column.
+A box that a person drew or moved is a row too, with the numbers of its place: start and end, then low and high where
+there are frequencies.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import math
 import os
 import re
 import stat
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +27,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from bagwise.app.runs.layout import BOX, EDITS, MOVED, Layout, Place, Span
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import NO_ROOM, atomic_write, defuse, undefuse
 from bagwise.io.tables import guess_separator, iterate_rows
@@ -31,6 +35,7 @@ from bagwise.io.tables import guess_separator, iterate_rows
 FILE = "corrections.csv"
 UNFINISHED = "corrections-unfinished-{}.csv"  # for what was never finished
 HEADINGS = ("bag", "instance", "label", "action", "before", "by", "call", "time", "end")
+PLACE = "place"  # a further column, where there are boxes
 NEEDED = HEADINGS[:3]
 NAMES = ("bag", "label", "before", "by")  # what people name, and a spreadsheet may take for a formula
 LABEL, NOISE, CONFIRMED, PRESENT, ABSENT = "label", "noise", "confirmed", "present", "absent"
@@ -39,7 +44,7 @@ UNDO, OUTDATED = "undo", "outdated"
 LONGEST_LABEL = 200  # characters
 END = "yes"  # in the column ``end``
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-ACTIONS = (LABEL, NOISE, CONFIRMED, ALSO, PRESENT, ABSENT, UNDO, OUTDATED)
+ACTIONS = (LABEL, NOISE, CONFIRMED, ALSO, PRESENT, ABSENT, *EDITS, UNDO, OUTDATED)
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,9 @@ class Correction:
     action : str
         "label" (the instance carries another label), "noise", "confirmed" (it carries the one that was found), "also"
         (it carries this one too; any other row about an instance replaces all that was said of it before),
-        "present" and "absent" (the bag carries the label, or does not), "undo" (of the call in `before`), "outdated"
-        (the file of the bag changed: what was said of it before does not count any more).
+        "present" and "absent" (the bag carries the label, or does not), "box" (a person drew the instance), "moved",
+        "removed", "undo" (of the call in `before`), "outdated" (the file of the bag changed: what was said of it before
+        does not count any more).
     before : str
         The label before, or the number of the call that is undone.
     by : str
@@ -65,6 +71,8 @@ class Correction:
     call : int
         Number of the call; what was said in one call is undone in one.
     time : str
+    place : tuple of float or None
+        Of a box that was drawn or moved.
     """
 
     bag: str
@@ -75,6 +83,7 @@ class Correction:
     by: str = ""
     call: int = 0
     time: str = ""
+    place: Place | None = None
 
 
 class CorrectionLog:
@@ -85,6 +94,8 @@ class CorrectionLog:
     path : path
     sizes : mapping or None
         Of a run: bag to the number of its instances. What does not fit them does not count. None takes what there is.
+    rooms : mapping or None
+        Of a run: where in a bag boxes may lie, see `Layout`.
 
     Attributes
     ----------
@@ -97,9 +108,11 @@ class CorrectionLog:
         What stands at the end of the file of a call that was never finished.
     """
 
-    def __init__(self, path: Path, sizes: Mapping[str, int] | None = None):
+    def __init__(
+        self, path: Path, sizes: Mapping[str, int] | None = None, rooms: Mapping[str, Sequence[Span]] | None = None
+    ):
         self.path = path
-        self.sizes = sizes
+        self.sizes, self.rooms = sizes, rooms
         self.entries: list[Correction] = []
         self.last_call = 0
         self.rows: dict[int, int] = {}
@@ -108,7 +121,7 @@ class CorrectionLog:
         self._columns: list[str] = list(HEADINGS)
         self._cells: list[dict[str, Any]] = []  # of every row, what a person added in columns of their own too
         self._is_ours = False  # whether rows can be put behind those that are there; else the whole file is written
-        self._fitting: tuple[int, list[Correction], list[tuple[str, str]]] | None = None  # of how many entries
+        self._fitting: tuple[int, list[Correction], list[tuple[str, str]], Layout] | None = None  # of how many entries
         raw = _read_file(path)
         if raw.strip(b"\0\r\n\t "):
             self._read(raw)
@@ -141,18 +154,38 @@ class CorrectionLog:
         """Numbers of the calls in force, in order."""
         return list(dict.fromkeys(correction.call for correction in self.in_force()))
 
-    def _fit(self) -> tuple[int, list[Correction], list[tuple[str, str]]]:
+    @property
+    def layout(self) -> Layout:
+        """The instances that there are, with the boxes in force."""
+        return self._fit()[3]
+
+    def layout_at(self, calls: Collection[int]) -> Layout:
+        """Those that there were when only these calls counted."""
+        layout, known = Layout(self.sizes or {}, self.rooms), set(calls)
+        for entry in self.in_force():
+            if entry.action in EDITS and entry.call in known:
+                layout.take(entry.action, (entry.bag, entry.instance), entry.place)
+        return layout
+
+    def next_number(self, bag: str, size: int) -> int:
+        """Of a new box: it never had another meaning, not even one that was taken back."""
+        taken = [entry.instance for entry in self.entries if entry.action == BOX and entry.bag == bag]
+        return max([size - 1, *(number for number in taken if number is not None)]) + 1
+
+    def _fit(self) -> tuple[int, list[Correction], list[tuple[str, str]], Layout]:
         if self._fitting is None or self._fitting[0] != len(self.entries):
-            fitting, problems = [], []
+            fitting, problems, layout = [], [], Layout(self.sizes or {}, self.rooms)
             for entry in self._not_undone():
-                problem = None if self.sizes is None else misfit(entry.bag, entry.instance, self.sizes)
+                problem = None
+                if self.sizes is not None:
+                    problem = layout.take(entry.action, (entry.bag, entry.instance), entry.place)
                 if problem is None:
                     fitting.append(entry)
                     continue
                 row = self.rows.get(entry.call)
                 where = f"{self.path}, {f'row {row}' if row else f'call {entry.call}'}"
                 problems.append((entry.bag, f"{where}: {problem} It is not used; fix or remove the row."))
-            self._fitting = len(self.entries), fitting, problems
+            self._fitting = len(self.entries), fitting, problems, layout
         return self._fitting
 
     def _not_undone(self) -> list[Correction]:
@@ -177,6 +210,11 @@ class CorrectionLog:
         entries = [replace(correction, call=call, time=now) for correction in corrections]
         cells = [_cells(entry) for entry in entries]
         cells[-1]["end"] = END
+        if PLACE not in self._columns and any(entry.place for entry in entries):
+            self._columns.insert(
+                self._columns.index("before"), PLACE
+            )  # "end" stays behind it: it says that a row is whole
+            self._is_ours = False
         self.set_aside()
         if not (self._is_ours and self._put_behind(_as_csv(self._columns, cells, heading=False).encode())):
             self._save([*self._cells, *cells])
@@ -353,7 +391,9 @@ def _as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], heading: 
 
 
 def _cells(entry: Correction) -> dict[str, Any]:
-    cells = {**vars(entry), "instance": "" if entry.instance is None else entry.instance, "end": ""}
+    place = " ".join(repr(value).removesuffix(".0") for value in entry.place or ())
+    instance = "" if entry.instance is None else entry.instance
+    cells = {**vars(entry), "instance": instance, "place": place, "end": ""}
     return cells | {name: defuse(cells[name]) for name in NAMES}
 
 
@@ -378,6 +418,7 @@ def _parse(cells: Mapping[str, str], where: str) -> Correction:
         raise FormatError(f"{where}: the action is {action!r} and the instance {text!r}; {cure}.")
     if action in (PRESENT, ABSENT, LABEL, ALSO) and not label:
         raise FormatError(f"{where}: there is no label; write one (for noise leave the action empty).")
+    place = _parse_place(cells.get("place", ""), where) if action in (BOX, MOVED) else None
     call = cells.get("call", "").strip()
     if call and not (call.isascii() and call.isdigit()):
         raise FormatError(f"{where}: the call is {call!r}; expected a number, or nothing.")
@@ -385,11 +426,29 @@ def _parse(cells: Mapping[str, str], where: str) -> Correction:
     if end not in ("", END):
         raise FormatError(f"{where}: the end is {end!r}; expected {END!r} in the last row of a call, else nothing.")
     return Correction(
-        **named, instance=instance, action=action, call=int(call) if call else 0, time=cells.get("time", "")
+        **named,
+        instance=instance,
+        action=action,
+        call=int(call) if call else 0,
+        time=cells.get("time", ""),
+        place=place,
     )
 
 
-def check_correction(given: Any, sizes: Mapping[str, int]) -> tuple[str, int | None, str]:
+def _parse_place(cell: str, where: str) -> Place:
+    """The numbers of the place of a box."""
+    try:
+        place = tuple(float(number) for number in cell.split())
+    except ValueError:
+        place = ()
+    if len(place) not in (2, 4) or not all(map(math.isfinite, place)):
+        raise FormatError(
+            f"{where}: the place is {cell[:80]!r}; expected the numbers start and end, or start, end, low and high."
+        )
+    return place
+
+
+def check_correction(given: Any, sizes: Mapping[str, int] | Layout) -> tuple[str, int | None, str]:
     """Bag, instance and label of what somebody wants to say, if that can be said of bags of these sizes."""
     try:
         bag, instance, label = given
@@ -398,34 +457,23 @@ def check_correction(given: Any, sizes: Mapping[str, int]) -> tuple[str, int | N
     bag = str(bag)
     if not isinstance(label, str):
         raise InputError(f"The label of {bag!r} is {label!r}; expected text, or '' for noise.")
-    if label != label.strip() or len(label) > LONGEST_LABEL or not label.replace("\t", " ").isprintable():
-        raise InputError(
-            f"The label {label[:40]!r} (of {len(label)} characters) is too long, has blanks around it or holds "
-            f"characters that cannot be shown; use at most {LONGEST_LABEL} plain ones."
-        )
+    check_label(label)
     if instance is None and not label:
         raise InputError(f"Of the bag {bag!r} no label was given; name one, or an instance that is noise.")
     if instance is not None:
         if isinstance(instance, bool) or not isinstance(instance, Integral):
             raise InputError(f"The instance {instance!r} of {bag!r} is no whole number; count from 0 in the bag.")
         instance = int(instance)
-    problem = misfit(bag, instance, sizes)
+    problem = (sizes if isinstance(sizes, Layout) else Layout(sizes)).misfit(bag, instance)
     if problem is not None:
         raise InputError(f"{problem} Nothing was written.")
     return bag, instance, label
 
 
-def misfit(bag: str, instance: int | None, sizes: Mapping[str, int]) -> str | None:
-    """Why a correction is none of these bags, if it is not."""
-    size = sizes.get(bag)
-    if size is None:
-        return f"The run has no bag {bag!r}; its bags are {some_of(sizes)}."
-    if instance is not None and not 0 <= instance < size:
-        return f"The bag {bag!r} has no instance {instance}; it has {size}, from 0 to {size - 1}."
-    return None
-
-
-def some_of(names: Iterable[str]) -> str:
-    """The first few names, for a message."""
-    names = list(names)
-    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+def check_label(label: str) -> None:
+    """Refuse a label that cannot be shown."""
+    if label != label.strip() or len(label) > LONGEST_LABEL or not label.replace("\t", " ").isprintable():
+        raise InputError(
+            f"The label {label[:40]!r} (of {len(label)} characters) is too long, has blanks around it or holds "
+            f"characters that cannot be shown; use at most {LONGEST_LABEL} plain ones."
+        )

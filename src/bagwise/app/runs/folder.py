@@ -11,7 +11,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -272,7 +272,7 @@ def _write_version(run: Path, version: Version) -> None:
         write_archive(file, document, [*columns.values(), *further])
 
 
-def read_version(run: Path, number: int, n_instances: int) -> Version:
+def _read_version(run: Path, number: int, n_instances: int) -> Version:
     """The predictions of a fit, as they were kept."""
     path = version_folder(run, number) / PREDICTIONS
     try:
@@ -388,14 +388,14 @@ class RunFolder:
     path : Path
     manifest : dict
         What ``manifest.json`` says.
-    n_instances : int
-        Of the run; predictions must be of as many.
+    count : function of the calls of corrections that a fit knew
+        How many instances there were then; predictions must be of as many.
     """
 
     def __init__(self, path: Path, *, lent: bool = False):
         self.path = path
         self.manifest: dict[str, Any] = {}
-        self.n_instances = 0
+        self.count: Callable[[list[int]], int] = lambda calls: 0
         self._lock: Path | None = path.resolve() if lent else _lock(path)
         self._version: Version | None = None
         self._model: Any = None
@@ -525,7 +525,7 @@ class RunFolder:
     def version(self) -> Version:
         """What the fit in force gave."""
         if self._version is None:
-            self._version = read_version(self.path, self.number, self.n_instances)
+            self._version = self.read_version(self.versions[-1])
         return self._version
 
     @property
@@ -541,7 +541,11 @@ class RunFolder:
 
     def first_version(self) -> Version:
         """What the fit of `bagwise annotate` gave."""
-        return read_version(self.path, self.versions[0]["number"], self.n_instances)
+        return self.read_version(self.versions[0])
+
+    def read_version(self, version: Mapping[str, Any]) -> Version:
+        """What one of `versions` gave."""
+        return _read_version(self.path, version["number"], self.count(version["calls"]))
 
     def add(self, model: Any, about: dict[str, Any], version: Version) -> None:
         """Keep model and annotations of a fit, then make it the one in force."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.runs.corrections import ALSO, CONFIRMED, LABEL, NOISE, Correction, check_correction
+from bagwise.app.runs.layout import Layout
 from bagwise.core.exceptions import InputError
 
 BETWEEN = "; "  # of the labels of one instance, in one cell
@@ -42,6 +43,23 @@ class FurtherLabels:
         stay = ~rows[self.row]
         return FurtherLabels.of([(self.row[stay], self.label[stay], self.probability[stay]), entries])
 
+    def aligned(self, rows: np.ndarray) -> FurtherLabels:
+        """For other instances: `rows` are their places among these, -1 where there is none."""
+        known = np.flatnonzero(rows >= 0)
+        place = np.full(max(int(rows.max(initial=-1)), int(self.row.max(initial=-1))) + 1, -1)
+        place[rows[known]] = known
+        new = place[self.row]
+        return FurtherLabels.of([(new[new >= 0], self.label[new >= 0], self.probability[new >= 0])])
+
+    def updated(self, rows: np.ndarray, others: FurtherLabels, index: np.ndarray, n_instances: int) -> FurtherLabels:
+        """With what others say of the instances `rows` out of `n_instances`; theirs are `index`."""
+        changed = np.zeros(n_instances, dtype=bool)
+        changed[rows] = True
+        place = dict(zip(index.tolist(), rows.tolist(), strict=True))
+        kept = [i for i, row in enumerate(others.row.tolist()) if row in place]
+        new = np.array([place[row] for row in others.row[kept].tolist()], dtype=np.int64)
+        return self.replaced(changed, (new, others.label[kept], others.probability[kept]))
+
 
 NONE = FurtherLabels(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
@@ -71,7 +89,7 @@ def row_per_label(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def check_label_set(given: Any, sizes: Mapping[str, int]) -> tuple[str, int | None, list[str]]:
+def check_label_set(given: Any, sizes: Mapping[str, int] | Layout) -> tuple[str, int | None, list[str]]:
     """Bag, instance and labels of what somebody wants to say; a label, or a list of all that the instance carries."""
     try:
         bag, instance, labels = given

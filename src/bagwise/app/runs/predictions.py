@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -115,6 +115,27 @@ class Predictions:
             **({} if self.novel is None else {NOVEL: self.novel[rows].tolist()}),
         }
 
+    def aligned(self, rows: np.ndarray) -> Predictions:
+        """The same for other instances: `rows` are their places among these, -1 where nothing was predicted yet."""
+        missing = {"label": -1, "runner_up": -1}
+        columns = {name: values for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        moved = {
+            name: np.where(rows >= 0, values[rows], missing.get(name, 0)).astype(values.dtype)
+            for name, values in columns.items()
+        }
+        further = None if self.further is None else self.further.aligned(rows)
+        return replace(self, **moved, further=further)  # type: ignore[arg-type]
+
+    def updated(self, rows: np.ndarray, others: Predictions, index: np.ndarray) -> Predictions:
+        """The same with what others, of the same classes, say of some rows (theirs are `index`)."""
+        copies = {name: values.copy() for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        for name, values in copies.items():
+            values[rows] = getattr(others, name)[index]
+        further = self.further
+        if further is not None and others.further is not None:
+            further = further.updated(rows, others.further, index, len(self.label))
+        return replace(self, **copies, further=further)  # type: ignore[arg-type]
+
     def corrected(self, supervision: Supervision) -> Predictions:
         """The same with the corrections since; their labels may be new."""
         new = [name for name in supervision.dataset.class_names if name not in set(self.classes)]
@@ -175,7 +196,7 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
     """Annotate every instance; what a person said of it stands, and what is known of its bag's others counts too."""
     dataset, tags = supervision.dataset, bag_tags(model)
     m, novelty = dataset.bags.n_instances, Novelty.of(model)
-    transductive = _has_given_labels(supervision, tags.background)
+    transductive = _has_given_labels(model, supervision)
     predictions = Predictions(
         classes_of(model) or [],
         np.full(m, -1),
@@ -206,10 +227,18 @@ def predict_labels(model: Any, supervision: Supervision) -> Predictions:
     return predictions._with_known(supervision)
 
 
-def _has_given_labels(supervision: Supervision, background: bool) -> np.ndarray:
+def _has_given_labels(model: Any, supervision: Supervision) -> np.ndarray:
     """(m,) whether the labels of the instance's bag were given, and an instance can be of one of them or of none."""
-    dataset = supervision.dataset
-    return (dataset.labelled & (supervision.has_labels | background))[dataset.bags.bag_index]
+    dataset, classes = _recoded(model, supervision), {*(classes_of(model) or [])}
+    assert dataset.Y is not None
+    is_some: np.ndarray = np.any(dataset.Y, axis=1) | bag_tags(model).background
+    is_some[[bag for bag, own in supervision.marks.items() if own.names & classes]] = True
+    return (dataset.labelled & is_some)[dataset.bags.bag_index]
+
+
+def _recoded(model: Any, supervision: Supervision) -> BagDataset:
+    """The bags by the classes of the model: of labels that came after its fit it knows nothing."""
+    return supervision.dataset.recode(classes_of(model) or [], unknown="drop")
 
 
 def _find_parts(model: Any, supervision: Supervision, transductive: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
@@ -217,7 +246,7 @@ def _find_parts(model: Any, supervision: Supervision, transductive: np.ndarray) 
     label_sets, classes = bag_tags(model).label_sets, classes_of(model) or []
     if label_sets:
         supervision, _ = supervision.without_refuted()
-    recoded = supervision.dataset.recode(classes, unknown="drop")
+    recoded = _recoded(model, supervision)
     inside = transductive & ~supervision.noise
     parts = [np.flatnonzero(inside), np.flatnonzero(~transductive)]
     if label_sets:  # of bags without known instances no array of them is made
@@ -252,7 +281,7 @@ def predict_probabilities(model: Any, supervision: Supervision) -> np.ndarray:
     """
     dataset, classes = supervision.dataset, classes_of(model) or []
     proba = np.zeros((dataset.bags.n_instances, len(classes)), dtype=np.float32)
-    transductive = _has_given_labels(supervision, bag_tags(model).background)
+    transductive = _has_given_labels(model, supervision)
     for rows, found in _find_parts(model, supervision, transductive):
         proba[rows] = found.labels[:, None] == np.arange(len(classes)) if found.proba is None else found.proba
     column = {str(name): c for c, name in enumerate(classes)}
@@ -271,7 +300,7 @@ def acquisition_order(model: Any, supervision: Supervision, n: int) -> np.ndarra
     What was named since the last fit counts. An instance of a label that is new to the model is none of its classes,
     and so is to it what noise is.
     """
-    dataset = supervision.dataset.recode(classes_of(model) or [], unknown="drop")
+    dataset = _recoded(model, supervision)
     if bag_tags(model).label_sets:
         sets = supervision.known_sets(classes_of(model) or [], np.arange(dataset.bags.n_instances))
         known = None if sets is None else Bags(sets, dataset.bags.offsets)
@@ -359,13 +388,8 @@ def never_given(
     annotations: Annotations,
     unexplained: Sequence[tuple[str, list[str]]],
     named: Sequence[Problem],
-    inseparable: Collection[str] = (),
 ) -> list[Problem]:
-    """Labels that no instance of any bag was given.
-
-    But for those of bags that are named as a problem already, and those that are `inseparable` from others: a remark
-    says so, and one of them cannot but go without.
-    """
+    """Labels that no instance of any bag was given, but for those of bags that are named as a problem already."""
     media_type, given = annotations.media_type, {row["label"] for row in annotations.rows}
     bags: dict[str, list[str]] = {}
     for bag, labels in unexplained:
@@ -376,10 +400,10 @@ def never_given(
         (
             label,
             f"The label {label!r} was given to no instance of the {len(names)} {media_type.bags} that list "
-            f"it, such as {names[0]}; check what was found there.",
+            f"it, such as {names[0]}; check what was found there, or label some {media_type.instances} of it.",
         )
         for label, names in sorted(bags.items())
-        if label not in given and label not in inseparable and not known.intersection(names)
+        if label not in given and not known.intersection(names)
     ]
 
 

@@ -7,7 +7,7 @@ and for each fit in force its model and predictions), ``corrections.csv``, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from bagwise.app.report.facts import remarks_on_labels
 from bagwise.app.report.field import write_field_tables
 from bagwise.app.report.page import check_page_can_be_made, write_page
 from bagwise.app.report.summary import AnnotateResult, Reliability
+from bagwise.app.runs import boxes
 from bagwise.app.runs._features import Progress, Source, fingerprint
 from bagwise.app.runs._material import (
     Material,
@@ -48,7 +49,6 @@ from bagwise.app.runs.corrections import (
     Correction,
     CorrectionLog,
     check_correction,
-    some_of,
 )
 from bagwise.app.runs.folder import (
     MODEL_FILE,
@@ -60,6 +60,7 @@ from bagwise.app.runs.folder import (
     Version,
 )
 from bagwise.app.runs.label_sets import check_label_set, label_set_entries, row_per_label
+from bagwise.app.runs.layout import Layout, row_finder, some_of
 from bagwise.app.runs.learner import (
     CALIBRATED,
     about_model,
@@ -117,7 +118,9 @@ class Run:
     manifest : dict
         What ``manifest.json`` says.
     material : Material
-        The bags and the labels that were given when the run was made.
+        The bags, with the boxes that people drew, and the labels that were given when the run was made.
+    boxes : Boxes
+        What is known of these boxes.
     source : Source
         Where the bags come from and how they are read.
     media : Path
@@ -141,15 +144,16 @@ class Run:
     """
 
     def __init__(self, folder: RunFolder, material: Material):
-        self.path, self.material = folder.path, material
+        self.path = folder.path
         self.source = reopen_source(folder.manifest)
         self.media_type, self.media, self.folder = self.source.media_type, self.source.path, self.source.folder
-        dataset = material.dataset
-        self._number = {name: i for i, name in enumerate(dataset.bag_names)}
-        self._sizes = dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True))
+        self.boxes = boxes.Boxes(folder.path, self.source, material)
+        self._sizes = self.boxes.sizes
         self._folder = folder
-        folder.n_instances = dataset.bags.n_instances
-        self._corrections = CorrectionLog(open_ended(folder.path, FILE), self._sizes)
+        folder.count = lambda calls: len(self._corrections.layout_at(calls).rows().bag)
+        self._corrections = CorrectionLog(open_ended(folder.path, FILE), self._sizes, self.boxes.rooms)
+        self._numbered: tuple[list[str], dict[str, int]] = [], {}
+        self._aligned: tuple[Version, Layout, Predictions] | None = None
         self._unwritten: list[Problem] = []
         self._forget()
         folder.leave_fits(self._corrections.calls)
@@ -158,6 +162,29 @@ class Run:
         """Work out again, when it is asked for, what follows from the corrections and the fit in force."""
         self._supervision: Supervision | None = None
         self._predictions: Predictions | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """Which instances there are."""
+        return self._corrections.layout
+
+    @property
+    def material(self) -> Material:
+        """The bags, with the boxes that people drew, and the labels that were given when the run was made."""
+        return self.boxes.material(self.layout)
+
+    @property
+    def _number(self) -> dict[str, int]:
+        names = self.material.dataset.bag_names
+        if self._numbered[0] is not names:
+            self._numbered = names, {name: i for i, name in enumerate(names)}
+        return self._numbered[1]
+
+    def row_of(self, bag: str, instance: int) -> int:
+        """The row, among all instances, of one that there is."""
+        row = row_finder(self.material.dataset)(self._number[bag], instance)
+        assert row is not None
+        return row
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -418,10 +445,43 @@ class Run:
     def predictions(self) -> Predictions:
         """What was predicted, as columns, with what was corrected since the last refit."""
         if self._predictions is None:
-            version = self._folder.version
+            version, predictions = self._folder.version, self._predicted()
             is_new = self._corrections.calls == version.calls
-            self._predictions = version.predictions if is_new else version.predictions.corrected(self.supervision())
+            self._predictions = predictions if is_new else predictions.corrected(self.supervision())
         return self._predictions
+
+    def labels_at(self, version: Mapping[str, Any]) -> np.ndarray:
+        """(m,) label that a fit predicted of each instance, "" for none; None where it was not there yet."""
+        found = self._folder.read_version(version)
+        names, before = self._align(found).names().astype(object), self._corrections.layout_at(version["calls"])
+        if not before.same_as(self.layout):
+            names[self.layout.rows_in(before) < 0] = None
+        return names
+
+    def _align(self, version: Version) -> Predictions:
+        before = self._corrections.layout_at(version.calls)
+        return (
+            version.predictions
+            if before.same_as(self.layout)
+            else version.predictions.aligned(self.layout.rows_in(before))
+        )
+
+    def _predicted(self) -> Predictions:
+        """What the fit in force predicts; of boxes that came since with what was said of their bags then."""
+        version, layout = self._folder.version, self.layout
+        if self._aligned is None or self._aligned[0] is not version or not self._aligned[1].same_as(layout):
+            predictions, before = self._align(version), self._corrections.layout_at(version.calls)
+            rows = np.zeros(0, dtype=np.int64)
+            if not before.same_as(layout):
+                rows = np.flatnonzero(layout.rows_in(before) < 0)
+            if len(rows):
+                supervision = self.supervision()
+                bag_of = supervision.dataset.bags.bag_index
+                own = np.flatnonzero(np.isin(bag_of, bag_of[rows]))
+                found = predict_labels(self.model(), supervision.part(own))
+                predictions = predictions.updated(rows, found, np.searchsorted(own, rows))
+            self._aligned = version, layout, predictions
+        return self._aligned[2]
 
     def supervision(self) -> Supervision:
         """The bags with all that was said of them."""
@@ -469,10 +529,9 @@ class Run:
         )
         annotations = in_field(plain, () if self.sites is None else self.sites["sites"])
         problems, dataset = self.problems, supervision.dataset
-        indistinct = hard_labels(dataset, supervision.known).indistinct
         return AnnotateResult(
             annotations=annotations,
-            problems=problems + never_given(annotations, unexplained, problems, indistinct),
+            problems=problems + never_given(annotations, unexplained, problems),
             unexplained=unexplained,
             outputs=[self.path / name for name in self.manifest.get("outputs", [])] + [self.path / NAME],
             form=self.material.form,
@@ -490,7 +549,7 @@ class Run:
 
     def _reliability(self) -> Reliability:
         """How far probabilities can be believed."""
-        first, final = self._folder.first_version().predictions, final_step(self.model())
+        first, final = self._align(self._folder.first_version()), final_step(self.model())
         bags = final.reliability() if isinstance(final, CALIBRATED) else None
         return Reliability(bags is not None, bags, first.reliability(self.predictions()), self.precision)
 
@@ -547,9 +606,9 @@ class Run:
         InputError
             If any of them is impossible; nothing is written then.
         """
-        predictions, offsets = self.predictions(), self.material.dataset.bags.offsets
+        predictions, find = self.predictions(), row_finder(self.material.dataset)
         entries = []
-        checked = [check_label_set(given, self._sizes) for given in corrections]
+        checked = [check_label_set(given, self.layout) for given in corrections]
         self._check_unchanged({bag for bag, *_ in checked})
         for bag, instance, labels in checked:
             if instance is None:
@@ -560,8 +619,9 @@ class Run:
                     f"Instance {instance} of {bag!r} is said to carry {', '.join(map(repr, labels))}, and the model of "
                     "this run gives each instance one label; give one, or make the run with --model noisy-or."
                 )
-            before = predictions.labels_of(int(offsets[self._number[bag]]) + instance)
-            entries += label_set_entries(bag, instance, labels, before, by)
+            row = find(self._number[bag], instance)
+            assert row is not None  # it was checked
+            entries += label_set_entries(bag, instance, labels, predictions.labels_of(row), by)
         rejected = list(absent)
         if rejected:
             supervision = self._supervision_with(entries) if entries else self.supervision()
@@ -576,7 +636,7 @@ class Run:
         self.correct([], absent=[(bag, label)], by=by)
 
     def _absent(self, supervision: Supervision, bag: str, label: str, by: str) -> Correction:
-        bag, _, label = check_correction((bag, None, label), self._sizes)
+        bag, _, label = check_correction((bag, None, label), self.layout)
         listed = supervision.dataset.label_sets[self._number[bag]]
         if listed is None or label not in {*self.labels, *supervision.dataset.class_names}:
             has = f"it lists {some_of(sorted(listed))}" if listed else "it lists no label"
@@ -595,6 +655,85 @@ class Run:
         """
         annotations = self.result().annotations
         return compare_marks(annotations, read_marks(path, annotations, format))
+
+    def add_instance(
+        self,
+        file: str,
+        start: float,
+        end: float,
+        low: float | None = None,
+        high: float | None = None,
+        label: str | None = None,
+        *,
+        by: str = "",
+    ) -> tuple[str, int]:
+        """Draw an instance where none was found; on disk and described by its features when this returns.
+
+        Parameters
+        ----------
+        file : str
+            A file of the run; of series with several recordings in a file the bag.
+        start, end : float
+            Seconds; of texts characters.
+        low, high : float or None
+            Hertz; None takes all that are looked at.
+        label : str or None
+            What it is; "" says background. None leaves that to the model.
+        by : str
+            Who says so.
+
+        Returns
+        -------
+        (bag, instance)
+            Its key, which stays what it is.
+        """
+        return boxes.add_instance(self, file, start, end, low, high, label, by)
+
+    def split(self, key: tuple[str, int], at: float, *, by: str = "") -> tuple[tuple[str, int], tuple[str, int]]:
+        """Cut an instance in two at a second (of texts a character); gives the keys of both parts.
+
+        The first part keeps the key; a label that a person gave is that of both.
+        """
+        return boxes.split(self, key, at, by)
+
+    def merge(self, keys: Sequence[tuple[str, int]], *, label: str | None = None, by: str = "") -> tuple[str, int]:
+        """Make one instance of several of a file, from the first start to the last end; gives its key.
+
+        It has the key of the first, and a label that people gave to any; where they gave several, `label` is needed.
+        """
+        return boxes.merge(self, keys, label, by)
+
+    def move(
+        self,
+        key: tuple[str, int],
+        start: float | None = None,
+        end: float | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        by: str = "",
+    ) -> tuple[str, int]:
+        """Put an instance elsewhere, or make it larger or smaller; what is None stays. Gives its key.
+
+        The key is another one only where it comes to lie in another piece of the recording. What a person said of the
+        instance stands; what the model says of it is worked out again.
+        """
+        return boxes.move(self, key, start, end, low, high, by)
+
+    def remove(self, key: tuple[str, int], *, by: str = "") -> None:
+        """Take an instance away: nothing is there. Background, which `correct` says with "", is something else."""
+        boxes.remove(self, key, by)
+
+    def next_number(self, bag: str) -> int:
+        """That of a new box in a bag."""
+        return self._corrections.next_number(bag, self._sizes.get(bag, 0))
+
+    def edit(self, entries: Sequence[Correction], drawn: Sequence[boxes.Drawn]) -> None:
+        """Put what is done with boxes on disk, in one call: first what describes them, then that they count."""
+        self._folder.check_open()
+        self._check_unchanged({entry.bag for entry in entries})
+        self.boxes.keep(drawn)
+        self._append(entries)
 
     def undo(self, *, write: bool = True) -> list[dict[str, Any]]:
         """Take back the last call of `correct` or `reject` that counts, and give what it said.
@@ -649,9 +788,7 @@ class Run:
         """The file, relative to `folder`, that a bag comes from."""
         if self.source.is_table:
             return self.material.files[0]["file"]
-        dataset = self.material.dataset
-        assert dataset.locations is not None
-        return str(dataset.locations["file"][dataset.bags.offsets[self._number[bag]]])
+        return self.material.owners[bag]
 
     # -- fitting again ------------------------------------------------------------------------------------------------
 
@@ -692,12 +829,12 @@ class Run:
         supervision = self.supervision()
         model = load(self._folder.model_path)
         problems = self._fit(model, supervision, callback)
-        predictions = predict_labels(model, supervision)
+        known, predictions = self._align(before), predict_labels(model, supervision)
         number = max(version["number"] for version in self._folder.versions) + 1
         self.add_version(model, Version(number, calls, predictions, problems))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)
-        changed = before.predictions.set_names() != predictions.set_names()
+        changed = known.set_names() != predictions.set_names()
         return Refit(number, int(np.sum(changed)), self.problems)
 
     def _fit(self, model: Any, supervision: Supervision, callback: Callback | None) -> list[Problem]:
@@ -737,7 +874,7 @@ class Run:
         recipe = getattr(model, RECIPE)
         about = {"model": recipe["model"], **settings_of(model), "feature_names": recipe["feature_names"]}
         self._folder.add(model, about, version)
-        self._predictions = None
+        self._predictions = self._aligned = None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

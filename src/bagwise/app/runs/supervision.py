@@ -12,6 +12,7 @@ from bagwise.app.media.files import stack_rows
 from bagwise.app.report.facts import HardLabels, find_hard_labels
 from bagwise.app.runs._evidence import BagMarks, given_labels
 from bagwise.app.runs.corrections import ABSENT, ALSO, PRESENT, Correction
+from bagwise.app.runs.layout import EDITS, row_finder
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset
 from bagwise.core.evidence import Given
@@ -163,6 +164,16 @@ class Supervision:
         ]
         return replace(self, dataset=replace(dataset, Y=np.where(refuted, 0, dataset.Y).astype(dataset.Y.dtype))), found
 
+    def part(self, rows: np.ndarray) -> Supervision:
+        """Of some instances, in order; bags that hold none of them are left out."""
+        place = np.full(self.dataset.bags.n_instances, -1)
+        place[rows] = np.arange(len(rows))
+        row, label = self.also[place[self.also[:, 0]] >= 0].T
+        number = {bag: i for i, bag in enumerate(np.unique(self.dataset.bags.bag_index[rows]).tolist())}
+        marks = {number[bag]: own for bag, own in self.marks.items() if bag in number}
+        also = np.column_stack([place[row], label])
+        return Supervision(part_of(self.dataset, rows), self.noise[rows], self.settled, also, marks)
+
     def joined(self, other: Supervision) -> Supervision:
         """This and another data set, with all that is known of them, as one."""
         if self.dataset.feature_names != other.dataset.feature_names:
@@ -218,8 +229,12 @@ def put_together(
     noise = np.zeros(dataset.bags.n_instances, dtype=bool)
     more: dict[int, list[Any]] = {}  # row to the labels beyond the first
 
+    find = row_finder(dataset)
+
     def name_instance(bag: int, instance: int, label: Any, also: bool = False) -> None:
-        row = int(offsets[bag]) + instance
+        row = find(bag, instance)
+        if row is None:  # it was removed since
+            return
         if also and names[row] is not None:
             more[row] = [name for name in dict.fromkeys([*more.get(row, ()), label]) if name != names[row]]
         else:
@@ -237,9 +252,12 @@ def put_together(
             marks[bag].values.pop(label, None)
 
     for bag, instance, label in known:
-        name_instance(number[bag], instance, label)
+        if bag in number:
+            name_instance(number[bag], instance, label)
     settled = set()
     for correction in corrections:
+        if correction.action in EDITS or correction.bag not in number:  # or all of its instances were removed
+            continue
         bag, label = number[correction.bag], correction.label
         if correction.instance is None:
             settled.add((correction.bag, label))

@@ -29,7 +29,9 @@ from bagwise.calibration import (
     score_strata,
 )
 from bagwise.calibration.totals import LEAST
+from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.fitted import ListOf, Number, Record, Text, TupleOf
 from bagwise.io.archive import read_archive, write_archive
 from bagwise.io.files import atomic_write, inside
 from bagwise.pipeline import classes_of
@@ -41,6 +43,12 @@ FILE = "survey.bagwise"
 KNOWN = -1  # stratum of what was known before anything was drawn
 BY = ("file", "site", "hour", "date")
 SAMPLE, MODEL = "sample", "model"  # what figures are based on
+_DOCUMENT = Record(
+    {
+        "labels": ListOf(Text(), empty=True),
+        "bags": ListOf(TupleOf(Text(), Text(), Number(0, 10**9, whole=True)), empty=True),
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +93,18 @@ def _read(run: Run) -> Survey | None:
     try:
         with path.open("rb") as file:
             document, arrays = read_archive(file)
-        labels = [str(name) for name in document["labels"]]
-        bags = [[str(name), str(text), int(size)] for name, text, size in document["bags"]]
-        proba, strata, drawn = arrays[0], arrays[1], arrays[2]
-        m = len(strata)
-        fits = proba.shape == (m, len(labels)) and proba.dtype.kind == "f" and np.isfinite(proba).all()
+        labels, bags, (proba, strata, drawn) = document["labels"], document["bags"], [arrays[i] for i in range(3)]
+        if problem := _DOCUMENT.problem({"labels": labels, "bags": bags}, {}):
+            raise ValueError(problem)
+        names, m = [name for name, *_ in bags], len(strata)
+        fits = proba.shape == (m, len(labels)) and proba.dtype == np.float32 and len(drawn) == len(np.unique(drawn))
         fits &= all(array.ndim == 1 and array.dtype.kind == "i" for array in (strata, drawn))
-        sizes = [int(size) for *_, size in document["bags"]]
-        fits &= min(sizes, default=0) >= 0 and sum(sizes) == m
-        fits &= len(np.unique(drawn)) == len(drawn) and not np.any((drawn < 0) | (drawn >= m))
-        if not fits or np.any(strata < KNOWN) or not np.all((proba >= 0) & (proba <= 1)) or np.any(strata[drawn] < 0):
+        fits &= len(set(labels)) == len(labels) and len(set(names)) == len(names)
+        fits &= sum(size for *_, size in bags) == m and not np.any((strata < KNOWN) | (strata >= m))
+        if not fits or not np.all((proba >= 0) & (proba <= 1)) or np.any((drawn < 0) | (drawn >= m)):
             raise ValueError("its parts do not fit together")
+        if np.any(strata[drawn] < 0):
+            raise ValueError("it names as drawn what was known before")
         return Survey(labels, bags, proba, strata, drawn)
     except Exception as error:
         raise FormatError(f"{path} is damaged ({error}); move it away and draw a new sample.") from error
@@ -113,14 +122,16 @@ def _frame(run: Run) -> _Frame | None:
     if survey is None:
         return None
     dataset, prints, checked = run.material.dataset, run.material.prints(), run.supervision().checked
-    m, offsets = dataset.bags.n_instances, dict(zip(dataset.bag_names, dataset.bags.offsets, strict=False))
+    m, offsets = dataset.bags.n_instances, dataset.bags.offsets
+    places = {bag: np.arange(offsets[b], offsets[b + 1]) for b, bag in enumerate(dataset.bag_names)}
     row_of, begin = np.full(len(survey.strata), -1), 0
     for bag, text, size in survey.bags:
-        if prints.get(bag) == text:
-            row_of[begin : begin + size] = offsets[bag] + np.arange(size)
+        if prints.get(bag) == text and len(places[bag]) == size:
+            row_of[begin : begin + size] = places[bag]
         begin += size
     there = np.flatnonzero(row_of >= 0)
-    proba, strata = np.zeros((m, len(survey.labels)), survey.proba.dtype), np.full(m, KNOWN)
+    check_allocation(4 * m * len(survey.labels), "What the model said of the sample", "move .run/survey.bagwise away")
+    proba, strata = np.zeros((m, len(survey.labels)), np.float32), np.full(m, KNOWN)
     proba[row_of[there]], strata[row_of[there]] = survey.proba[there], survey.strata[there]
     drawn = row_of[survey.drawn]
     return _Frame(survey.labels, proba, strata, drawn[drawn >= 0], (strata == KNOWN) & ~checked)
@@ -250,7 +261,7 @@ def _by_sample(
     strata = np.unique(frame.strata[inside], return_inverse=True)[1]
     place, n_groups = np.searchsorted(inside, rows), len(names)
     answered = np.bincount(strata[place], minlength=strata.max() + 1 if len(strata) else 0)
-    if np.any(answered < np.minimum(np.bincount(strata), LEAST)) or np.mean(skipped) > 0.5:
+    if np.any(answered < np.minimum(np.bincount(strata), LEAST)) or skipped.sum() > 0.5 * len(rows):
         return None
     exact = np.flatnonzero((frame.strata == KNOWN) & ~frame.new)
     certain = np.stack([np.bincount(groups[exact], column, n_groups) for column in known[exact].T], axis=1)

@@ -13,6 +13,7 @@ from typing import Any
 from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
+from bagwise.core.plugins import DATA_FORMATS, add_installed
 from bagwise.io.data._arff import read_arff, write_arff
 from bagwise.io.data._csv import (
     CONFORMATION,
@@ -109,6 +110,7 @@ FORMATS: dict[str, Format] = {
     ),
     "musk": Format("musk .data, one class", ".data", read_musk, write_musk, frozenset({BAG_NAMES})),
 }
+add_installed(FORMATS, DATA_FORMATS, Format)
 
 PARQUET = ("parquet", "parquet-nested")
 _FIXED_CLASS = {"mil-mat": [_MAT_CLASS], "musk": [MUSK]}
@@ -123,6 +125,8 @@ _BY_EXTENSION = {
     ".mat": ("lamda-mat", "mil-mat"),
     ".data": ("musk",),
 }
+_BROUGHT = {format.extension: (name,) for name, format in FORMATS.items() if format.extension not in _BY_EXTENSION}
+_BY_EXTENSION |= _BROUGHT
 _TEXT_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:%[^\n]*\n\s*)*@relation", re.IGNORECASE)
 
 
@@ -146,6 +150,8 @@ def guess_format(path: PathLike) -> str:
 
 
 def _by_content(path: Path) -> str:
+    if path.suffix.casefold() in _BROUGHT:
+        return _BROUGHT[path.suffix.casefold()][0]
     with path.open("rb") as file:
         start = file.read(4096)
     if start.startswith(b"PAR1"):
