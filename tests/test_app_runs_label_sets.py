@@ -15,6 +15,7 @@ from bagwise.app.runs.label_sets import BETWEEN, joined_labels, split_sets
 from bagwise.app.runs.supervision import put_together
 from bagwise.calibration import CalibratedLabelSets
 from bagwise.core.exceptions import InputError
+from bagwise.datasets import make_soundscape
 from bagwise.pipeline import final_step
 
 NAMES = ["crow", "robin", "tit", "wren"]
@@ -348,3 +349,38 @@ def test_windows_are_joined_label_by_label():
         for one in join_windows(rows, lambda r: r["label"] != "")
     ]
     assert found == [("a", 0, 2.0, 1), ("b", 0, 6.0, 3), ("a", 4, 6.0, 1)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Boxes
+
+
+def test_labels_stay_with_instances_when_others_come_and_go(tmp_path):
+    made = make_soundscape(8, seconds=6.0, species_per_recording=(2, 3), random_state=1)
+    made.write(tmp_path)
+    options = {"labels": tmp_path / "labels.csv", "model": "noisy-or", "page": False, "jobs": 1}
+    with Run.create(tmp_path / "recordings", tmp_path / "run", **options) as run:
+        labels = run.labels
+        rows = run.annotations()
+        keys = [(row["bag"], row["instance"]) for row in rows]
+        own = [i for i, key in enumerate(keys) if key[0] == keys[3][0]]
+        key, gone = keys[own[1]], keys[own[0]]
+        run.correct([(*key, labels[:2])])
+        before = {key: row["labels"] for key, row in zip(keys, run.annotations(), strict=True)}
+        run.remove(gone)
+        now = {(row["bag"], row["instance"]): row["labels"] for row in run.annotations()}
+        assert now == {other: said for other, said in before.items() if other != gone}
+        middle = (rows[own[1]]["start"] + rows[own[1]]["end"]) / 2
+        parts = run.split(key, at=middle)
+        now = {(row["bag"], row["instance"]): {one["label"] for one in row["labels"]} for row in run.annotations()}
+        assert [now[part] for part in parts] == [set(labels[:2])] * 2
+        run.correct([(*parts[1], [labels[2]])])
+        whole = run.merge(list(parts))
+        now = {(row["bag"], row["instance"]): {one["label"] for one in row["labels"]} for row in run.annotations()}
+        assert now[whole] == set(labels[:3])
+        run.refit(write=False)
+        now = {(row["bag"], row["instance"]): {one["label"] for one in row["labels"]} for row in run.annotations()}
+        assert now[whole] == set(labels[:3])
+        while run.corrections():
+            run.undo(write=False)
+        assert run.annotations() == rows

@@ -19,7 +19,7 @@ from bagwise.app.media.files import FileBags, stack_rows
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.runs._features import Source, fingerprint, read_entries, write_entries
 from bagwise.app.runs._material import Material, features_of
-from bagwise.app.runs.corrections import LABEL, NOISE, Correction, check_label
+from bagwise.app.runs.corrections import ALSO, LABEL, NOISE, Correction, check_label
 from bagwise.app.runs.folder import FEATURES, MODEL_FILE
 from bagwise.app.runs.layout import BOX, MOVED, REMOVED, Key, Layout, NumberedDataset, Place, Span
 from bagwise.core.bags import Bags, offsets_of
@@ -266,22 +266,29 @@ def _row(key: Key, action: str, by: str, place: Place | None = None) -> Correcti
     return Correction(key[0], key[1], "", action, by=by, place=place)
 
 
-def _label_rows(key: Key, label: str | None, by: str) -> list[Correction]:
+Said = tuple[str, ...]
+"""All labels that a person gave to an instance; one "" for background."""
+
+
+def _label_rows(key: Key, label: str | Said | None, by: str) -> list[Correction]:
     if label is None:
         return []
-    if not isinstance(label, str):
-        raise InputError(f"The label is {label!r}; expected text, or '' for background.")
-    check_label(label)
-    return [Correction(key[0], key[1], label, LABEL if label else NOISE, by=by)]
+    first, *further = label if isinstance(label, tuple) else (label,)
+    if not isinstance(first, str):
+        raise InputError(f"The label is {first!r}; expected text, or '' for background.")
+    check_label(first)
+    rows = [Correction(key[0], key[1], first, LABEL if first else NOISE, by=by)]
+    return [*rows, *(Correction(key[0], key[1], name, ALSO, by=by) for name in further)]
 
 
-def _said_of(run: Run, key: Key) -> str | None:
-    """The label that a person gave to an instance; None where nobody did."""
+def _said_of(run: Run, key: Key) -> Said | None:
+    """The labels that a person gave to an instance; None where nobody did."""
     supervision, row = run.supervision(), run.row_of(*key)
     if supervision.noise[row]:
-        return ""
+        return ("",)
     code = supervision.known[row]
-    return str(supervision.dataset.class_names[code]) if code >= 0 else None
+    codes = [code, *supervision.also[supervision.also[:, 0] == row, 1]]
+    return tuple(str(supervision.dataset.class_names[code]) for code in codes) if code >= 0 else None
 
 
 def _new_keys(run: Run, bags: Sequence[str]) -> list[Key]:
@@ -293,7 +300,7 @@ def _new_keys(run: Run, bags: Sequence[str]) -> list[Key]:
     return keys
 
 
-def _put(run: Run, key: Key, drawn: Drawn, label: str | None, by: str) -> tuple[Key, list[Correction]]:
+def _put(run: Run, key: Key, drawn: Drawn, label: str | Said | None, by: str) -> tuple[Key, list[Correction]]:
     """The rows that put an instance elsewhere; in another bag, another piece of the recording, it is another one."""
     bag, place, _ = drawn
     if bag == key[0]:
@@ -362,10 +369,11 @@ def merge(run: Run, keys: Sequence[Any], label: str | None = None, by: str = "")
             f"Instances of {len(own)} files or recordings cannot be merged: {', '.join(sorted(map(str, own))[:3])}."
         )
     said = {text for key in names if (text := _said_of(run, key)) is not None}
+    if run.label_sets and len(said) > 1:
+        said = {tuple(sorted({name for names in said for name in names if name})) or ("",)}
     if label is None and len(said) > 1:
-        raise InputError(
-            f"People labelled these instances {' and '.join(map(repr, sorted(said)))}; say which it is (label=...)."
-        )
+        texts = " and ".join(repr(text) for text, *_ in sorted(said))
+        raise InputError(f"People labelled these instances {texts}; say which it is (label=...).")
     found.sort(key=lambda one: (one[1].get("start", 0), one[0]))
     names = [key for key, _ in found]
     place = dict(found[0][1])
@@ -374,7 +382,7 @@ def merge(run: Run, keys: Sequence[Any], label: str | None = None, by: str = "")
             place |= {low: min(p[low] for p in places), high: max(p[high] for p in places)}
     drawn = run.boxes.describe(names[0][0], [place])
     before = _said_of(run, names[0])
-    wanted = label if label is not None else next(iter(said), None)
+    wanted = (label,) if label is not None else next(iter(said), None)
     key, rows = _put(run, names[0], drawn[0], wanted, by)
     if key == names[0] and wanted is not None and wanted != before:
         rows += _label_rows(key, wanted, by)
