@@ -804,7 +804,8 @@ class Run:
         problems = self._fit(model, supervision, callback)
         known, predictions = self._align(before), predict_labels(model, supervision)
         number = max(version["number"] for version in self._folder.versions) + 1
-        self._folder.manifest = {**self.manifest, "extended": False}  # the new fit has seen all files
+        if self.manifest.get("extended"):  # the new fit has seen all files
+            self._folder.manifest = {key: value for key, value in self.manifest.items() if key != "extended"}
         self.add_version(model, Version(number, calls, predictions, problems))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)
