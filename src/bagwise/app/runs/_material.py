@@ -396,9 +396,17 @@ def read_label_table(options: RunOptions) -> Labels | None:
 
 
 def read_material(
-    source: Source, run: Path, labels: Labels | None, options: RunOptions, progress: Progress
+    source: Source,
+    run: Path,
+    labels: Labels | None,
+    options: RunOptions,
+    progress: Progress,
+    keep: Collection[str] = (),
 ) -> Material:
-    """Read all files, those that were read before from what was kept, and match the labels that were given."""
+    """Read all files, those that were read before from what was kept, and match the labels that were given.
+
+    `keep` are keys of other files of the run.
+    """
     media_type = source.media_type
     if isinstance(labels, Selections) and media_type.name != MEDIA_TYPE:
         raise InputError(
@@ -409,7 +417,7 @@ def read_material(
         material = _read_table(source, run, labels)
         material = material if options.use_known else replace(material, known=[])
         return _with_known_marks(material, source, options.known)
-    done = read_files(source, run, options.jobs, progress, options.cluster)
+    done = read_files(source, run, options.jobs, progress, options.cluster, keep)
     problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
     problems += [
         (name, f"{name}: {why}.")

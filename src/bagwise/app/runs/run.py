@@ -822,7 +822,7 @@ class Run:
         """
         self._folder.check_open()
         calls, before = self._corrections.calls, self._folder.version
-        if calls == before.calls:
+        if calls == before.calls and not self.manifest.get("extended"):
             if write:
                 self.write(progress=progress, page=page)
             return Refit(self.version, 0, self.problems)
@@ -831,6 +831,8 @@ class Run:
         problems = self._fit(model, supervision, callback)
         known, predictions = self._align(before), predict_labels(model, supervision)
         number = max(version["number"] for version in self._folder.versions) + 1
+        if self.manifest.get("extended"):  # the new fit has seen all files
+            self._folder.manifest = {key: value for key, value in self.manifest.items() if key != "extended"}
         self.add_version(model, Version(number, calls, predictions, problems))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)
