@@ -46,7 +46,7 @@ def test_annotate_calibrates_unless_told_otherwise(run, folder):
 
 def test_kept_instances_are_the_largest_set_of_that_expected_precision(run):
     rows = run.annotations()
-    named = [row for row in rows if row["label"] and row["noise"] <= 0.5]
+    named = [row for row in rows if row["label"] and row["noise"] <= run.manifest["options"]["max_noise"]]
     kept = [row for row in named if row["kept"]]
     assert 0 < len(kept) < len(named)
     doubt = run.predictions().precision.uniform

@@ -72,6 +72,7 @@ from bagwise.app.runs.learner import (
 from bagwise.app.runs.options import NOISE_SHARE, RunOptions
 from bagwise.app.runs.predictions import (
     KEPT,
+    MOST_NOISE,
     N_ISSUES,
     NOVEL,
     Predictions,
@@ -279,7 +280,12 @@ class Run:
                 folder.write_supervision(material.to_dict())
                 folder.manifest = {**folder.manifest, **how, "about": about_model(model)}
                 run = cls(folder, material)
-                run.add_version(model, Version(0, [], predict_labels(model, supervision), problems))
+                first = predict_labels(model, supervision)
+                if trained is None:
+                    getattr(model, RECIPE)["max_noise"] = first.noise_limit(asked.noise_share)
+                run.add_version(model, Version(0, [], first, problems))
+            if asked.max_noise is None:
+                kept["max_noise"] = getattr(run.model(), RECIPE).get("max_noise", MOST_NOISE)
             if run.n_corrections:
                 run.refit(progress=step)  # corrections come after the first fit
             else:
