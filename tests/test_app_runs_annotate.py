@@ -378,7 +378,9 @@ def test_what_cannot_be_started_says_why(scene, run, tmp_path):
     with pytest.raises(InputError, match="is not a folder"):
         annotate_media(tmp_path / "nowhere", tmp_path / "out", labels=labels)
     (tmp_path / "other.csv").write_text("file,label\nno.wav,x\n")
-    with pytest.raises(InputError, match="other.csv: none of its 1 names .*row 2: there is no such file; write the names"):
+    with pytest.raises(
+        InputError, match="other.csv: none of its 1 names .*row 2: there is no such file; write the names"
+    ):
         annotate_media(sounds, tmp_path / "out", labels=tmp_path / "other.csv", page=False, jobs=1)
     from bagwise import ORedLogisticRegression
 
