@@ -41,7 +41,7 @@ from bagwise.calibration._recalibration import (
     label_folds,
     undetermined_shares,
 )
-from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision
+from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision, names_table
 from bagwise.core.bags import Bags, as_instance_labels, known_labels, offsets_of
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.evidence import Evidence, Given
@@ -92,7 +92,8 @@ class CalibratedAnnotator(UnionAnnotator):
         Slope, offset, covariance and covered classes of a `PrecisionModel`; None with label noise, of which bags give
         no such evidence.
     reliability_ : dict or None
-        Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags"; None where
+        Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags"; "names": how
+        often instances of these bags were named right, see `bagwise.calibration.precision.names_table`. None where
         there were too few bags to calibrate by.
 
     Examples
@@ -342,9 +343,10 @@ class CalibratedAnnotator(UnionAnnotator):
         weights = np.ones(len(part)) if part.weights is None else part.weights
         self._calibrate_bags(held.log_proba, outside, part.indicator, weights, new)
         if self.union_model().noise is None:
-            found = fit_precision(
-                new.probabilities(held.log_proba), outside.offsets, part.indicator, weights, part.known
-            )
+            given = new.probabilities(held.log_proba), outside.offsets, part.indicator, weights, part.known
+            found = fit_precision(*given)
+            assert self.reliability_ is not None
+            self.reliability_["names"] = names_table(*given)
             self.precision_ = (found.slope, found.offset, found.covariance, found.covered.astype(np.int64))
 
     def _held_out(self, labelled: LabelledBags, scores: np.ndarray, index: np.ndarray, shares: Shares) -> HeldOut:

@@ -111,7 +111,7 @@ def _print_result(result: Any, precision: float | None = None) -> None:
         values = [row["probability"] for row in shown if row["label"] == name and row["probability"] is not None]
         rows.append([name, str(counts[name]), f"{sum(values) / len(values):.2f}" if values else "-"])
     click.echo("\n" + format_table(["label", "instances", "mean probability"], rows, right=(1, 2)) + "\n")
-    for line in (precision_in_words(annotations, precision), novelty_in_words(annotations)):
+    for line in (result.expected or None, precision_in_words(annotations, precision), novelty_in_words(annotations)):
         if line is not None:
             click.echo(line)
     print_problems(result.problems)

@@ -128,6 +128,7 @@ class Review:
             "name": run.path.resolve().name,
             "medium": media_type.name,
             "title": media_type.title,
+            "expected": run.expected(),
             "instances": media_type.instances,
             "labels": [
                 {"name": name, **colours[name]._asdict(), "instances": given[i], "checked": looked[i]}

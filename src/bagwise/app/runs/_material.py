@@ -148,7 +148,7 @@ def find_source(
     if options.embed_settings and options.embed is None:
         raise InputError("--embed-set says how a network is given its input, and there is none; add --embed.")
     if not path.exists():
-        raise InputError(f"{path} does not exist; check the path.")
+        raise InputError(f"{path} is not a folder and no file; check the path.")
     others = (options.labels, options.known, options.sites, options.embed, options.embeddings)
     exclude = [*exclude, *(other for other in others if other is not None and not holds(other, path))]
     source = _find_files(path, options, trained, exclude, labels)
