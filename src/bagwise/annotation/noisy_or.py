@@ -98,7 +98,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
     """
 
     _takes_evidence = True
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}  # whoever passes them means them
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     _fitted: ClassVar[dict[str, Attribute]] = {
         "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,
         "missed_": RATE, "spurious_": RATE, "background_label_": Choice(-1, None),

@@ -105,7 +105,7 @@ class CalibratedAnnotator(UnionAnnotator):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     estimator_: Any
     new_: tuple[Any, ...]
     listed_: tuple[Any, ...]
