@@ -283,7 +283,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
 
         After a fit on (n,) values, where each bag has exactly one label, the probabilities of that label.
         """
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         if self.single_label_:
             return softmax(self._bag_scores(bags), axis=1)  # of all bags with one label, their odds
         return -np.expm1(self._log_absent(bags))

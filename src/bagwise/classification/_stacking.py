@@ -229,7 +229,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
         After a fit on (n,) values, where each bag has exactly one label, the probability of that label: given that
         there is just one, in proportion to the odds, p_c times 1 - p_k of all the others.
         """
-        scores = self._bag_scores(self._start_predict(X))
+        scores = self._bag_scores(self._start_predict_bags(X))
         return softmax(scores, axis=1) if self.single_label_ else expit(scores)
 
     def __sklearn_tags__(self) -> Any:
