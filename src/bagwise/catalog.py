@@ -69,10 +69,16 @@ def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **
     return dictionary(ORedLogisticRegression(l2=l2, **settings), width=width, size=size, whiten=True)
 
 
+def stack_members() -> list[Any]:
+    """The members of a stack: "ored-rbf", and a forest of fewer trees and rounds than "ored-forest".
+
+    It is grown once more for every fold.
+    """
+    return [_ored_rbf(), ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)]
+
+
 def _bag_stack(*others: Any, **settings: Any) -> Any:
-    # a forest of fewer trees and rounds than that of "ored-forest": it is grown anew for every fold
-    forest = ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)
-    stack = BagStack(**{"members": [_ored_rbf(), forest, *others], "random_state": 0, **settings})
+    stack = BagStack(**{"members": [*stack_members(), *others], "random_state": 0, **settings})
     return make_pipeline(PerInstance(SparseReducer(random_state=0)), stack)
 
 

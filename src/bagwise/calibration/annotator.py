@@ -107,7 +107,7 @@ class CalibratedAnnotator(UnionAnnotator):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     estimator_: Any
     new_: tuple[Any, ...]
     listed_: tuple[Any, ...]
@@ -171,6 +171,7 @@ class CalibratedAnnotator(UnionAnnotator):
             )
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
+        self.largest_bag_ = int(bags.sizes.max())
         said, _, _ = learn_evidence(y, len(bags))  # as the estimator will understand them
         asked = {
             "instance_labels": instance_labels, "callback": callback, "checkpoint": checkpoint,
@@ -458,12 +459,12 @@ class CalibratedAnnotator(UnionAnnotator):
 
     def decision_function(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         return self.estimator_.decision_function(bags)
 
     def predict(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         return self.estimator_.predict(bags)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -472,7 +473,7 @@ class CalibratedAnnotator(UnionAnnotator):
         After a fit on (n,) values, where each bag has exactly one label, the (n, c) probabilities of that label:
         proportional to a power of prod_i p_ic.
         """
-        bags, n_classes = self._start_predict(X), len(self.classes_)
+        bags, n_classes = self._start_predict_bags(X), len(self.classes_)
         scores, (slope, offset) = self.estimator_.log_proba(bags), self.bag_calibration_
         if self.single_label_:
             logs = np.maximum(scores[:, :n_classes], -1e300)
