@@ -26,27 +26,26 @@ EXPONENTS = tuple(range(-9, 1))
 ALL_OURS = (*OURS, *OURS_ON_UNLABELLED)
 PROTOCOL = (
     "Features: to the unit range, centered, divided by one number, as the appendix of the paper of 2013 says, within "
-    "each training part. Bag labels: the union of the instances' labels, but for \"HJA, experts' labels\", where "
-    "the 5 of 13 "
-    "species that `hja_birdsong.npz` has the experts' boxes for carry these, as in the paper. Letters: another draw."
+    "each training part. Letters: another draw. Bag labels: the union of the instances' labels"
+)
+EXPERTS = (
+    "but for the column \"HJA, experts' labels\", where the 5 of 13 species that `hja_birdsong.npz` has the experts' "
+    "boxes for carry these, as in the paper"
 )
 FOLDS = "Folds: ten of the bags, shuffled once."
 ALL_BAGS = "Transductive: learned and compared on all bags, whose labels are given; no folds."
 CHOICE = {
     "briggs2013": "Grid: section 5.1.4 (alpha from 1e-6 to 1e-9, C of CLPL from 10 to 1e4, of M3MIML from .01 to "
-    "1e6: every "
-    "other power on HJA and MSRC v2); the setting with the best accuracy is shown, as in the paper. The C of "
-    "svm-supervised, from 10 to 1e7, is chosen by ten folds within the training instances.",
+    "1e6: every other power on HJA and MSRC v2); the setting with the best accuracy is shown, as in the paper. The C "
+    "of svm-supervised, from 10 to 1e7, is chosen by ten folds within the training instances.",
     "briggs2012": "Grid: section 5.1.4 of this paper (alpha from .1 to 1e-9, C = 1 / alpha); the setting with "
     "the best "
     'accuracy is shown, as in the paper. Each phase goes on with its last weights (`restart="last"`). The C of '
-    "svm-supervised, from 10 "
-    "to 1e7, is chosen by ten folds within the training instances.",
+    "svm-supervised, from 10 to 1e7, is chosen by ten folds within the training instances.",
 }
 FOURIER = (
-    "50 Fourier features, gamma of 1e3, 1e4, 1e5; they are centered and divided by one number again, which is "
-    "what the "
-    "appendix says, without another unit range."
+    "50 Fourier features, gamma of 1e3, 1e4, 1e5; they are centered and divided by one number again, which is what "
+    "the appendix says, without another unit range."
 )
 ONE_SETTING = (
     "`ored`, `ored-rbf`, `ored-forest` and `ored-background` are not of the paper and have one setting for all data; "
@@ -199,7 +198,7 @@ def figure_4(store: Store, quick: bool, folder: Path) -> Report:
         return Report()
     path = draw_panels(panels, folder / "briggs2013-figure-4.png", x="phase", y="objective")
     what = "The objective (equation 11) after every phase, max, alpha = 1e-7; one run, as in the paper"
-    return Report(pictures=[(what, path)], about=[f"{PROTOCOL} {ALL_BAGS}"])
+    return Report(pictures=[(what, path)], about=[f"{PROTOCOL}. {ALL_BAGS}"])
 
 
 def figure_5_runs(quick: bool) -> list[Run]:
@@ -239,7 +238,7 @@ def figure_5(store: Store, quick: bool, folder: Path) -> Report:
         ("Transductive accuracy and cross-validated rank loss against alpha, softmax", path),
         ("Figure 5 (f), for each data set: a point per alpha, and the line of least squares", scatter),
     ]
-    return Report([table], pictures, [claim(clouds)], about=[f"{PROTOCOL} {ALL_BAGS} Rank loss by ten folds."])
+    return Report([table], pictures, [claim(clouds)], about=[f"{PROTOCOL}. {ALL_BAGS} Rank loss by ten folds."])
 
 
 def claim(clouds: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str:
@@ -271,7 +270,7 @@ def figure_2012_1(store: Store, quick: bool, folder: Path) -> Report:
         return Report()
     path = draw_panels({"rank loss, bags' means": lines}, folder / "briggs2012-figure-1.png", x="step", y="objective")
     what = "The least objective so far along one descent, rank loss, the bags' means, alpha = 1e-7; one run"
-    return Report(pictures=[(what, path)], about=[f"{PROTOCOL} {ALL_BAGS}"])
+    return Report(pictures=[(what, path)], about=[f"{PROTOCOL}. {ALL_BAGS}"])
 
 
 def figure_2012_4_runs(quick: bool) -> list[Run]:
@@ -293,7 +292,7 @@ def figure_2012_4(store: Store, quick: bool, folder: Path) -> Report:
         return Report()
     path = draw_panels(panels, folder / "briggs2012-figure-4.png", x="strength", y="accuracy", log_x=True)
     what = "Transductive accuracy against the strength of regularization; one run, as in the paper"
-    return Report(pictures=[(what, path)], about=[f"{PROTOCOL} {ALL_BAGS}"])
+    return Report(pictures=[(what, path)], about=[f"{PROTOCOL}. {ALL_BAGS}"])
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -302,7 +301,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             f"Briggs et al. (2013), Table III ({name[-1]})",
             table,
             about=[
-                f"{PROTOCOL} {ALL_BAGS if table.kind == 'training' else FOLDS} {CHOICE['briggs2013']}",
+                f"{PROTOCOL}, {EXPERTS}. {ALL_BAGS if table.kind == 'training' else FOLDS} {CHOICE['briggs2013']}",
                 *([FOURIER] if name in ("table-3b", "table-3d") else [ONE_SETTING]),
             ],
         )
@@ -318,19 +317,19 @@ EXPERIMENTS: dict[str, Experiment] = {
     "briggs2013-table-4": table_experiment(
         "Briggs et al. (2013), Table IV",
         TABLE_4,
-        about=[f"{PROTOCOL} {ALL_BAGS}", "Other machines, other years: the order of size is what counts."],
+        about=[f"{PROTOCOL}. {ALL_BAGS}", "Other machines, other years: the order of size is what counts."],
     ),
     "briggs2013-figure-4": Experiment("Briggs et al. (2013), Figure 4", figure_4_runs, figure_4),
     "briggs2013-figure-5": Experiment("Briggs et al. (2013), Figure 5", figure_5_runs, figure_5),
     "briggs2012-table-2": table_experiment(
         "Briggs et al. (2012), Table 2",
         result_table("briggs2012", "table-2", "training"),
-        about=[f"{PROTOCOL} {ALL_BAGS} {CHOICE['briggs2012']}"],
+        about=[f"{PROTOCOL}. {ALL_BAGS} {CHOICE['briggs2012']}"],
     ),
     "briggs2012-table-3": table_experiment(
         "Briggs et al. (2012), Table 3",
         result_table("briggs2012", "table-3", "folds", quick_rows=("sim-softmax-last",)),
-        about=[f"{PROTOCOL} {FOLDS} {CHOICE['briggs2012']}"],
+        about=[f"{PROTOCOL}. {FOLDS} {CHOICE['briggs2012']}"],
     ),
     "briggs2012-figure-1": Experiment("Briggs et al. (2012), Figure 1", figure_2012_1_runs, figure_2012_1),
     "briggs2012-figure-4": Experiment("Briggs et al. (2012), Figure 4", figure_2012_4_runs, figure_2012_4),

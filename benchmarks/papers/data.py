@@ -43,8 +43,8 @@ PROTOCOLS = {  # by method: what else than the data may make a difference
     ),
 }
 OF_EXPERTS = (
-    "the paper's bag labels are the experts', which leave out some that instances carry; of 5 of the 13 species "
-    "they are "
+    "the paper's bag labels are the experts', which leave out some that instances carry; of 5 of the 13 species they "
+    "are "
     'at hand (the column "HJA, experts\' labels")'
 )
 GAINS = {  # by data and method, of any data where that is empty: why ours may be better than the published

@@ -18,11 +18,10 @@ from benchmarks.papers.tables import Cell, Table
 
 MEASURED = Path(__file__).parent / "measured" / "networks.jsonl"
 NOTE = (
-    "Ten folds of the bags, those of the other tables; *supervised* are the same networks, and trees, trained "
-    "with the "
-    "label of every instance, which labels of bags cannot beat. Transductive: the labels of the bags are given, and "
-    "they were learned from. Measured by `BAGWISE_DEVICE=cuda python -m benchmarks networks` on an NVIDIA H200, all "
-    "four sets at the same time; seconds are those of `ored-mix`, trees included. One setting for all data sets."
+    "Ten folds of the bags, those of the other tables; *supervised* are the same networks, and trees, trained with "
+    "the label of every instance, which labels of bags cannot beat. Transductive: the labels of the bags are given, "
+    "and they were learned from. Measured by `BAGWISE_DEVICE=cuda python -m benchmarks networks` on an NVIDIA H200, "
+    "all four sets at the same time; seconds are those of `ored-mix`, trees included. One setting for all data sets."
 )
 
 

@@ -38,15 +38,14 @@ PERCENTS = (1, 2, 5, 10, 20, 50, 90)
 PRUNED = tuple(tenth / 10 for tenth in range(10))
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PROTOCOL = (
-    "Features: standardized on the training bags (the paper does not say how they are scaled), for SIM and its "
-    "kernel "
-    "version as in the appendix of Briggs et al. (2013). Bag labels: the union of the instances' labels, but for the "
-    'column "HJA, experts\' labels". Letters: another draw, 24 classes. Folds: ten of the bags, shuffled once.'
+    "Features: standardized on the training bags (the paper does not say how they are scaled), for SIM and its kernel "
+    "version as in the appendix of Briggs et al. (2013). Bag labels: the union of the instances' labels, but where the "
+    "experts' are named. Letters: another draw, 24 classes."
 )
+FOLDS = f"{PROTOCOL} Folds: ten of the bags, shuffled once."
 ONE_SETTING = (
     "`ored`, `ored-rbf` and `ored-forest` are not of the paper and have one setting for all data; those of "
-    "`ored-rbf` and "
-    "`ored-forest` were found on these same sets (docs/development/experiments/ored.md)."
+    "`ored-rbf` and `ored-forest` were found on these same sets (docs/development/experiments/ored.md)."
 )
 BY_ACCURACY = (
     "Grid: section 6.1; the setting with the best accuracy is shown, as in the paper (MLR, SLR and the dummy have one)."
@@ -58,33 +57,26 @@ REDUCED = (
     "three to eight, in the middle of the ranges."
 )
 BAG_MEASURES = (
-    "For each measure the setting of section 6.1 that is best by it. Coverage is divided by the number of "
-    "classes. SIM "
-    "ranks a bag by its best instance, though it learns by softmax (section 6.4). The dummy names the labels of "
-    "more than "
-    "half of the training bags, as section 6.4 says, which on these sets is none; `dummy-commonest` names the "
-    "label that "
-    "most bags carry, a rule under which HJA's published Hamming loss comes out."
+    "For each measure the setting of section 6.1 that is best by it. Coverage is divided by the number of classes. "
+    "SIM ranks a bag by its best instance, though it learns by softmax (section 6.4). The dummy names the labels of "
+    "more than half of the training bags, as section 6.4 says, which on these sets is none; `dummy-commonest` names "
+    "the label that most bags carry, a rule under which HJA's published Hamming loss comes out."
 )
 KERNELS = (
-    "Grid: section 6.5, seven widths for K-MLR and K-SLR. K-SIM: two widths, alpha from 1e-5 to 1e-8, 1,000 "
-    "steps a phase. "
-    "K-MIMLfast: two widths, K of 1, 5, 10, 15, divisors .3, 1, 3. On HJA a fifth of the instances makes the "
-    "dictionary. "
-    "The best accuracy is shown. `k-mlr-raw` has K-MLR on features as they are, of which the paper's text is as true."
+    "Grid: section 6.5, seven widths for K-MLR and K-SLR. K-SIM: two widths, alpha from 1e-5 to 1e-8, 1,000 steps a "
+    "phase. K-MIMLfast: two widths, K of 1, 5, 10, 15, divisors .3, 1, 3. On HJA a fifth of the instances makes the "
+    "dictionary. The best accuracy is shown. `k-mlr-raw` has K-MLR on features as they are, of which the paper's "
+    "text is as true."
 )
 K_MLR = (
-    "K-MLR on MSRC v2, standardized, is below the paper since 500 steps of gradient ascent end far from the "
-    "optimum: what "
-    "was tried is in docs/development/experiments/ored.md. On features as they are (`k-mlr-raw`) the same steps "
+    "K-MLR on MSRC v2, standardized, is below the paper since 500 steps of gradient ascent end far from the optimum: "
+    "what was tried is in docs/development/experiments/ored.md. On features as they are (`k-mlr-raw`) the same steps "
     "lead further."
 )
 LEARNED_FROM = (
-    "SLR has the C of Table 3; SIM is shown with the best of six alpha, LSB-CMM with the best of three sigma2, "
-    "at each "
-    "share. Stars are what Table 3 prints, ten folds, so 90 % of the bags; the paper's curves are pictures, "
-    "which nobody "
-    "has as numbers."
+    "SLR has the C of Table 3; SIM is shown with the best of six alpha, LSB-CMM with the best of three sigma2, at "
+    "each share. Stars are what Table 3 prints, ten folds, so 90 % of the bags; the paper's curves are pictures, "
+    "which nobody has as numbers."
 )
 RATIO_NOTE = (
     "Section 6.5 gives times as ratios; ours are of fits on one machine, at the settings that Tables 3 and 8 show. "
@@ -92,8 +84,7 @@ RATIO_NOTE = (
 )
 EXPERTS_NOTE = (
     "Experts' labels: 5 of the 13 species have them in `hja_birdsong.npz`, so that these sums are between the "
-    "published "
-    "ones of HJA and of HJA union."
+    "published ones of HJA and of HJA union."
 )
 
 
@@ -223,7 +214,7 @@ def table_7(store: Store, quick: bool, folder: Path) -> Report:
                 row.append(replace(cell, **mean_of(values[method])))
             cells += mark_best(row, values)
         tables.append(Table(SOURCES[data].title, cells))
-    return Report(tables, notes=missing_line(entries), about=[f"{PROTOCOL} {BAG_MEASURES}", REDUCED])
+    return Report(tables, notes=missing_line(entries), about=[f"{FOLDS} {BAG_MEASURES}", REDUCED])
 
 
 # -- complexity -------------------------------------------------------------------------------------------------------
@@ -346,11 +337,9 @@ SPEEDUPS = {  # what section 6.6 prints: the share that is kept, and by how much
 SWEEPS = {
     "prune": "Bags whose inference costs most are left out; section 6.6.1 prints speedups at 80 % of the bags.",
     "batch_fraction": "Each step of EM sees a sample of the bags; section 6.6.2 prints 260, 131 and 55 seconds "
-    "for 100, "
-    "50 and 20 % of HJA, and a factor of 5 elsewhere.",
+    "for 100, 50 and 20 % of HJA, and a factor of 5 elsewhere.",
     "size": "The dictionary is a sample of the instances; width .2, 50 steps up to 10 %, 500 times the share "
-    "above, as "
-    "section 6.6.3 says.",
+    "above, as section 6.6.3 says.",
 }
 
 
@@ -398,7 +387,7 @@ def sweep(method: str, name: str, values: tuple[float, ...], data: tuple[str, ..
             ]
             tables = [Table("How many times faster", cells, 1)]
         what = f"Accuracy and time against the {label}, mean and deviation over the folds"
-        return Report(tables, [(what, path)], about=[f"{PROTOCOL} {SWEEPS[name]}"])
+        return Report(tables, [(what, path)], about=[f"{FOLDS} {SWEEPS[name]}"])
 
     titles = {"prune": "Figure 10", "batch_fraction": "Figure 11", "size": "Figure 12"}
     return Experiment(f"Pham et al., {titles[name]}", runs, report)
@@ -412,12 +401,12 @@ def _ratio(points: dict[float, np.ndarray], keep: float) -> float | None:
 
 EXPERIMENTS: dict[str, Experiment] = {
     "pham-table-3": table_experiment(
-        "Pham et al., Table 3", TABLE_3, about=[f"{PROTOCOL} {BY_ACCURACY}", REDUCED, ONE_SETTING]
+        "Pham et al., Table 3", TABLE_3, about=[f"{FOLDS} {BY_ACCURACY}", REDUCED, ONE_SETTING]
     ),
     "pham-table-4": table_experiment(
         "Pham et al., Table 4",
         accuracy_table("table-4", "folds", "hamming_loss"),
-        about=[f"{PROTOCOL} {BY_HAMMING}", REDUCED],
+        about=[f"{FOLDS} {BY_HAMMING}", REDUCED],
     ),
     "pham-table-5": table_experiment(
         "Pham et al., Table 5",
@@ -436,7 +425,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "pham-table-8": table_experiment(
         "Pham et al., Table 8",
         replace(TABLE_8, quick_rows=("k-mlr", "k-slr", "dummy")),
-        about=[f"{PROTOCOL} {KERNELS}", ONE_SETTING],
+        about=[f"{FOLDS} {KERNELS}", ONE_SETTING],
         notes=[K_MLR],
     ),
     "pham-section-6-5": Experiment("Pham et al., section 6.5", kernel_time_runs, kernel_times, partial=True),

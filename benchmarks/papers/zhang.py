@@ -40,19 +40,15 @@ PANELS = {
 }
 ABOUT = {
     "training-size": "Features: each to the unit range. Labels: those of the bags. One test set of 1,000 bags, N "
-    "bags drawn "
-    "ten times from the others (section 4.2); parameters as in section 4.1, none chosen: M3MIML C = 1 and gamma = 1, "
-    "MIMLBoost 25 rounds, MIMLSVM gamma = .2. A win or loss is a paired t-test at 95 % over the ten.",
+    "bags drawn ten times from the others (section 4.2); parameters as in section 4.1, none chosen: M3MIML C = 1 and "
+    "gamma = 1, MIMLBoost 25 rounds, MIMLSVM gamma = .2. A win or loss is a paired t-test at 95 % over the ten.",
     "multi-label-share": "Features: each to the unit range. Labels: those of the bags. Bags are left out until "
-    "the share of "
-    "those with several labels is right; ten halvings into training and test (section 4.3); parameters as in "
-    "section 4.1, "
-    "none chosen. A win or loss is a paired t-test at 95 % over the ten.",
+    "the share of those with several labels is right; ten halvings into training and test (section 4.3); parameters "
+    "as in section 4.1, none chosen. A win or loss is a paired t-test at 95 % over the ten.",
 }
 NOTE = (
     "MIMLBoost is the library's default, a machine a label. With the label as a feature of one machine, as its "
-    "authors "
-    "wrote it, it is far slower and less accurate; the published order is the order with that one."
+    "authors wrote it, it is far slower and less accurate; the published order is the order with that one."
 )
 
 
