@@ -15,6 +15,7 @@ from benchmarks.papers import data as sources
 from benchmarks.papers.bag_baselines import BASELINES
 from benchmarks.papers.bag_learners import BAG_LEARNERS
 from benchmarks.papers.catalog import EXPERIMENTS
+from benchmarks.papers.figures import draw_panels, line_of
 from benchmarks.papers.kinds import KINDS
 from benchmarks.papers.methods import METHODS
 from benchmarks.papers.networks import table_of
@@ -25,6 +26,7 @@ from benchmarks.papers.tables import Cell, ResultTable, best_of, differs, figure
 from numpy.testing import assert_allclose
 
 from bagwise.annotation import ORedForest
+from bagwise.app.cli._reproduce import _checkout
 from bagwise.catalog import make_model
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
@@ -148,6 +150,32 @@ def test_figures_of_the_page_stand_where_runs_are_not_there(data_folder, tmp_pat
     assert none.ours is None
     again = figures_on(page.replace("**1,078.7**", cell_text(kept, 1).split(" ")[0]), "briggs2013")
     assert again == store.kept  # a kept figure is kept again
+
+
+def test_lines_have_deviations_and_stars(tmp_path):
+    from matplotlib import pyplot
+
+    line = line_of([(1.0, np.array([2.0, 4.0])), (2.0, np.array([5.0]))])
+    assert [part.tolist() for part in line] == [[1.0, 2.0], [3.0, 5.0], [1.0, 0.0]]
+    drawn = []
+
+    def keep(figure):
+        drawn.append(figure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pyplot, "close", keep)
+        path = draw_panels({"A": {"sim": line}}, tmp_path / "x.png", x="x", y="y", published={"A": {"sim": ([2], [6])}})
+    (axis,) = (each for each in drawn[0].axes if each.get_visible())
+    bars, stars = axis.containers[0], axis.collections[-1]
+    assert [segment[:, 1].tolist() for segment in bars[2][0].get_segments()] == [[2.0, 4.0], [5.0, 5.0]]
+    assert stars.get_offsets().tolist() == [[2.0, 6.0]]
+    assert path.stat().st_size > 2000
+    pyplot.close(drawn[0])
+
+
+def test_the_checkout_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _checkout() == ROOT
 
 
 def test_what_could_not_be_had_is_one_line(data_folder, tmp_path):

@@ -25,10 +25,10 @@ SHORT = "not in the short form"
 FEWER = "fewer settings were tried than in the paper"
 PROTOCOLS = {  # by method: what else than the data may make a difference
     "mlr": "the steps of mlr's M-step are not fully described",
-    "k-mlr": FEWER,
+    **dict.fromkeys(("k-mlr", "k-mlr-raw"), "the steps of mlr's M-step are not fully described"),
     "k-sim": FEWER,
     "k-mfast": FEWER,
-    "k-slr": FEWER,
+    "k-slr": "how slr was regularised is not described",
     "mfast": FEWER,
     "lsb": FEWER,
     "slr": "how slr was regularised is not described",
