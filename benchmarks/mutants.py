@@ -37,7 +37,7 @@ UNION = ("test_union_posterior.py", "test_union_rates.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "union/_exact": UNION,
     "union/_pairs": ("test_union_pairs.py",),
-    "union/_infer": UNION,
+    "union/_infer": (*UNION, "test_kernels_small.py", "test_calibration.py"),
     "union/_propagate": ("test_union_propagate.py", "test_union_rates.py"),
     "union/problem": UNION,
     "kernels/hausdorff": ("test_kernels_hausdorff.py",),
@@ -46,12 +46,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "kernels/pegasos": ("test_solvers_subgradient.py", "test_solvers_losses.py"),
     "kernels/ranking": ("test_metrics.py", "test_solvers_losses.py"),
     "kernels/segments": ("test_kernels_small.py", "test_solvers_aggregation.py", "test_clustering_m3ic.py"),
-    "kernels/softmax": (
-        "test_kernels_small.py",
-        "test_union_posterior.py",
-        "test_solvers_aggregation.py",
-        "test_calibration.py",
-    ),
     "kernels/clusters": ("test_kernels_small.py", "test_clustering_m3ic.py", "test_clustering_cpm3c.py"),
     "kernels/cuts": (
         "test_kernels_small.py",

@@ -9,9 +9,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Bags, ORedLogisticRegression
-from bagwise.annotation import _blocks
-from bagwise.annotation._blocks import Block, OwnLabels, cut_blocks
-from bagwise.annotation.objective import ORedObjective
+from bagwise.annotation import objective
+from bagwise.annotation.objective import Block, ORedObjective, OwnLabels, cut_blocks
 from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.union import UnionModel, union_posterior
 from oracles import union_posterior as enumerate_posterior
@@ -57,15 +56,15 @@ def expected(X, problem, Y, weights):
 @pytest.fixture
 def own(monkeypatch):
     """Bags look at their own labels whatever the number of classes; blocks hold a few of them."""
-    monkeypatch.setattr(_blocks, "OWN_FROM", 0)
-    monkeypatch.setattr(_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(objective, "OWN_FROM", 0)
+    monkeypatch.setattr(objective, "BLOCK_ENTRIES", 100)
 
 
 @pytest.fixture
 def few(monkeypatch):
     """All classes, in blocks of a few bags."""
-    monkeypatch.setattr(_blocks, "OWN_FROM", 10**9)
-    monkeypatch.setattr(_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(objective, "OWN_FROM", 10**9)
+    monkeypatch.setattr(objective, "BLOCK_ENTRIES", 100)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "float32"])

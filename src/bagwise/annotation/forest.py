@@ -13,10 +13,17 @@ from sklearn.utils import check_random_state
 
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
 from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
-from bagwise.annotation._rate_check import enough_to_judge
-from bagwise.annotation.background import AUTO, background_label, has_background, move_last_column, shift_to_share
-from bagwise.annotation.rates import RateParameters, learn_rates, plain_rate
-from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, HeldOutScores, UnionAnnotator
+from bagwise.annotation.rates import RateParameters, enough_to_judge, learn_rates, plain_rate
+from bagwise.annotation.union_annotator import (
+    AUTO,
+    NOISE_AND_BACKGROUND,
+    HeldOutScores,
+    UnionAnnotator,
+    background_label,
+    has_background,
+    move_last_column,
+    shift_to_share,
+)
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_max_features, check_positive
 from bagwise.core.evidence import Evidence, Given, listed_labels

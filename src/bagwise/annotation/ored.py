@@ -12,11 +12,16 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._blocks import Block, own_labels_pay
-from bagwise.annotation.background import AUTO, background_label, has_background, shift_of_mass
-from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood, affine_scores, climb
+from bagwise.annotation.objective import Block, ORedObjective, PenalizedLikelihood, affine_scores, climb, own_labels_pay
 from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
-from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
+from bagwise.annotation.union_annotator import (
+    AUTO,
+    NOISE_AND_BACKGROUND,
+    UnionAnnotator,
+    background_label,
+    has_background,
+    shift_of_mass,
+)
 from bagwise.core.backends import OBJECTIVES
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_allocation, check_choice, check_not_negative, check_that, is_count

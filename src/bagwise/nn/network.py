@@ -10,10 +10,15 @@ from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation.background import background_label, move_last_column, shift_to_share
 from bagwise.annotation.forest import grow_forest
 from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
-from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
+from bagwise.annotation.union_annotator import (
+    NOISE_AND_BACKGROUND,
+    UnionAnnotator,
+    background_label,
+    move_last_column,
+    shift_to_share,
+)
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.core.exceptions import InputError, warn_caller
@@ -35,10 +40,9 @@ from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import plain_labels, refuse_sparse, validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
-from bagwise.kernels.softmax import softmax_in_place
 from bagwise.nn import SMALLEST, check_torch
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.union import LabelledBags, LabelNoise, UnionModel, UnionProblem, select_bags
+from bagwise.union import LabelledBags, LabelNoise, UnionModel, UnionProblem, select_bags, softmax_in_place
 
 BLOCK = 1 << 14  # instances that are judged at a time
 MODULES = ("patch",)
