@@ -39,7 +39,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "union/_pairs": ("test_union_pairs.py",),
     "union/_infer": (*UNION, "test_kernels_small.py", "test_calibration.py"),
     "union/_propagate": ("test_union_propagate.py", "test_union_rates.py"),
-    "union/problem": UNION,
+    "union/_problem": UNION,
     "kernels/hausdorff": ("test_kernels_hausdorff.py",),
     "kernels/smo": ("test_kernels_smo.py", "test_classification_mimlboost.py"),
     "kernels/forest": ("test_annotation_forest.py",),

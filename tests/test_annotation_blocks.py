@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import objective
-from bagwise.annotation.objective import Block, ORedObjective, OwnLabels, cut_blocks
+from bagwise.annotation.objective import Block, ORedObjective, _OwnLabels, cut_blocks
 from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.union import UnionModel, union_posterior
 from oracles import union_posterior as enumerate_posterior
@@ -86,7 +86,7 @@ def test_likelihood_and_gradient_are_those_of_all_classes(form, background, know
 @pytest.mark.parametrize("seed", range(5))
 def test_posterior_by_own_labels_is_that_of_enumeration(seed):
     X, problem, Y, weights = drawn(seed, n_bags=8, n_classes=5)
-    block = OwnLabels.of(problem)
+    block = _OwnLabels.of(problem)
     posterior = block.of_instances(X, weights)
     block.problem.infer_in_place(posterior, softmax=True, residual=False)
     _, truth = enumerate_posterior(proba_of(X, weights), problem.offsets, Y)
@@ -96,7 +96,7 @@ def test_posterior_by_own_labels_is_that_of_enumeration(seed):
 
 def test_scores_of_instances_are_those_of_all_classes_where_they_are_the_bags_own():
     X, problem, _, weights = drawn(0, background=True)
-    block = OwnLabels.of(problem)
+    block = _OwnLabels.of(problem)
     assert_allclose(block.of_instances(X, weights), block.gather(X @ weights[:, :-1].T + weights[:, -1]), rtol=1e-12)
 
 

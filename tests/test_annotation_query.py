@@ -17,8 +17,8 @@ from bagwise.annotation import (
     query,
     query_order,
 )
+from bagwise.annotation._query import class_entropy, information_in_bags
 from bagwise.annotation._query_sets import binary_entropy, information_of_sets
-from bagwise.annotation.query import class_entropy, information_in_bags
 from bagwise.classification import MIMLSVM
 from bagwise.core.bags import KNOWN_BACKGROUND
 from bagwise.core.exceptions import InputError

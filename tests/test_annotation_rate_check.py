@@ -202,7 +202,7 @@ def test_held_out_bags_choose_a_share_of_the_learned_rate(precisions, without, c
         def opinion(self, missed):
             return Opinion(np.array([missed]), precisions[round(missed, 3)])
 
-    monkeypatch.setattr("bagwise.annotation.rates.held_out_precisions", lambda *args: without)
+    monkeypatch.setattr("bagwise.annotation.rates._held_out_precisions", lambda *args: without)
     data, Y = half_dropped(0)
     judge = Scripted(small_forest(), data.bags, LabelledBags.of(data.bags.offsets, Y))
     rate, proba = judged_missed(0.4, judge)

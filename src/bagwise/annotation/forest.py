@@ -452,7 +452,7 @@ class ORedForest(UnionAnnotator):
 
         def judge(times: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
             weights = times[bags.bag_index] * of_rows
-            tree = grow_tree(instances, posterior, weights, seed, self.max_features, self.min_samples_leaf)
+            tree = _grow_tree(instances, posterior, weights, seed, self.max_features, self.min_samples_leaf)
             unseen = np.flatnonzero(weights == 0)
             return unseen, tree_shares(tree, instances[unseen], n_classes)
 
@@ -487,7 +487,7 @@ class ORedForest(UnionAnnotator):
         return tags
 
 
-def grow_tree(
+def _grow_tree(
     instances: np.ndarray, posterior: np.ndarray, weights: np.ndarray, seed: int, max_features: Any, least: int
 ) -> Any:
     """A tree on the pairs of instance and label, weighted by the posterior times the instances' weights."""
@@ -512,6 +512,6 @@ def grow_forest(
     """Trees on all (m, d) instances of single precision, each with its (m, k) posterior and its weight."""
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_trees)
     trees = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(grow_tree)(instances, posterior, weights, int(seed), max_features, min_samples_leaf) for seed in seeds
+        delayed(_grow_tree)(instances, posterior, weights, int(seed), max_features, min_samples_leaf) for seed in seeds
     )
     return Forest.of(trees, posterior.shape[1])

@@ -59,8 +59,8 @@ class Block:
         ]
 
     @cached_property
-    def own(self) -> OwnLabels:
-        return OwnLabels.of(self.problem)
+    def own(self) -> _OwnLabels:
+        return _OwnLabels.of(self.problem)
 
 
 def own_labels_pay(problem: UnionProblem, n_columns: int) -> bool:
@@ -69,7 +69,7 @@ def own_labels_pay(problem: UnionProblem, n_columns: int) -> bool:
 
 
 @dataclass(frozen=True)
-class OwnLabels:
+class _OwnLabels:
     """Bags whose scores have a column for each of their own labels, then the background's, then all others' together.
 
     Attributes
@@ -90,7 +90,7 @@ class OwnLabels:
     background: int
 
     @classmethod
-    def of(cls, problem: UnionProblem) -> OwnLabels:
+    def of(cls, problem: UnionProblem) -> _OwnLabels:
         n_labels = np.diff(problem.label_starts)
         n_bags = len(n_labels)
         most = int(n_labels.max(initial=0))
@@ -219,7 +219,7 @@ def affine_scores(X: Any, weights: np.ndarray, out: np.ndarray | None = None) ->
     return scores
 
 
-def plain_scores(X: Any, weights: np.ndarray) -> np.ndarray:
+def _plain_scores(X: Any, weights: np.ndarray) -> np.ndarray:
     """The same in the precision of the instances."""
     scores = np.ascontiguousarray(X @ weights[:, :-1].T.astype(X.dtype))
     scores += weights[:, -1].astype(X.dtype)
@@ -240,7 +240,7 @@ def affine_gradient(X: Any, residual: Any) -> np.ndarray:
     return gradient
 
 
-def weighted_gradient(X: Any, scores: np.ndarray, row_weights: np.ndarray) -> np.ndarray:
+def _weighted_gradient(X: Any, scores: np.ndarray, row_weights: np.ndarray) -> np.ndarray:
     """`affine_gradient` of scores times a weight a row, which is put onto the instances: they have fewer columns."""
     gradient = np.empty((scores.shape[1], X.shape[1] + 1))
     row_weights = row_weights.astype(scores.dtype, copy=False)
@@ -286,9 +286,9 @@ class PenalizedLikelihood:
         """(n,) estimated errors of the posteriors, zero where a bag is exact."""
         raise NotImplementedError
 
-    def expectation(self, weights: np.ndarray) -> ORedExpectation:
+    def expectation(self, weights: np.ndarray) -> _ORedExpectation:
         """The E-step of generalised EM."""
-        return ORedExpectation(self, weights)
+        return _ORedExpectation(self, weights)
 
     def value_and_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """L(W) and its gradient."""
@@ -412,7 +412,7 @@ class ORedObjective(PenalizedLikelihood):
 
     def _evaluate_own(self, block: Block, X: Any, weights: np.ndarray, gradient: np.ndarray) -> float:
         """The same where bags look at their own labels, and at the others only through the normaliser."""
-        scores, own = plain_scores(X, weights), block.own
+        scores, own = _plain_scores(X, weights), block.own
         posterior = own.gather(scores)
         tops, totals = exponentials(scores, inference_threads(scores.size, self.n_jobs))
         others = np.maximum(totals - np.exp(posterior - tops[:, None]).sum(axis=1), 0.0)
@@ -427,7 +427,7 @@ class ORedObjective(PenalizedLikelihood):
         if self.row_weights is not None:
             inverse *= self.row_weights[block.rows]
             posterior *= self.row_weights[block.rows, None]
-        gradient -= weighted_gradient(X, scores, inverse)
+        gradient -= _weighted_gradient(X, scores, inverse)
         gradient += affine_gradient(X, own.spread(posterior, len(weights)))
         return self._summed(values, block)
 
@@ -436,7 +436,7 @@ class ORedObjective(PenalizedLikelihood):
 
         def of_block(block: Block) -> Callable[[float], float]:
             counts = None if self.row_weights is None else self.row_weights[block.rows]
-            return bend_of(self.X[block.rows], weights, direction, counts)
+            return _bend_of(self.X[block.rows], weights, direction, counts)
 
         kept = [of_block(block) for block in blocks] if len(blocks) <= FEW else None
 
@@ -507,7 +507,7 @@ class ORedObjective(PenalizedLikelihood):
         )
 
 
-def bend_of(
+def _bend_of(
     X: Any, weights: np.ndarray, direction: np.ndarray, counts: np.ndarray | None = None
 ) -> Callable[[float], float]:
     """`PenalizedLikelihood.bend` of some instances, each counted so many times."""
@@ -526,7 +526,7 @@ def bend_of(
     return lambda step: log_partition(step) - base - step * tangent
 
 
-class ORedExpectation:
+class _ORedExpectation:
     """E-step at some weights: objective, gradient, and the surrogate of equation 10 along a direction."""
 
     def __init__(self, objective: PenalizedLikelihood, weights: np.ndarray):

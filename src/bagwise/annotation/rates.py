@@ -142,7 +142,7 @@ def keep_if_useful(
     weights: np.ndarray | None = None,
 ) -> RateParameters:
     """Without a rate of missed labels that is to be learned, where held-out bags speak against it."""
-    if "missed" not in parameters.learned or is_judge(model):
+    if "missed" not in parameters.learned or _is_judge(model):
         return parameters
     if weights is not None and not weights.all():
         used = weights > 0.0
@@ -203,7 +203,7 @@ N_FOLDS = 3
 FEWEST_LABELS = 30  # listed in all bags together: with fewer there is nothing to judge by
 
 
-def is_judge(model: Any) -> bool:
+def _is_judge(model: Any) -> bool:
     return getattr(model, "_is_judge", False)
 
 
@@ -229,15 +229,15 @@ def missed_is_useful(
     if not enough_to_judge(indicator):
         return True
     try:
-        without = held_out_precisions(model, 0.0, bags, indicator, instance_labels, weights)
+        without = _held_out_precisions(model, 0.0, bags, indicator, instance_labels, weights)
     except InputError:  # only missed labels explain these bags
         return True
     if with_rate is None:
-        with_rate = held_out_precisions(model, model.missed, bags, indicator, instance_labels, weights)
+        with_rate = _held_out_precisions(model, model.missed, bags, indicator, instance_labels, weights)
     return any(mine >= other for mine, other in zip(with_rate, without, strict=True))
 
 
-def held_out_precisions(
+def _held_out_precisions(
     model: Any,
     missed: Any,
     bags: Bags,

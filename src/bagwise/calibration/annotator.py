@@ -380,11 +380,11 @@ class CalibratedAnnotator(UnionAnnotator):
     ) -> None:
         """Slope and offset at which the listed labels are most likely; the tables are of these, too."""
         n_classes = len(self.classes_)
-        plain = softmax_of(scores)[:, :n_classes]
+        plain = _softmax_of(scores)[:, :n_classes]
         if self.single_label_:
             log_joint = np.add.reduceat(np.log(np.maximum(plain, SMALLEST)), bags.offsets[:-1], axis=0)
             self.bag_calibration_ = (fit_power(log_joint, Y, weights * Y.any(axis=1)), 0.0)
-            before, after = (softmax_of(power * log_joint) for power in (1.0, self.bag_calibration_[0]))
+            before, after = (_softmax_of(power * log_joint) for power in (1.0, self.bag_calibration_[0]))
         else:
             rates = self.noise_rates().values()
             proba = new.probabilities(scores)[:, :n_classes]
@@ -479,7 +479,7 @@ class CalibratedAnnotator(UnionAnnotator):
         scores, (slope, offset) = self.estimator_.log_proba(bags), self.bag_calibration_
         if self.single_label_:
             logs = np.maximum(scores[:, :n_classes], -1e300)
-            return softmax_of(slope * np.add.reduceat(logs, bags.offsets[:-1], axis=0))
+            return _softmax_of(slope * np.add.reduceat(logs, bags.offsets[:-1], axis=0))
         proba = Recalibration(*self.new_).probabilities(scores)[:, :n_classes]
         return expit(slope * union_log_odds(proba, bags.offsets) + offset)
 
@@ -493,7 +493,7 @@ class CalibratedAnnotator(UnionAnnotator):
         return tags
 
 
-def softmax_of(scores: np.ndarray) -> np.ndarray:
+def _softmax_of(scores: np.ndarray) -> np.ndarray:
     proba = np.array(scores, dtype=np.float64)
     softmax_in_place(proba)
     return proba

@@ -299,7 +299,7 @@ class ORedNetwork(UnionAnnotator):
         from bagwise.nn._training import Trainer
 
         rng = check_random_state(self.random_state)
-        out = held_out_bags(len(bags), self.n_members, self.held_out, rng)
+        out = _held_out_bags(len(bags), self.n_members, self.held_out, rng)
         if rates.learned and out is None:
             raise InputError(
                 f"missed and spurious are learned from bags that are held out, and of {len(bags)} none are "
@@ -354,7 +354,7 @@ class ORedNetwork(UnionAnnotator):
 
     def _network_proba(self, X: np.ndarray) -> np.ndarray:
         if hasattr(self, "layers_"):
-            return np.concatenate([mean_proba(self.layers_, X[i : i + BLOCK]) for i in range(0, len(X), BLOCK)])
+            return np.concatenate([_mean_proba(self.layers_, X[i : i + BLOCK]) for i in range(0, len(X), BLOCK)])
         if self.module is None:
             raise InputError(
                 f"This model holds the weights of a module {self.module_name_} and not the module itself, which a file "
@@ -414,7 +414,7 @@ class ORedNetwork(UnionAnnotator):
         return tags
 
 
-def held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.RandomState) -> np.ndarray | None:
+def _held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.RandomState) -> np.ndarray | None:
     """(e, n) bags that each member does not learn from, another part for each as far as they go; None for none."""
     if share == 0.0 or n_bags < 4:
         return None
@@ -423,7 +423,7 @@ def held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.Rand
     return np.stack([part == e % n_parts for e in range(n_members)])
 
 
-def mean_proba(layers: Any, X: np.ndarray) -> np.ndarray:
+def _mean_proba(layers: Any, X: np.ndarray) -> np.ndarray:
     """(m, c) mean of the members' probabilities, as `bagwise.nn._members.Members` computes their scores."""
     hidden = np.asarray(X, dtype=np.float32)
     for i, (weight, bias) in enumerate(layers):
