@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 
 from bagwise import Absent, BagDataset, Bags, OneOf, Possible
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
-from bagwise.annotation._noisy_or import NoisyOrObjective
+from bagwise.annotation.noisy_or import NoisyOrObjective
 from bagwise.annotation.rates import RateParameters
 from bagwise.catalog import make_model
 from bagwise.core.evidence import Evidence, as_evidence

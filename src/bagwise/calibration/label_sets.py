@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 
-from bagwise.annotation._noisy_or import NoisyOrLogisticRegression, NoisyOrObjective, known_entries
+from bagwise.annotation.noisy_or import NoisyOrLogisticRegression, NoisyOrObjective, known_entries
 from bagwise.calibration._recalibration import CalibratedPrecision, label_folds
 from bagwise.calibration.annotator import ENOUGH_HELD_OUT, FEWEST_BAGS
 from bagwise.core.bags import Bags, offsets_of
