@@ -135,9 +135,11 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
     "/api/files": lambda review, query: review.files(query.text("search") or "", *_page(query)),
     "/api/label-issues": lambda review, query: review.label_issues(),
     "/api/refit": lambda review, query: review.refit_state(),
+    "/api/undo": lambda review, query: review.would_undo(),
     "/api/history": lambda review, query: review.history(),
     "/media/spectrogram": _spectrogram,
     "/media/clip": _clip,
+    "/media/export": lambda review, query: Blob("application/zip", review.zip_export()),
     "/media/thumb": _thumb,
     "/media/picture": lambda review, query: Blob(PNG, review.media.picture(query.needed(query.text, "file"))),
 }

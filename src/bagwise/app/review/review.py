@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +82,7 @@ class Review:
         self.by = _read_reviewer(run.path)
         self._samples = read_samples(run.path)
         self._export_lock = threading.Lock()
+        self._exported: list[Path] = []
         self._learner = Learner(run, self._hear)
         self._refit: dict[str, Any] = dict(IDLE)
         self._later: threading.Timer | None = None
@@ -296,6 +299,11 @@ class Review:
             self._changed()
             return {"revision": self.revision, "corrections": self.run.n_corrections, "key": keys[0], "keys": keys}
 
+    def would_undo(self) -> dict[str, Any]:
+        """What `undo` would take back: answers, and whether a retraining with them."""
+        with self._lock:
+            return self.run.would_undo()
+
     def undo(self) -> dict[str, Any]:
         """Take back the last call of `correct`; the output files follow a little later."""
         with self._lock:
@@ -330,11 +338,23 @@ class Review:
         path = self.run.path
         with self._export_lock:
             outputs, problems = write_export(annotations, path, formats_of(self.run.media_type), confirmed_only)
+            self._exported = outputs
         return {
             "folder": FOLDER,
             "files": [output.relative_to(path).as_posix() for output in outputs],
             "problems": [message for _, message in problems],
         }
+
+    def zip_export(self) -> bytes:
+        """What was exported last, as one file."""
+        with self._export_lock:
+            if not self._exported:
+                raise MissingError("Nothing was exported yet; export first.")
+            stream = io.BytesIO()
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+                for output in self._exported:
+                    file.write(output, output.relative_to(self.run.path / FOLDER))
+            return stream.getvalue()
 
     def name_reviewer(self, by: str) -> dict[str, Any]:
         """Keep the name of the reviewer."""

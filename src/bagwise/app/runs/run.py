@@ -799,6 +799,14 @@ class Run:
             self._write_for_people("They were taken back")
         return [asdict(correction) for correction in taken]
 
+    def would_undo(self) -> dict[str, Any]:
+        """What `undo` would take back: how many corrections, and of which version the model would be then."""
+        calls, entries = self._corrections.calls, self._corrections.in_force()
+        versions = self.manifest["versions"]
+        left = [v["number"] for v in versions if set(v["calls"]) <= set(calls[:-1])] or [versions[0]["number"]]
+        taken = sum(entry.call == calls[-1] for entry in entries) if calls else 0
+        return {"corrections": taken, "version": left[-1], "learned": left[-1] != self.version}
+
     def _settle(self) -> bool:
         """Go back to the fit before what was taken back; gives whether what is written for people still knows it.
 
