@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from bagwise import load
-from bagwise.app.formats import Annotations, check_formats, compare_marks, formats_of, read_marks, write_formats
+from bagwise.app.formats import (
+    Annotations,
+    Edits,
+    check_formats,
+    compare_marks,
+    find_edits,
+    formats_of,
+    read_marks,
+    write_formats,
+)
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.selections import Selections
 from bagwise.app.labels.sites import Site, check_sites, in_field, read_sites, site_problems
@@ -627,6 +636,12 @@ class Run:
         InputError
             If any of them is impossible; nothing is written then.
         """
+        self._append(self.entries_of(corrections, absent, by))
+
+    def entries_of(
+        self, corrections: Iterable[Any], absent: Iterable[tuple[str, str]] = (), by: str = ""
+    ) -> list[Correction]:
+        """The rows of what `correct` is given, checked."""
         predictions, find = self.predictions(), row_finder(self.material.dataset)
         entries = []
         checked = [check_label_set(given, self.layout) for given in corrections]
@@ -647,7 +662,7 @@ class Run:
         if rejected:
             supervision = self._supervision_with(entries) if entries else self.supervision()
             entries += [self._absent(supervision, bag, label, by) for bag, label in rejected]
-        self._append(entries)
+        return entries
 
     def reject(self, bag: str, label: str, *, by: str = "") -> None:
         """Say that a bag does not carry a label; instances that a person named so are unknown again.
@@ -676,6 +691,16 @@ class Run:
         """
         annotations = self.result().annotations
         return compare_marks(annotations, read_marks(path, annotations, format))
+
+    def read_edits(self, path: str | Path, format: str | None = None) -> Edits:
+        """The same with the boxes that were drawn and moved there, where people can draw any; for `take_edits`."""
+        annotations = self.result().annotations
+        marks = read_marks(path, annotations, format)
+        return find_edits(annotations, marks, self.boxes.can_draw and not self.media_type.joined)
+
+    def take_edits(self, edits: Edits, *, by: str = "") -> list[Problem]:
+        """Take over what was put right elsewhere, in one call; gives the boxes that could not be described."""
+        return boxes.take_edits(self, edits, by)
 
     def add_instance(
         self,
@@ -773,6 +798,14 @@ class Run:
         if self._settle() and write:
             self._write_for_people("They were taken back")
         return [asdict(correction) for correction in taken]
+
+    def would_undo(self) -> dict[str, Any]:
+        """What `undo` would take back: how many corrections, and of which version the model would be then."""
+        calls, entries = self._corrections.calls, self._corrections.in_force()
+        versions = self.manifest["versions"]
+        left = [v["number"] for v in versions if set(v["calls"]) <= set(calls[:-1])] or [versions[0]["number"]]
+        taken = sum(entry.call == calls[-1] for entry in entries) if calls else 0
+        return {"corrections": taken, "version": left[-1], "learned": left[-1] != self.version}
 
     def _settle(self) -> bool:
         """Go back to the fit before what was taken back; gives whether what is written for people still knows it.
