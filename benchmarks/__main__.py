@@ -58,6 +58,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "wrong-labels": "benchmarks.wrong_labels",
     "forgotten-letters": "benchmarks.forgotten_letters",
     "calibration": "benchmarks.calibration",
+    "novelty": "benchmarks.novelty",
     "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",
