@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from bagwise.app.media._sound_input import SoundInput
 from bagwise.app.media._stages import draw_sound_stages, numbered_picture
 from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, make_clip, open_sound
 from bagwise.app.media.files import FileBags
-from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row
+from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row, Scales
 from bagwise.app.media.pictures import (
     CLOSE_HEIGHT,
     CLOSE_WIDTH,
@@ -53,7 +53,12 @@ HEIGHT = 300  # of pictures, in units of the page
 LONGEST_PICTURE = 30.0  # seconds: in more of them syllables could not be distinguished
 LONGEST_CLOSE_UP, AROUND, CONTEXT = 3.0, 0.25, 4.0  # seconds; the noise is that of the context
 PAGE_RATE = 24_000  # of the sounds of a report
-ULTRASOUND, SLOW = 15_000.0, 10  # where only what lies above this is looked at, it is played so many times slower
+ULTRASOUND, SLOW = 10_000.0, 10  # where only what lies above this is looked at, it is played so many times slower
+FRAMES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)  # seconds, from which a set may choose
+SHORTEST = 32  # samples of a frame: with fewer, frequencies cannot be distinguished
+BAT_RATE, BAT_FRAME = 120_000, 0.002  # hertz from which a recorder is one for ultrasound, and the frame for it
+LONG, LONGEST_SYLLABLE = 64, 2.0  # frames, and seconds: what is longer may be several
+BY_FRAME = {"frame", "overlap", "smooth", "close", "thin", "min_area", "min_frames"}  # counted in frames
 
 
 # What is sound and what is background noise does not depend on how a recording is cut into bags. The noise of a
@@ -390,6 +395,38 @@ def _picture_length(settings: AudioSettings) -> float:
     return min(settings.window, LONGEST_PICTURE)
 
 
+def _scales_of(
+    settings: AudioSettings, given: Collection[str], rates: Sequence[float]
+) -> tuple[list[AudioSettings], list[int]]:
+    """Frames from short to long; all else that is counted in frames follows. Of recorders for ultrasound the default is
+    short and leaves out what people hear, but all else is tried too."""
+    if BY_FRAME.intersection(given) or settings.segment != "syllables":
+        return [settings], [0]
+    rate = min(rates, default=0.0)
+    found = [replace(settings, frame=frame) for frame in FRAMES if frame * rate >= SHORTEST or frame == settings.frame]
+    usual = next(i for i, one in enumerate(found) if one.frame == settings.frame)
+    if rate < BAT_RATE:
+        return found, [usual]
+    low = settings.low if "low" in given else ULTRASOUND
+    bats = [replace(one, low=low) for one in found if one.frame < settings.frame / 2]
+    first = next(i for i, one in enumerate(bats) if one.frame == BAT_FRAME)
+    audible = found[usual - 1 :]
+    return [*bats, *audible], [first, len(bats) + 1]
+
+
+def _scale_in_words(settings: AudioSettings) -> str:
+    low = "" if settings.low < ULTRASOUND else f", from {settings.low / 1000:g} kHz"
+    return f"{1000 * settings.frame:g} ms{low}"
+
+
+def _long(settings: AudioSettings) -> float:
+    return min(LONG * settings.frame, LONGEST_SYLLABLE)
+
+
+def _measure_sound(sound: Sound) -> tuple[float, float]:
+    return sound.info.seconds, sound.info.rate
+
+
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
     return {"start": row["start"], "end": row["end"], "channel": 0}
 
@@ -405,12 +442,17 @@ AUDIO = MediaType(
     settings=AudioSettings,
     bags="recordings",
     finer="label shorter pieces: with --window 1, a row 'song.wav@3' names the second that begins at 3 s",
+    too_few=(
+        "calls may run together: bagwise inspect FOLDER shows whether they do, and a shorter frame (--media-set "
+        "frame=0.008) or grow=0.8 takes them apart"
+    ),
     extensions=EXTENSIONS,
     unreadable=UNREADABLE,
     open=open_sound,
     read=_read_sound,
     parts=Parts(_cut, _read_part, _join),
     describe=_describe_boxes,
+    scales=Scales(_measure_sound, _scales_of, _scale_in_words, _long),
     feature_names=_feature_names,
     places=PLACES,
     place_in_words=_place_in_words,

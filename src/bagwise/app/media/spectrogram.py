@@ -141,10 +141,12 @@ def spectrogram(
     low, high = settings.low if low is None else low, rate / 2 if settings.high is None else settings.high
     transform = _transform(rate, settings.frame, settings.overlap)
     samples = np.asarray(samples, dtype=np.float32)
-    if len(samples) < transform.m_num:
-        samples = np.pad(samples, (0, transform.m_num - len(samples)))
-    first, last = transform.lower_border_end[1], transform.upper_border_begin(len(samples))[1]
-    last = max(last, first + 1)  # frames that lie wholly inside: padded ones would read as silence
+    # frames that lie wholly inside: padded ones would read as silence
+    first = -(-transform.m_num_mid // transform.hop)
+    least = first * transform.hop + transform.m_num - transform.m_num_mid
+    if len(samples) < least:
+        samples = np.pad(samples, (0, least - len(samples)))
+    last = first + 1 + (len(samples) - least) // transform.hop
     frequencies = transform.f
     rows = (frequencies >= low) & (frequencies <= high)
     if not rows.any():

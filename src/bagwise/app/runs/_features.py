@@ -100,6 +100,11 @@ class Source:
         return self.path.parent if self.is_table else self.path
 
     @property
+    def too_few(self) -> str:
+        """What is said of a bag with fewer instances than labels; nothing where instances are not looked for."""
+        return self.media_type.too_few if getattr(self.settings, "segment", "") != "windows" else ""
+
+    @property
     def has_features(self) -> bool:
         """Whether instances have the features of the media type, and not vectors in their place."""
         return self.embedded is None or self.embedded["join"]
@@ -349,7 +354,7 @@ def read_files(
     jobs: int,
     progress: Progress,
     cluster: str | None = None,
-    keep: Collection[str] = (),
+    keep: Collection[str] | None = (),
 ) -> ReadFiles:
     """Read all files of a source; what is finished, of long files each part, is kept in the folder of the run at once.
 
@@ -361,7 +366,7 @@ def read_files(
     jobs : number of processes, -1 for all cores
     progress : called with what is done, how much and of how much: files, or seconds of sound
     cluster : address of a Dask cluster whose workers read the files, in place of processes here
-    keep : keys of other files, of which what is kept stays
+    keep : keys of other files, of which what is kept stays; None: of all, whatever the settings
     """
     media_type, shown = source.media_type, {name: printable(name) for name in source.names}
     errors = {text: f"{text}: its name is not UTF-8; rename it." for name, text in shown.items() if name != text}
@@ -402,7 +407,8 @@ def read_files(
                         kept[keys[name]] = media_type.parts.join(file, name, found, source.settings)
                     store.write({keys[name]: kept[keys[name]]})
                 bags[name] = kept[keys[name]]
-    store.forget_others([*keys.values(), *keep])
+    if keep is not None:
+        store.forget_others([*keys.values(), *keep])
     bags = {name: bags[name] for name in names if name in bags}
     if source.has_features:  # those that do not go together with the others, or with what a trained model takes
         errors |= media_type.check_files(bags, source.own_names)

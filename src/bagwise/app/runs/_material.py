@@ -401,11 +401,11 @@ def read_material(
     labels: Labels | None,
     options: RunOptions,
     progress: Progress,
-    keep: Collection[str] = (),
+    keep: Collection[str] | None = (),
 ) -> Material:
     """Read all files, those that were read before from what was kept, and match the labels that were given.
 
-    `keep` are keys of other files of the run.
+    `keep` are keys of other files of the run; None: what is kept of all stays, whatever the settings.
     """
     media_type = source.media_type
     if isinstance(labels, Selections) and media_type.name != MEDIA_TYPE:
