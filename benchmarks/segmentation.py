@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.app.media import AudioSettings
+from bagwise.app.media.audio import BAT_FRAME
 from bagwise.app.media.matching import match_events
 from bagwise.app.runs import Run
 from bagwise.core.exceptions import BagwiseError
@@ -139,12 +141,11 @@ def main(quick: bool = False) -> list[Record]:
     records = []
     names = ["songs, 50 to 100 ms", "bats"] if quick else list(SONGS)
     for i, name in enumerate(names):
-        for seed in (0,) if quick else (0, 1):
-            with tempfile.TemporaryDirectory() as folder:
-                scene = make_songs(SONGS[name], 7000 + 100 * i + seed)
-                sounds, labels, _ = scene.write(Path(folder))
-                frames = BAT_FRAMES if name == "bats" else FRAMES
-                records.append(judge(f"{name} ({seed})", sounds, labels, scene.events, frames))
+        with tempfile.TemporaryDirectory() as folder:
+            scene = make_songs(SONGS[name], 7000 + i)
+            sounds, labels, _ = scene.write(Path(folder))
+            frames = BAT_FRAMES if name == "bats" else FRAMES
+            records.append(judge(name, sounds, labels, scene.events, frames))
     with tempfile.TemporaryDirectory() as folder:
         scene = make_soundscape(60, random_state=4)
         sounds, labels, _ = scene.write(Path(folder))
@@ -169,11 +170,14 @@ def _cosmos(folder: Path) -> Record:
 
 def judge(name: str, sounds: Path, labels: Path, events: list[dict[str, Any]], frames: Sequence[float]) -> Record:
     """Names right with what was chosen, and with each frame of the grid; the processor's seconds of both."""
-    chosen, seconds, text = _names_right(sounds, labels, events, {})
+    chosen, seconds, text = _names_right(sounds, labels, events, {}, page=True)
     bats = {"low": 10_000} if frames is BAT_FRAMES else {}
-    grid = {frame: _names_right(sounds, labels, events, {"frame": frame, **bats}) for frame in frames}
+    usual = BAT_FRAME if bats else AudioSettings().frame
+    grid = {
+        frame: _names_right(sounds, labels, events, {"frame": frame, **bats}, page=frame == usual) for frame in frames
+    }
     best = max(right for right, *_ in grid.values())
-    default = grid[0.002 if bats else 0.032]
+    default = grid[usual]
     record = {
         "data": name,
         "chosen": text,
@@ -188,14 +192,14 @@ def judge(name: str, sounds: Path, labels: Path, events: list[dict[str, Any]], f
 
 
 def _names_right(
-    sounds: Path, labels: Path, events: list[dict[str, Any]], settings: dict[str, Any]
+    sounds: Path, labels: Path, events: list[dict[str, Any]], settings: dict[str, Any], page: bool
 ) -> tuple[float, float, str]:
     """Percent of the segments in an event that bear its label, seconds of the processor, and the frames."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.process_time()
         try:
-            run = Run.create(sounds, Path(folder) / "run", labels=labels, settings=settings, jobs=1)
+            run = Run.create(sounds, Path(folder) / "run", labels=labels, settings=settings, jobs=1, page=page)
         except BagwiseError:  # nothing is found
             return 0.0, time.process_time() - started, "-"
         seconds = time.process_time() - started

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.segmentation import SONGS, make_songs
+from click.testing import CliRunner
 
 from bagwise import BagDataset, Bags, Run
-from bagwise.app.media import AudioSettings
+from bagwise.app.cli.main import main
+from bagwise.app.media import AudioSettings, featurize_audio
 from bagwise.app.media.audio import AUDIO
 from bagwise.app.media.matching import count_inside
 from bagwise.app.media.spectrogram import spectrogram
@@ -159,3 +161,20 @@ def test_few_files_keep_the_default(fast, tmp_path):
     with Run.create(few, tmp_path / "run", labels=labels, page=False, jobs=1) as run:
         assert run.source.settings == AudioSettings()
         assert f"{FEWEST_FILES - 1} labelled files are too few" in resolution_in_words(run.manifest["resolution"])
+
+
+def test_inspect_of_a_folder_says_that_calls_run_together(fast):
+    sounds, _, _ = fast
+    result = CliRunner().invoke(main, ["inspect", str(sounds)])
+    assert result.exit_code == 0, result.output
+    rows = {line.split(" ms")[0]: line for line in result.output.splitlines() if " ms " in line}
+    assert list(rows)[:4] == ["8", "16", "32", "64"]
+    assert "(default)" in rows["32"]
+    assert "calls run together with frames of 32 ms" in result.output
+    counted = [
+        len(featurize_audio(sorted(sounds.glob("*.wav")), AudioSettings(frame=f)).locations["start"])
+        for f in (0.008, 0.032)
+    ]
+    assert [int(rows[name].replace("(default)", "").split()[2]) for name in ("8", "32")] == counted
+    result = CliRunner().invoke(main, ["inspect", str(sounds), "--media-set", "frame=0.01", "--media-set", "low=1000"])
+    assert "10 ms (default)" in result.output

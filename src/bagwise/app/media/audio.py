@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from bagwise.app.media.pictures import (
     time_in_words,
     time_ticks,
 )
-from bagwise.app.media.spectrogram import AudioSettings, Stages, find_syllables, spectrogram
+from bagwise.app.media.spectrogram import AudioSettings, Spectrogram, Stages, find_syllables, spectrogram
 from bagwise.app.media.when import noted_time, recorded
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
@@ -92,13 +93,7 @@ def _hear_piece(sound: Sound, start: float, seconds: float, settings: AudioSetti
     picture, times = stages.picture, begin + stages.picture.times
     columns = _columns_between(times, start, start + seconds)
     labels = stages.labels[:, columns]
-    cut = replace(
-        picture,
-        level=picture.level[:, columns],
-        above_noise=picture.above_noise[:, columns],
-        intensity=picture.intensity[:, columns],
-        times=picture.times[columns] + begin - start,
-    )
+    cut = _cut_picture(picture, columns, start - begin)
     numbers = np.searchsorted(np.unique(np.append(labels, 0)), labels)  # those that are left, from 1
     return Stages(cut, stages.mask[:, columns], numbers, stages.decibels)
 
@@ -191,7 +186,10 @@ def _join(sound: Sound, name: str, parts: Sequence[FileBags], settings: AudioSet
     if not any(part.info["has_sound"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
-        problems.append("no syllable was found in it; lower the threshold if there are any.")
+        if settings.segment == "boxes":
+            problems.append("there is no box of it in the table.")
+        else:
+            problems.append("no syllable was found in it; lower the threshold if there are any.")
     facts = {"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels}
     return FileBags(
         bag_names=names,
@@ -288,7 +286,54 @@ def _only_inside(stages: Stages, box: np.ndarray) -> Stages:
         inside = stages.mask[rows, columns] if stages.mask[rows, columns].any() else np.ones_like(inside)
     labels = np.zeros_like(stages.labels)
     labels[rows, columns] = inside
-    return replace(stages, labels=labels)
+    context = _columns_between(picture.times, box[0] - AROUND, box[1] + AROUND)  # what features look at
+    return replace(stages, picture=_cut_picture(picture, context), labels=labels[:, context])
+
+
+def _cut_picture(picture: Spectrogram, columns: slice, begin: float = 0.0) -> Spectrogram:
+    """Some columns of a spectrogram, times from `begin` on."""
+    return replace(
+        picture,
+        level=picture.level[:, columns],
+        above_noise=picture.above_noise[:, columns],
+        intensity=picture.intensity[:, columns],
+        times=picture.times[columns] - begin,
+    )
+
+
+def _read_boxes(sound: Sound, name: str, places: Sequence[Row], settings: AudioSettings) -> FileBags:
+    """The bags of a recording whose instances are the boxes of a detector; only a stretch of it is in memory at a time.
+
+    What reaches beyond the recording is cut; boxes outside of it, or of the frequencies that are looked at, are named.
+    """
+    info, top = sound.info, min(sound.info.rate / 2, settings.high or np.inf)
+    kept: list[dict[str, float]] = []
+    for place in places:
+        low, high = place.get("low"), place.get("high")
+        low, high = (
+            settings.low if low is None else max(low, 0.0),
+            top if high is None else min(high, sound.info.rate / 2),
+        )
+        start, end = max(place["start"], 0.0), min(place["end"], info.seconds)
+        if end - start >= 1e-3 and low < top and high > settings.low and high - low >= 1.0:
+            kept.append({"start": start, "end": end, "low": low, "high": high})
+    kept.sort(key=lambda box: box["start"] + box["end"])
+    groups = groupby(kept, key=lambda box: int((box["start"] + box["end"]) / 2 // STRETCH))
+    parts = [replace(_describe_boxes(sound, name, list(own), settings), info={"has_sound": True}) for _, own in groups]
+    if len(kept) < len(places):
+        text = (
+            f"{len(places) - len(kept)} of {len(places)} boxes lie outside of its {info.seconds:.1f} s, or of the "
+            f"{settings.low:g} to {top:g} Hz that are looked at; they are not used."
+        )
+        parts.append(_no_boxes(settings, text))
+    return _join(sound, name, parts or [_no_boxes(settings)], settings)
+
+
+def _no_boxes(settings: AudioSettings, *problems: str) -> FileBags:
+    places = {key: np.zeros(0) for key in PLACES}
+    return FileBags(
+        ["part"], [0], np.empty((0, len(FEATURES[settings.features]))), places, {"has_sound": True}, [*problems]
+    )
 
 
 def _draw_sound(sound: Sound, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
@@ -400,10 +445,11 @@ def _scales_of(
 ) -> tuple[list[AudioSettings], list[int]]:
     """Frames from short to long; all else that is counted in frames follows. Of recorders for ultrasound the default is
     short and leaves out what people hear, but all else is tried too."""
-    if BY_FRAME.intersection(given) or settings.segment != "syllables":
+    if BY_FRAME.intersection(given) or settings.segment == "windows":
         return [settings], [0]
     rate = min(rates, default=0.0)
-    found = [replace(settings, frame=frame) for frame in FRAMES if frame * rate >= SHORTEST or frame == settings.frame]
+    found = [replace(settings, frame=frame) for frame in sorted({*FRAMES, settings.frame})]
+    found = [one for one in found if one.frame * rate >= SHORTEST or one.frame == settings.frame]
     usual = next(i for i, one in enumerate(found) if one.frame == settings.frame)
     if rate < BAT_RATE:
         return found, [usual]
@@ -452,6 +498,7 @@ AUDIO = MediaType(
     read=_read_sound,
     parts=Parts(_cut, _read_part, _join),
     describe=_describe_boxes,
+    read_boxes=_read_boxes,
     scales=Scales(_measure_sound, _scales_of, _scale_in_words, _long),
     feature_names=_feature_names,
     places=PLACES,

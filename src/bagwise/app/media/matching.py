@@ -55,6 +55,14 @@ def _union_length(spans: Sequence[tuple[float, float]]) -> float:
     return total
 
 
+def seconds_covered(places: Places) -> float:
+    """Seconds of all files in which anything was found."""
+    by_file: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, start, end in zip(places["file"], places["start"].tolist(), places["end"].tolist(), strict=True):
+        by_file[name].append((start, end))
+    return sum(map(_union_length, by_file.values()))
+
+
 def _by_file(boxes: Sequence[Box]) -> dict[str, list[int]]:
     index: dict[str, list[int]] = defaultdict(list)
     for i, box in enumerate(boxes):

@@ -168,6 +168,8 @@ class MediaType:
     describe : function of the open file, its name, places and settings, or None where people cannot draw instances
         Gives a `FileBags` with one bag of one instance per place, named as the bag that it belongs to. Places are
         mappings of `places` to numbers; low and high may be None.
+    read_boxes : function of the open file, its name, places and settings that gives its `FileBags`, or None
+        Its bags where instances are not looked for, but a detector or a person drew them.
     scales : Scales or None
         At which resolutions instances can be looked for, where a set can choose.
     belongs : function of path and settings
@@ -229,6 +231,7 @@ class MediaType:
     read: Callable[[Any, str, Any], FileBags] | None = None
     parts: Parts | None = None
     describe: Callable[[Any, str, Sequence[Row], Any], FileBags] | None = None
+    read_boxes: Callable[[Any, str, Sequence[Row], Any], FileBags] | None = None
     scales: Scales | None = None
     belongs: Callable[[Path, Any], bool] = _always
     companions: Callable[[Path, str, Any], Sequence[Path]] = _no_items
