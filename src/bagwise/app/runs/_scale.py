@@ -29,7 +29,7 @@ MOST_SOUND = 1200.0  # seconds that are read at one resolution
 REPEATS, FOLDS = 3, 5
 SURE = 0.02  # a probability nearer to 0 or 1 than this says no more
 CLEAR = 3.0  # standard errors by which another resolution must be better: two, and training sets of folds overlap
-MERGED = 0.25  # share of segments that hold several of another resolution, from which on any better one is taken
+MERGED = 0.25  # share of segments that hold several of another resolution, from which on that need only be better
 
 
 def choose_scale(
@@ -38,8 +38,8 @@ def choose_scale(
     """The settings at which the labels of held-out bags are predicted best, from a sample of the files.
 
     What is tried first is the default; then finer and coarser settings for as long as the loss falls. The default stays
-    where the best of them is not clearly better: by three standard errors over the bags, or by anything where a quarter
-    of the segments of the default hold several of its segments, so that calls run together.
+    where the best of them is not clearly better: by three standard errors over the bags; by fewer where segments of the
+    default hold several of its segments, so that calls run together, and by anything where a quarter of them do.
 
     Parameters
     ----------
@@ -98,7 +98,9 @@ def choose_scale(
     differences = {i: own - losses[begin[0]] for i, own in losses.items()}
     errors = {i: float(own.std() / np.sqrt(len(own))) for i, own in differences.items()}
     merged = {i: tried[begin[0]].share_that_holds_several(trial) for i, trial in tried.items()}
-    if merged[best] < MERGED and -differences[best].mean() <= CLEAR * errors[best]:
+    # the more calls run together, the less speaks for the default
+    asked = CLEAR * max(0.0, 1.0 - merged[best] / MERGED)
+    if best != begin[0] and -differences[best].mean() <= asked * errors[best]:
         best = begin[0]
     rows = [
         {
