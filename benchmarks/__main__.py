@@ -41,6 +41,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "pictures": "benchmarks.pictures",
     "new-noise": "benchmarks.new_noise",
     "windows": "benchmarks.windows",
+    "segmentation": "benchmarks.segmentation",
     "several-labels": "benchmarks.several_labels",
     "texts": "benchmarks.texts",
     "clustering-speed": "benchmarks.clustering_speed",
