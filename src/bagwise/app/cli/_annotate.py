@@ -33,7 +33,8 @@ def annotate(source: Path, out: Path, quiet: bool, **options: Any) -> None:
     from bagwise.app.runs.first_look import look_first
 
     check_label_options(options["labels"], options["columns"], options["sheet"])
-    has_model = Path(options["model"]).suffix == ".bagwise" or Path(options["model"]).is_file()
+    model = Path(options["model"] or "")
+    has_model = model.suffix == ".bagwise" or model.is_file()
     look_first(source, options["labels"], options["columns"], options["separator"], has_model=has_model)
     from bagwise.app.runs import Run
 
