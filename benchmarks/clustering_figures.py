@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def main(quick: bool = False) -> list[Record]:
                 continue
             bags, truth = scale_bags(built[0], scaling_of(name)), built[1]
             setting = chosen_setting(bags, truth, quick)
-            by_size = against_size(name, bags, truth, setting, quick)
+            by_size = against_size(name, bags, truth, setting, quick, 2 if quick else 100)
             sensitivity = against_parameters(name, bags, truth, setting, quick)
             slug = name.lower().replace(" ", "-")
             draw_sizes(name, by_size, OUT / f"clustering-size-{slug}.png")
@@ -70,8 +71,8 @@ def chosen_setting(bags: Bags, truth: np.ndarray, quick: bool) -> Record:
 # Points
 
 
-def against_size(name: str, bags: Bags, truth: np.ndarray, setting: Record, quick: bool) -> list[Record]:
-    """Mean accuracy, and mean seconds of one run, over random draws of as many bags of each class."""
+def against_size(name: str, bags: Bags, truth: np.ndarray, setting: Record, quick: bool, repeats: int) -> list[Record]:
+    """Mean and deviation of accuracy, and mean seconds of one run, over random draws of as many bags of each class."""
     k = len(np.unique(truth))
     margin = {"C": setting["C"], "balance": setting["balance"]}
     models = {
@@ -85,14 +86,16 @@ def against_size(name: str, bags: Bags, truth: np.ndarray, setting: Record, quic
     for share in SHARES[::3] if quick else SHARES:
         each = max(2, int(share * smallest))
         points: dict[str, list[tuple[float, float]]] = {method: [] for method in models}
-        for repeat in range(2 if quick else 10):
+        for repeat in range(repeats):
             drawn = [rng.choice(np.flatnonzero(truth == c), each, replace=False) for c in np.unique(truth)]
             chosen = np.sort(np.concatenate(drawn))
             for method, model in models.items():
                 points[method].append(run(clone(model).set_params(random_state=repeat), bags[chosen], truth[chosen]))
         for method, found in points.items():
-            accuracy, seconds = np.mean(found, axis=0)
-            records.append({"data": name, "method": method, "bags": each * k, "accuracy": accuracy, "seconds": seconds})
+            accuracy, seconds = map(float, np.mean(found, axis=0))
+            spread = float(np.std(found, axis=0)[0])
+            record = {"accuracy": accuracy, "deviation": spread, "seconds": seconds}
+            records.append({"data": name, "method": method, "bags": each * k, **record})
     return records
 
 
@@ -130,18 +133,22 @@ def against_parameters(name: str, bags: Bags, truth: np.ndarray, setting: Record
 # Pictures
 
 
-def draw_sizes(name: str, records: list[Record], path: Path) -> None:
-    """Accuracy left, seconds of a run right."""
+def draw_sizes(name: str, records: list[Record], path: Path, published: Mapping[str, float] | None = None) -> None:
+    """Accuracy left, seconds of a run right; `published` has what the paper prints for all bags, by method."""
     figure, panels = new_figure(2)
-    for panel, key, title in zip(panels, ("accuracy", "seconds"), ("accuracy, %", "seconds of a run"), strict=True):
-        for method, colour in COLOURS.items():
-            rows = [record for record in records if record["method"] == method]
-            panel.plot([r["bags"] for r in rows], [r[key] for r in rows], "-o", ms=4, color=colour, label=method)
-        panel.set(xlabel="bags", ylabel=title)
-    panels[1].set_yscale("log")
-    panels[0].set_ylim(0, 100)
+    for method, colour in COLOURS.items():
+        rows = [record for record in records if record["method"] == method]
+        sizes, accuracy, spread = (np.array([r[key] for r in rows]) for key in ("bags", "accuracy", "deviation"))
+        panels[0].plot(sizes, accuracy, "-o", ms=4, color=colour, label=method)
+        panels[0].fill_between(sizes, accuracy - spread, accuracy + spread, color=colour, alpha=0.15, linewidth=0)
+        panels[1].plot(sizes, [r["seconds"] for r in rows], "-o", ms=4, color=colour)
+        if published:
+            panels[0].plot(sizes.max(), published[method], "*", ms=11, color=colour, mec="black")
+    panels[0].set(xlabel="bags", ylabel="accuracy, %", ylim=(0, 100))
+    panels[1].set(xlabel="bags", ylabel="seconds of a run", yscale="log")
     panels[0].legend(frameon=False, fontsize=8, loc="lower right", ncols=2)
-    figure.suptitle(f"{name}: as many bags of each class", fontsize=11)
+    stars = "; stars: published, all bags" if published else ""
+    figure.suptitle(f"{name}: as many bags of each class{stars}", fontsize=11)
     save(figure, path)
 
 

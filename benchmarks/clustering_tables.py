@@ -149,9 +149,11 @@ def scaling_of(name: str) -> str:
 # Methods
 
 
-def run_method(name: str, method: str, bags: Bags, truth: np.ndarray, quick: bool) -> Record:
-    """One line of a table: ours, best and chosen without labels, beside the published."""
-    scaled, k = scale_bags(bags, scaling_of(name)), len(np.unique(truth))
+def run_method(
+    name: str, method: str, bags: Bags, truth: np.ndarray, quick: bool, scaling: str | None = None
+) -> Record:
+    """One line of a table: ours, best and chosen without labels, and the published."""
+    scaled, k = scale_bags(bags, scaling or scaling_of(name)), len(np.unique(truth))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         if method in ("M3IC", "CPM3C"):

@@ -41,7 +41,7 @@ SLOW = {
     "test_app_runs_embed", "test_app_runs_failing_disk", "test_app_runs_hostile", "test_app_runs_interrupt",
     "test_app_runs_run", "test_app_runs_stateful", "test_app_runs_store", "test_app_runs_survey",
     "test_benchmarks_fuzz_finds", "test_benchmarks_mutants", "test_benchmarks_papers", "test_benchmarks_peers",
-    "test_benchmarks_scale", "test_core_plugins",
+    "test_app_runs_extend", "test_benchmarks_scale", "test_core_plugins",
     "test_benchmarks_wrong_labels", "test_classification_m3miml", "test_classification_stacking",
     "test_clustering_stability", "test_datasets_letters", "test_determinism", "test_docs", "test_estimator_checks",
     "test_io_checkpoint", "test_io_data_bad_input", "test_io_model", "test_io_model_whole",

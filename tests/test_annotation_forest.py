@@ -242,8 +242,8 @@ def test_bags_that_cannot_be_explained():
     assert_allclose(posterior.sum(axis=1), 1.0)
     with pytest.raises(InputError, match="No bag is left to learn from"):
         ORedForest(**FAST).fit(bags[:1], Y[:1])
-    with pytest.raises(InputError, match="1 bag\\(s\\) carry no label, bag 0"):
-        model.annotate(bags[1:2], [[0, 0]])
+    with pytest.warns(InfeasibleBagWarning, match="1 of 1 bags carry no label, bag 0: .*by their features alone"):
+        assert_array_equal(model.annotate(bags[1:2], [[0, 0]]), model.predict_instances(bags[1:2]))
 
 
 @pytest.mark.parametrize(

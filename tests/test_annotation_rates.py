@@ -341,7 +341,7 @@ def test_a_bag_without_labels_is_annotated_where_labels_may_be_missed(name, data
     empty = (~unnoticed.any(axis=1))[data.bags.bag_index]
     assert (model.annotate(data.bags, unnoticed)[empty] == -1).all()
     assert right(data, proba.argmax(axis=1)) > 0.8
-    with pytest.raises(InputError, match=r"carry no label.*background=True"):
+    with pytest.warns(InfeasibleBagWarning, match=r"carry no label.*background=True"):
         small(name).fit(data.bags[unnoticed.any(axis=1)], unnoticed[unnoticed.any(axis=1)]).annotate(
             data.bags, unnoticed
         )

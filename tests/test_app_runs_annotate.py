@@ -320,7 +320,7 @@ def test_nothing_stays_of_what_the_same_run_wrote_before(scene, tmp_path):
     assert sorted(path.name for path in (out / "raven").iterdir()) == [
         "all.selections.txt", "notes.txt", "recording-000.wav.selections.txt", "recording-001.wav.selections.txt",
     ]  # fmt: skip
-    assert json.loads((out / "manifest.json").read_text())["max_noise"] == 0.5
+    assert json.loads((out / "manifest.json").read_text())["max_noise"] <= 0.5
 
 
 def test_results_do_not_replace_the_model_or_hide_the_media(scene, run):
@@ -378,7 +378,9 @@ def test_what_cannot_be_started_says_why(scene, run, tmp_path):
     with pytest.raises(InputError, match="is not a folder"):
         annotate_media(tmp_path / "nowhere", tmp_path / "out", labels=labels)
     (tmp_path / "other.csv").write_text("file,label\nno.wav,x\n")
-    with pytest.raises(InputError, match="anything was found has a label.*first of .*other.csv, row 2: there is no"):
+    with pytest.raises(
+        InputError, match="other.csv: none of its 1 names .*row 2: there is no such file; write the names"
+    ):
         annotate_media(sounds, tmp_path / "out", labels=tmp_path / "other.csv", page=False, jobs=1)
     from bagwise import ORedLogisticRegression
 

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from bagwise import BagDataset, Bags, Run, load, write_dataset
 from bagwise.app.cli import main
+from bagwise.app.report.summary import expected_in_words
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
@@ -46,7 +47,7 @@ def test_annotate_calibrates_unless_told_otherwise(run, folder):
 
 def test_kept_instances_are_the_largest_set_of_that_expected_precision(run):
     rows = run.annotations()
-    named = [row for row in rows if row["label"] and row["noise"] <= 0.5]
+    named = [row for row in rows if row["label"] and row["noise"] <= run.manifest["options"]["max_noise"]]
     kept = [row for row in named if row["kept"]]
     assert 0 < len(kept) < len(named)
     doubt = run.predictions().precision.uniform
@@ -147,3 +148,49 @@ def test_a_model_that_is_chosen_promises_it_too_or_is_refused(data, tmp_path):
             assert "kept" in run.annotations()[0]
     except InputError as error:
         assert "gives no probabilities" in str(error)  # noqa: PT017  # the learner that was chosen cannot
+
+
+def test_one_line_says_how_many_names_to_expect_right(run, folder, data):
+    words = run.expected()
+    named = [row for row in run.annotations() if row["label"] and row["noise"] <= run.manifest["options"]["max_noise"]]
+    share = 100 * np.mean([row["probability"] for row in named])
+    sure = sum(row["probability"] >= 0.9 for row in named)
+    assert words.startswith(f"Of 100 names about {share:.0f} are expected to be right; {sure} of {len(named)} are sure")
+    assert f"about {100 * final_step(run.model()).reliability()['names']['accuracy']:.0f} of 100." in words
+    assert words in (run.path / "report.html").read_text()
+    done = CliRunner().invoke(main, ["annotate", str(folder / "bags.csv"), "--out", str(folder / "line"), "--no-page"])
+    assert (done.exit_code, words in done.output) == (0, True), done.output
+    plain = Run.create(folder / "bags.csv", folder / "plain-line", learner={"calibrate": "none"}, page=False)
+    assert "is not known: probabilities are not calibrated" in plain.expected()
+    plain.close()
+
+
+def test_names_that_are_hardly_better_than_guesses_are_not_to_be_used():
+    held = {"names": {"accuracy": 0.2}}
+    assert expected_in_words([0.3, 0.3, 0.95], held, "texts") == (
+        "Of 100 names about 52 are expected to be right; 1 of 3 are sure (90 % or more). In texts whose labels nobody "
+        "gave, about 20 of 100. Most names are less than 40 % sure: do not use them as they are."
+    )
+    assert "do not use" not in expected_in_words([0.3, 0.4, 0.95], held)
+    assert expected_in_words([], held) == "No instance has a name."
+
+
+def test_what_counts_as_background_follows_the_share(tmp_path):
+    """Where calibrated probabilities are all alike none reaches one half; half of them where half is expected."""
+    data = make_gaussian_bags(n_bags=60, n_features=4, separation=0.3, background_share=0.5, random_state=0)
+    write_dataset(data, tmp_path / "bags.csv")
+    shares = {}
+    for share in (0.1, 0.3):
+        with Run.create(tmp_path / "bags.csv", tmp_path / f"run{share}", noise_share=share, page=False) as run:
+            result, limit = run.result(), run.manifest["options"]["max_noise"]
+            shares[share] = 1 - sum(map(result.annotations.is_named, result.annotations.rows)) / data.bags.n_instances
+            assert share <= limit <= 0.5
+            noise = np.array([row["noise"] for row in result.annotations.rows])
+            assert np.mean(noise > 0.5) <= shares[share] <= share + 0.01
+        with Run.create(tmp_path / "bags.csv", tmp_path / f"run{share}", noise_share=share, page=False) as again:
+            assert again.manifest["options"]["max_noise"] == limit
+        with Run.create(
+            tmp_path / "bags.csv", tmp_path / "new", model=run.path / "model.bagwise", overwrite=True, page=False
+        ) as new:
+            assert new.manifest["options"]["max_noise"] == limit
+    assert 0 < shares[0.1] < shares[0.3]

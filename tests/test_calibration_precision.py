@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from bagwise import Bags, load, save
 from bagwise.calibration import CalibratedAnnotator, CalibratedPrecision, PrecisionModel, select_at_precision
-from bagwise.calibration.precision import Named, fit_precision, named_likelihood
+from bagwise.calibration.precision import Named, fit_precision, named_likelihood, names_table
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
 from bagwise.pipeline import final_step
@@ -33,11 +33,14 @@ def test_what_bags_say_to_a_name_is_the_sum_over_what_it_may_be_instead(made):
     for i, (row, b) in enumerate(zip(proba, bag_index, strict=True)):
         c = int(np.argmax(row[:n_classes]))
         share = [(sum(weights * Y[:, k]) + 0.5) / (sum(weights) + 1) for k in range(n_classes)]
-        excused = 0.0
+        excused = by_chance = 0.0
         for other in range(len(row)):
             if other == c:
                 continue
             weight = row[other] / (row.sum() - row[c])
+            both = sum(w * int(y[other % n_classes]) * int(y[c]) for w, y in zip(weights, Y, strict=True))
+            given_other = share[c] if other == n_classes else (both + share[c]) / (sum(weights * Y[:, other]) + 1)
+            by_chance += weight * given_other
             if other == n_classes:  # the background
                 excused += weight * share[c]
             elif Y[b, other]:
@@ -46,6 +49,7 @@ def test_what_bags_say_to_a_name_is_the_sum_over_what_it_may_be_instead(made):
         assert named.probability[i] == row[c]
         assert named.listed[i] == bool(Y[b, c])
         assert named.excused[i] == pytest.approx(excused, rel=1e-9, abs=1e-12)
+        assert named.by_chance[i] == pytest.approx(by_chance, rel=1e-9, abs=1e-12)
 
 
 @given(judged(), st.floats(-1.5, 1.5), st.floats(-2.0, 2.0))
@@ -236,3 +240,41 @@ def test_one_class_and_empty_sets_are_no_error():
     bags = Bags(np.zeros((3, 1)), np.array([0, 2, 3]))
     empty = fit_precision(np.full((3, 2), 0.5), bags.offsets, np.zeros((2, 2), np.uint8))
     assert empty.offset < 0.0
+
+
+@pytest.mark.parametrize("n_right", [0, 300, 1500, 3000])
+def test_how_many_names_are_right_is_found_without_knowing_any_instance(n_right):
+    """Bags of three labels out of twelve; names that are wrong are listed as often as by chance."""
+    estimates = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        Y = np.zeros((1000, 12), dtype=np.uint8)
+        truth = np.array([rng.permutation(12)[:3] for _ in range(len(Y))])
+        np.put_along_axis(Y, truth, 1, axis=1)
+        truth = truth.ravel()
+        is_right = rng.permutation(len(truth)) < n_right
+        names = np.where(is_right, truth, (truth + rng.integers(1, 12, len(truth))) % 12)
+        proba = np.full((len(truth), 12), 0.3 / 11)
+        proba[np.arange(len(truth)), names] = 0.7
+        table = names_table(proba, 3 * np.arange(len(Y) + 1), Y, np.ones(len(Y)))
+        assert (table["count"], len(table["rows"])) == (len(truth), 1)
+        assert table["rows"][0]["accuracy"] == pytest.approx(table["accuracy"])
+        estimates.append(table["accuracy"])
+    assert np.mean(estimates) == pytest.approx(n_right / 3000, abs=0.03)
+
+
+def test_labels_of_all_bags_tell_nothing_of_names():
+    proba, offsets = np.tile([0.6, 0.4], (20, 1)), np.arange(0, 21, 2)
+    assert names_table(proba, offsets, np.ones((10, 2), np.uint8), np.ones(10)) is None
+
+
+def test_a_calibrated_model_says_how_often_it_names_new_instances_right():
+    """A little less than it does: names are wrong more often where few labels are listed by chance."""
+    off = []
+    for seed in range(4):
+        data = make_gaussian_bags(n_bags=300, separation=2.0, random_state=seed)
+        model = CalibratedAnnotator(make_model("ored")[-1]).fit(data.bags[:200], data.Y[:200])
+        held, new = model.reliability()["names"], data[200:]
+        assert sum(row["count"] for row in held["rows"]) == held["count"] == data.bags[:200].n_instances
+        off.append(held["accuracy"] - np.mean(model.predict_instances(new.bags) == new.instance_labels.instances))
+    assert -0.08 <= np.mean(off) <= 0.03

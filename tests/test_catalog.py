@@ -19,6 +19,7 @@ from bagwise.pipeline import bag_tags, fit_parameters
 STANDARD, UNIT, CLPL = "PerInstance(StandardScaler())", "PerInstance(MinMaxScaler())", "PerInstance(CLPLScaler())"
 CENTERED = "PerInstance(CLPLScaler(unit_range=False))"
 FOURIER = f"{CLPL} > PerInstance(RandomFourierFeatures(gamma='scale', random_state=0)) > {CENTERED}"
+SIMILAR = f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, width=0.2))"
 SIM = {
     "sim-max": "SupportInstanceMachine(aggregation='max')",
     "sim-softmax": "SupportInstanceMachine()",
@@ -46,6 +47,15 @@ MODELS = {
     "ored-patch": f"ORedNetwork({PATCH}, n_members=4, n_rounds=0, random_state=0)",
     **{name: f"{CLPL} > {machine}" for name, machine in SIM.items()},
     **{f"{name}-rff": f"{FOURIER} > {machine}" for name, machine in SIM.items()},
+    "sim-max-last": f"{CLPL} > SupportInstanceMachine(aggregation='max', restart='last')",
+    "sim-softmax-last": f"{CLPL} > SupportInstanceMachine(restart='last')",
+    "sim-hamming-max-last": f"{CLPL} > SupportInstanceMachine(aggregation='max', loss='hamming', restart='last')",
+    "sim-hamming-softmax-last": f"{CLPL} > SupportInstanceMachine(loss='hamming', restart='last')",
+    "k-ored-em": f"{SIMILAR} > ORedLogisticRegression(l2=0.0, max_iter=500, random_state=0, solver='em', tol=0.0)",
+    "k-sim-softmax": f"{SIMILAR} > {CLPL} > SupportInstanceMachine(n_steps=1000)",
+    "k-mimlfast": f"{SIMILAR} > MIMLFast(max_epochs=100, random_state=0, step=0.001)",
+    "k-lr-supervised": f"{SIMILAR} > SupervisedAnnotator(estimator=LogisticRegression(max_iter=1000))",
+    "m3miml-linear": f"{CLPL} > M3MIML(kernel='linear')",
     "clpl": f"{CLPL} > CLPL()",
     "noisy-or": f"{STANDARD} > NoisyOrLogisticRegression()",
     "mimlfast": f"{STANDARD} > MIMLFast(random_state=0)",
@@ -90,6 +100,9 @@ def test_every_name_stands_for_one_model():
         ("ored-rbf", {"width": 0.2, "size": None, "l2": 2.0, "tol": 0.5},
          f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, whiten=True, width=0.2)) > "
          "ORedLogisticRegression(l2=2.0, tol=0.5)"),
+        ("k-sim-softmax", {"width": 0.5, "size": 9, "alpha": 1e-9},
+         f"{STANDARD} > PerInstance(RBFDictionary(random_state=0, size=9, width=0.5)) > {CLPL} > "
+         "SupportInstanceMachine(alpha=1e-09, n_steps=1000)"),
         ("sim-max-rff", {"gamma": 1e3, "alpha": 1e-9},
          f"{FOURIER.replace(repr('scale'), '1000.0')} > SupportInstanceMachine(aggregation='max', alpha=1e-09)"),
         ("lr-supervised", {"C": 2.0},
@@ -110,9 +123,9 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 32.")
+    assert message.endswith("docs/command-line.md lists all 41.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
-    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 32."):
+    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 41."):
         make_model("xyz")  # like none of them: the usual ones
 
 
@@ -163,7 +176,8 @@ SMALL = {
     "ored-rbf": {"size": 5}, "ored-em": {"max_iter": 3}, "mimlfast": {"max_epochs": 2, "n_components": 4},
     "ored-forest": {"n_estimators": 3, "n_rounds": 1, "n_round_trees": 8}, "lsb-cmm": {"max_iter": 3},
     "ored-forest-background": {"n_estimators": 3, "n_rounds": 1, "n_round_trees": 8}, "mimlboost": {"n_rounds": 2},
-    "bag-stack": {"n_estimators": 3, "cv": 2},
+    "bag-stack": {"n_estimators": 3, "cv": 2}, "k-ored-em": {"max_iter": 3}, "k-sim-softmax": {"n_steps": 5},
+    "k-mimlfast": {"max_epochs": 2, "n_components": 4},
 }  # fmt: skip
 BY_TREES = ("ored-forest", "ored-forest-background", "bag-stack")
 SCALED_BY_RANGE = ("sim", "clpl", "m3miml", "mimlsvm", "mimlnn", "mimlboost", "most-frequent")  # who need no squares

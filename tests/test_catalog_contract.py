@@ -20,6 +20,7 @@ SHORT = {
     "ored-rbf": {"size": 10}, "ored-em": {"max_iter": 5}, "mimlfast": {"max_epochs": 3, "n_components": 8},
     "ored-forest": {"n_estimators": 8, "n_rounds": 2, "n_round_trees": 8}, "lsb-cmm": {"max_iter": 5},
     "ored-forest-background": {"n_estimators": 8, "n_rounds": 2, "n_round_trees": 8}, "mimlboost": {"n_rounds": 2},
+    "k-ored-em": {"max_iter": 20}, "k-sim-softmax": {"n_steps": 20}, "k-mimlfast": {"max_epochs": 3, "n_components": 8},
     "bag-stack": {"n_estimators": 5, "cv": 2, "members": [make_model("ored")]},
     "bag-stack-network": {"n_estimators": 5, "cv": 2, "members": [make_model("ored")]},
     "ored-network": {"epochs": 2, "n_members": 2, "n_rounds": 0, "hidden": (8,)},

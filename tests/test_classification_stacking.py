@@ -222,9 +222,9 @@ def test_one_label_a_bag():
     assert_array_equal(model.predict(NEW.bags), model.classes_[proba.argmax(axis=1)])
 
 
-@pytest.mark.parametrize("members", [[], None, "ored", ORedLogisticRegression()])
+@pytest.mark.parametrize("members", [[], 3, "ored", ORedLogisticRegression()])
 def test_members_must_be_a_list(members):
-    with pytest.raises(InputError, match="must be a list of annotators"):
+    with pytest.raises(InputError, match="must be None or a list of annotators"):
         BagStack(members).fit(DATA.bags, DATA.Y)
 
 
@@ -287,3 +287,14 @@ def test_members_learn_from_bags_without_labels():
     with pytest.warns(InfeasibleBagWarning, match="a background class was added"):
         model.fit(bags[:60], y[:60, None])
     assert roc_auc_score(y[60:], model.predict_proba(bags[60:])[:, 0]) > 0.95
+
+
+def test_members_by_default_are_those_of_the_catalog():
+    data = make_gaussian_bags(n_bags=24, random_state=0)
+    settings = {"cv": 2, "n_estimators": 10, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleBagWarning)
+        model = bagwise.BagStack(**settings).fit(data.bags, data.Y)
+        named = bagwise.make_model("bag-stack", **settings).fit(data.bags, data.Y)
+    assert model.members is None
+    assert_array_equal(model.predict_proba(data.bags), named.predict_proba(data.bags))

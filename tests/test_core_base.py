@@ -4,13 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Bags
 from bagwise.annotation import MostFrequentAnnotator
+from bagwise.catalog import make_model
 from bagwise.core.base import name_bags
-from bagwise.core.exceptions import InputError
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.validation import encode_labels, learn_labels, sort_classes, validate_bags
+from bagwise.datasets import make_gaussian_bags
 
 
 def bags_of(n, value=0.0):
@@ -130,8 +132,44 @@ def test_most_frequent_annotator_counts():
     assert model.predict_instances(bags_of(1)).tolist() == ["a", "a"]
     assert model.annotate(bags_of(2), [{"b", "a"}, {"c"}]).tolist() == ["a", "a", "c", "c"]
     assert model.score(bags_of(2), [{"a"}, {"b"}]) == 0.5
-    with pytest.raises(InputError, match="1 bag.s. carry no label, bag 1"):
-        model.annotate(bags_of(2), [{"a"}, set()])
+    with pytest.warns(InfeasibleBagWarning, match="1 of 2 bags carry no label, bag 1"):
+        assert model.annotate(bags_of(2), [{"b"}, set()]).tolist() == ["b", "b", "a", "a"]
+
+
+def test_one_flat_array_where_bags_of_several_were_learned():
+    """It may be one bag, and it is taken for many."""
+    model = MostFrequentAnnotator().fit(bags_of(4), [{"a", "b"}, {"a"}, {"b", "c"}, {"a", "c"}])
+    rows = np.zeros((3, bags_of(1).n_features))
+    for method in (model.predict, model.decision_function):
+        with pytest.warns(UserWarning, match=r"each of its 3 rows .* of up to 2 instances.*pass \[X\]"):
+            assert len(method(rows)) == 3
+        assert len(method([rows])) == 1
+        assert len(method(Bags.from_list(rows[:, None]))) == 3
+        assert len(method(rows[:1])) == 1
+    assert len(model.predict_instances(rows)) == 3  # the same whatever the bags are
+    MostFrequentAnnotator().fit(rows, ["a", "b", "a"]).predict(rows)
+
+
+@pytest.mark.parametrize("name", ["ored", "ored-forest", "clpl", "noisy-or"])
+def test_a_bag_without_labels_is_annotated_by_its_features(name):
+    data = make_gaussian_bags(n_bags=40, random_state=0)
+    settings = {"n_estimators": 20, "n_rounds": 1, "n_round_trees": 10} if name == "ored-forest" else {}
+    model = make_model(name, **settings).fit(data.bags, data.Y)
+    Y = data.Y.copy()
+    Y[7] = 0
+    own = data.bags.bag_index == 7
+    if name == "noisy-or":  # which knows instances that carry nothing
+        assert (model.annotate(data.bags, Y)[own] == -1).all()
+        return
+    with pytest.warns(InfeasibleBagWarning, match="1 of 40 bags carry no label, bag 7"):
+        labels = model.annotate(data.bags, Y)
+    assert_array_equal(labels[own], model.predict_instances(data.bags)[own])
+    assert_array_equal(labels[~own], model.annotate(data.bags, data.Y)[~own])
+    if name != "clpl":
+        with pytest.warns(InfeasibleBagWarning, match="1 of 40 bags carry no label, bag 7"):
+            proba = model.annotate_proba(data.bags, Y)
+        assert_allclose(proba[own], model.predict_instances_proba(data.bags)[own], atol=1e-12)
+        assert_array_equal(proba[~own], model.annotate_proba(data.bags, data.Y)[~own])
 
 
 def test_one_label_a_bag_gives_values_back():

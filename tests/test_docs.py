@@ -76,7 +76,7 @@ def write_songs(folder, rate=16_000):
 def test_code_of_the_page_on_annotating_runs(tmp_path, monkeypatch):
     media = write_songs(tmp_path / "media")
     bagwise.Run.create(
-        media, tmp_path / "run", labels=media / "labels.csv", formats=["raven"], page=False, jobs=1
+        media, tmp_path / "run", labels=media / "labels.csv", formats=["raven"], page=False, jobs=1, max_noise=0.5
     ).close()
     monkeypatch.chdir(tmp_path)
     put_right, bring_home = blocks_of("annotate.md")

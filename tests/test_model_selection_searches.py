@@ -16,7 +16,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning, UnsetMetadataPassedError
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_classif
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 from sklearn.preprocessing import (
@@ -29,7 +29,16 @@ from sklearn.preprocessing import (
 
 import bagwise
 from bagwise import BagDataset, Bags, ORedLogisticRegression, SupportInstanceMachine, make_pipeline, metrics
-from bagwise.annotation import CLPL, LSBCMM, MIMLFast, MostFrequentAnnotator, ORedForest, SupervisedAnnotator
+from bagwise.annotation import (
+    CLPL,
+    LSBCMM,
+    MIMLFast,
+    MostFrequentAnnotator,
+    NoisyOrLogisticRegression,
+    ORedForest,
+    SupervisedAnnotator,
+)
+from bagwise.calibration import CalibratedAnnotator
 from bagwise.clustering import WithinBagWhitener
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
@@ -110,7 +119,7 @@ def test_instance_labels_and_weights_go_through_searches_and_pipelines(data, rou
     with sklearn.config_context(enable_metadata_routing=routing):
         spy = Spy()
         if routing:
-            spy.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+            spy.set_fit_request(sample_weight=True, instance_labels=True).set_score_request(sample_weight=True)
         pipe = make_pipeline(PerInstance(StandardScaler()), spy)
         search = BagGridSearchCV(pipe, {"spy__l2": [1.0, 10.0]}, cv=4, error_score="raise")
         search.fit(data.bags, data.Y, instance_labels=data.instance_labels, sample_weight=weights)
@@ -144,10 +153,23 @@ def test_routing_asks_before_it_hands_weights_on(data):
     assert_allclose(pipe[-1].coef_, alone.coef_, atol=1e-6)
 
 
-def test_scorers_are_routed_instance_labels(data):
-    """The learner may do without them."""
+def test_scorers_are_routed_instance_labels_and_learners_are_not(data):
+    """Nobody trains on the truth that is there to score by, unless it is requested."""
     with sklearn.config_context(enable_metadata_routing=True):
-        spy = Spy().set_fit_request(instance_labels=False)
+        spy = Spy()
+        options = {"cv": KFold(4), "error_score": "raise", "return_estimator": True}
+        for name, requested in (("instance_labels", None), ("known", "known")):
+            if requested is not None:  # what is trained on goes by another name
+                spy.set_fit_request(instance_labels=requested)
+            params = {"instance_labels": data.instance_labels, name: data.instance_labels}
+            found = cross_validate(
+                spy, data.bags, data.Y, scoring=get_scorer("instance_accuracy"), params=params, **options
+            )
+            trained = [model.given_[0] is not None for model in found["estimator"]]
+            assert trained == [requested is not None] * 4
+        for model in (ORedForest(), NoisyOrLogisticRegression(), CalibratedAnnotator(ORedLogisticRegression())):
+            assert model.get_metadata_routing().fit.requests["instance_labels"] is False
+        spy = Spy()
         search = GridSearchCV(spy, {"l2": [1.0]}, scoring=get_scorer("instance_accuracy"), cv=4, error_score="raise")
         search.fit(data.bags, data.Y, instance_labels=data.instance_labels)
         assert search.best_estimator_.given_[0] is None

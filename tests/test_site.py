@@ -112,3 +112,4 @@ def test_gallery_has_an_example_for_each_kind_of_reader():
     names = {path.stem.split("_", 2)[2] for path in (DOCS / "gallery").glob("plot_*.py")}
     assert len(names) >= 15
     assert names >= {"who_sang_what", "texts", "series", "windows", "data_frames", "more_than_memory", "clustering"}
+    assert names >= {"rank_loss", "cccp", "how_many_bags", "label_sets", "margin_clusters"}  # one per paper

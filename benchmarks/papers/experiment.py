@@ -8,17 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.papers.data import missing_line
 from benchmarks.papers.runs import Run, Store
 from benchmarks.papers.tables import Grid, ResultTable, Table
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is printed and written: tables, pictures (title, path) and lines of text."""
+    """What is printed and written: how it was measured, tables, pictures (title, path) and lines of text."""
 
     tables: list[Table] = field(default_factory=list)
     pictures: list[tuple[str, Path]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    about: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Experiment:
         Store, whether short, folder for pictures -> report. All runs are in the store, unless it is `partial`.
     partial : bool
         Whether the report can be made of the runs that are finished, and says which are not.
+    keeps : bool
+        The same, and figures of the page that is there stand for runs that are not (`Store.kept`).
     tables : tuple of ResultTable
         Where it is nothing but tables.
     """
@@ -42,6 +46,7 @@ class Experiment:
     runs: Callable[[bool], list[Run]]
     report: Callable[[Store, bool, Path], Report]
     partial: bool = False
+    keeps: bool = False
     tables: tuple[ResultTable, ...] = ()
 
     def with_grid(self, given: Mapping[str, Sequence[Any]]) -> Experiment | None:
@@ -69,11 +74,20 @@ class Experiment:
         return table_experiment(self.title, *(replace(table, grid=own(table.grid)) for table in self.tables))
 
 
-def table_experiment(title: str, *tables: ResultTable, notes: Sequence[str] = ()) -> Experiment:
-    """An experiment that is nothing but tables of methods and data sets."""
+def table_experiment(
+    title: str, *tables: ResultTable, about: Sequence[str] = (), notes: Sequence[str] = ()
+) -> Experiment:
+    """An experiment that is nothing but tables of methods and data sets; `about` stands above them."""
+
+    def report(store: Store, quick: bool, folder: Path) -> Report:
+        absent = missing_line(dict.fromkeys(data for table in tables for data in table.entry["columns"]))
+        shown = [table.table_of(store, quick) for table in tables]
+        return Report(shown, notes=[*notes, *absent], about=list(about))
+
     return Experiment(
         title,
         lambda quick: [run for table in tables for run in table.runs(quick)],
-        lambda store, quick, folder: Report([table.table_of(store, quick) for table in tables], notes=list(notes)),
+        report,
+        keeps=True,
         tables=tables,
     )

@@ -192,15 +192,17 @@ def cluster(run: Run) -> list[Record]:
     """One clusterer on one data set (Tables 4 to 6 of Zhang, Wang, Si and Li)."""
     bags, truth = _clusters(run)
     name, method = SOURCES[run.data].title, {key: known for known, key in KEYS.items()}[run.method]
-    return [clustering_tables.run_method(name, method, bags, truth, dict(run.options)["quick"])]
+    options = dict(run.options)
+    return [clustering_tables.run_method(name, method, bags, truth, options["quick"], options.get("scaling"))]
 
 
 def cluster_sizes(run: Run) -> list[Record]:
     """Accuracy and time against the number of bags (Figures 1 to 3)."""
-    quick = dict(run.options)["quick"]
+    options = dict(run.options)
     bags, truth = _scaled_clusters(run)
-    setting = clustering_figures.chosen_setting(bags, truth, quick)
-    return clustering_figures.against_size(SOURCES[run.data].title, bags, truth, setting, quick)
+    setting = clustering_figures.chosen_setting(bags, truth, options["quick"])
+    title = SOURCES[run.data].title
+    return clustering_figures.against_size(title, bags, truth, setting, options["quick"], options["repeats"])
 
 
 def cluster_sensitivity(run: Run) -> list[Record]:

@@ -14,17 +14,11 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.svm import SVC
 
-from bagwise.annotation import SupervisedAnnotator, SupportInstanceMachine
-from bagwise.catalog import CATALOG, SIM_VARIANTS, dictionary, model_of
-from bagwise.classification import M3MIML
+from bagwise.annotation import MostFrequentAnnotator, SupervisedAnnotator, SupportInstanceMachine
+from bagwise.catalog import CATALOG, SIM_VARIANTS, model_of
 from bagwise.core.bags import Bags
-from bagwise.pipeline import final_step
-from bagwise.preprocessing import CLPLScaler, PerInstance
-
-
-def kernelized(name: str, *between: Any, width: float, size: float | None = None, **settings: Any) -> Any:
-    """Section 6.5 of Pham et al.: an entry's learner on the kernel vector over all instances, or a share of them."""
-    return dictionary(*between, final_step(CATALOG[name](**settings)), width=width, size=size)
+from bagwise.pipeline import make_pipeline
+from bagwise.preprocessing import CLPLScaler
 
 
 class RankedByMaximum(SupportInstanceMachine):
@@ -34,8 +28,12 @@ class RankedByMaximum(SupportInstanceMachine):
         return np.maximum.reduceat(self._instance_scores(bags), bags.offsets[:-1], axis=0)
 
 
-def _k_sim(**settings: Any) -> Any:
-    return kernelized("sim-softmax", PerInstance(CLPLScaler()), **settings)
+class CommonestLabel(MostFrequentAnnotator):
+    """Names the class that most bags list in every bag: another rule for the Hamming loss of a dummy."""
+
+    def _bag_label_sets(self, bags: Bags) -> np.ndarray:
+        scores = self._bag_scores(bags)
+        return scores == scores.max(axis=1, keepdims=True)
 
 
 def _nested_svm() -> Any:
@@ -45,12 +43,17 @@ def _nested_svm() -> Any:
     return model_of(CLPLScaler, SupervisedAnnotator, estimator=GridSearchCV(SVC(kernel="linear"), grid, cv=folds))
 
 
+def _unscaled_k_mlr(width: float, size: float | None = None, **settings: Any) -> Any:
+    """K-MLR on features as they are: the paper does not say that they are standardized."""
+    return make_pipeline(*CATALOG["k-ored-em"](width, size, **settings)[1:])
+
+
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: CATALOG[name] for name in SIM_VARIANTS},
     **{f"{name}-rff": CATALOG[f"{name}-rff"] for name in ("sim-max", "sim-cccp", "sim-softmax")},
-    **{f"{name}-last": partial(CATALOG[name], restart="last") for name in SIM_VARIANTS if name != "sim-cccp"},
+    **{f"{name}-last": CATALOG[f"{name}-last"] for name in SIM_VARIANTS if name != "sim-cccp"},
     "clpl": CATALOG["clpl"],
-    "m3miml": partial(model_of, CLPLScaler, M3MIML, kernel="linear", tol=1e-3, max_iter=200_000),
+    "m3miml": partial(CATALOG["m3miml-linear"], tol=1e-3, max_iter=200_000),
     "svm-supervised": _nested_svm,
     "mlr": partial(CATALOG["ored-em"], random_state=0),  # a fixed number of EM steps; l2 in Figure 9 only
     "sim": CATALOG["sim-softmax"],
@@ -59,12 +62,14 @@ METHODS: dict[str, Callable[..., Any]] = {
     "lsb": CATALOG["lsb-cmm"],
     "slr": partial(CATALOG["lr-supervised"], C=1e4, max_iter=2000),
     "dummy": CATALOG["most-frequent"],
+    "dummy-commonest": CommonestLabel,
     "m-svm": CATALOG["mimlsvm"],
     "m-nn": CATALOG["mimlnn"],
-    "k-mlr": partial(kernelized, "ored-em", max_iter=500, random_state=0),
-    "k-mfast": partial(kernelized, "mimlfast"),
-    "k-sim": _k_sim,
-    "k-slr": partial(kernelized, "lr-supervised", C=1e2, max_iter=2000),
+    "k-mlr": CATALOG["k-ored-em"],
+    "k-mlr-raw": _unscaled_k_mlr,
+    "k-mfast": CATALOG["k-mimlfast"],
+    "k-sim": CATALOG["k-sim-softmax"],
+    "k-slr": partial(CATALOG["k-lr-supervised"], C=1e2, max_iter=2000),
     **{name: CATALOG[name] for name in ("ored", "ored-rbf", "ored-forest", "ored-background")},
     "m3miml-rbf": partial(CATALOG["m3miml"], C=1.0, gamma=1.0, tol=1e-3),
     "mimlboost": partial(CATALOG["mimlboost"], n_rounds=25),

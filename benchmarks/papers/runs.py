@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,12 @@ class Store:
     ----------
     path : path
         Lines of JSON; created with the first run. A last line that was cut off is passed over.
+
+    Attributes
+    ----------
+    kept : dict
+        Figures of cells on the pages that are there, by paper, table, row and column: shown, and marked, where the
+        runs are not in the file.
     """
 
     def __init__(self, path: Path):
@@ -67,6 +73,7 @@ class Store:
         self._records: dict[str, list[Record]] = {}
         self._seconds: dict[str, float] = {}
         self._torn = False
+        self.kept: dict[tuple[str, ...], dict[str, Any]] = {}
         if path.is_file():
             text = path.read_text(encoding="utf-8")
             self._torn = bool(text) and not text.endswith("\n")
@@ -83,6 +90,11 @@ class Store:
 
     def __getitem__(self, run: Run) -> list[Record]:
         return self._records[run.key]
+
+    def earlier(self, cell: Any, paper: str, title: str) -> Any:
+        """The cell with what an earlier run left on the page (`kept`: paper, table, row and column), if it did."""
+        known = self.kept.get((paper, title, cell.row, cell.column))
+        return cell if known is None else replace(cell, kept=True, **known)
 
     def seconds(self, runs: Iterable[Run]) -> float:
         """What the finished ones of these took, each counted once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_rel
 
-from benchmarks.papers.data import SOURCES, path_of, reason_of
+from benchmarks.papers.data import SOURCES, gain_of, is_missing, path_of, reason_of
 from benchmarks.papers.runs import Record, Run, Store
 
 HIGHER_IS_BETTER = ("accuracy", "average_precision", "nmi")
@@ -44,6 +44,14 @@ class Cell:
         Shown as it is, in place of figures.
     beside : bool
         Whether the figure stands beside a published one, or the dash of one that is not there.
+    differs : bool
+        Whether the difference means anything; of seconds on other machines it does not.
+    gain : str or None
+        The known reason where ours is better.
+    kept : bool
+        From the page as an earlier run left it, since the single folds of that run are not there any more.
+    settings_run : (int, int) or None
+        How many of the grid's settings were run, and how many there are, where some were not.
     """
 
     row: str
@@ -58,10 +66,14 @@ class Cell:
     higher: bool = True
     text: str | None = None
     beside: bool = True
+    differs: bool = True
+    gain: str | None = None
+    kept: bool = False
+    settings_run: tuple[int, int] | None = None
 
     @property
     def difference(self) -> float | None:
-        if self.ours is None or self.published is None:
+        if self.ours is None or self.published is None or not self.differs:
             return None
         return self.ours - self.published
 
@@ -139,6 +151,10 @@ class ResultTable:
         Rows of the short form, None for all.
     ours : tuple of str
         Methods of our own, further rows without a published figure.
+    variants : dict
+        Further rows next to the published figures of another.
+    differs : bool
+        Whether differences mean anything.
     """
 
     paper: str
@@ -153,6 +169,8 @@ class ResultTable:
     quick_columns: tuple[str, ...] = ()
     quick_rows: tuple[str, ...] | None = None
     ours: tuple[str, ...] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
+    differs: bool = True
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -163,10 +181,18 @@ class ResultTable:
         grid = [{}] if row in self.ours else self.grid(row, data, quick)
         return [Run(self.kind, data, row, tuple(s.items()), options) for s in grid]
 
+    @property
+    def columns(self) -> list[str]:
+        """Data sets, without those that could not be had."""
+        return [data for data in self.entry["columns"] if not is_missing(data)]
+
     def chosen(self, quick: bool) -> list[tuple[str, str]]:
         """Row and column of every cell that is computed."""
-        shown = [row for row in self.entry["rows"] if not quick or self.quick_rows is None or row in self.quick_rows]
-        columns = self.quick_columns if quick else self.entry["columns"]
+        shown = [
+            row for row in (*self.entry["rows"], *self.variants)
+            if not quick or self.quick_rows is None or row in self.quick_rows
+        ]  # fmt: skip
+        columns = self.quick_columns if quick else self.columns
         return [
             (row, data)
             for row in (*shown, *self.ours)
@@ -174,11 +200,16 @@ class ResultTable:
             if path_of(data) is not None and self.has_cell(row, data)
         ]
 
+    def published_of(self, part: str, row: str, data: str) -> float | None:
+        """A figure of the paper, of its `part` "rows" or "deviations"."""
+        of_row = self.entry.get(part, {}).get(self.variants.get(row, row))
+        return figure(of_row, self.entry["columns"].index(data))
+
     def has_cell(self, row: str, data: str) -> bool:
         """Whether the paper prints a figure there, or the row is ours and made for such data."""
         if row in self.ours:
             return SOURCES[data].unlabelled == (row in OURS_ON_UNLABELLED)
-        return figure(self.entry["rows"][row], self.entry["columns"].index(data)) is not None
+        return self.published_of("rows", row, data) is not None
 
     def runs(self, quick: bool) -> list[Run]:
         return [run for row, data in self.chosen(quick) for run in self.settings(row, data, quick)]
@@ -186,28 +217,51 @@ class ResultTable:
     def table_of(self, store: Store, quick: bool) -> Table:
         computed = set(self.chosen(quick))
         cells = []
-        for position, data in enumerate(self.entry["columns"]):
+        for data in self.columns:
             column: list[Cell] = []
             values: dict[str, np.ndarray] = {}
-            for row in (*self.entry["rows"], *self.ours):
+            for row in (*self.entry["rows"], *self.variants, *self.ours):
                 base = Cell(
                     row,
                     data,
-                    published=figure(self.entry["rows"].get(row), position),
-                    published_deviation=figure(self.entry.get("deviations", {}).get(row), position),
+                    published=self.published_of("rows", row, data),
+                    published_deviation=self.published_of("deviations", row, data),
                     reason=reason_of(data, row, (row, data) in computed),
                     higher=self.measure in HIGHER_IS_BETTER,
+                    differs=self.differs,
+                    gain=gain_of(data, row),
                 )
                 if not self.has_cell(row, data):
                     continue
                 if (row, data) not in computed:
                     column.append(base)
                     continue
-                run, records = best_of(self.settings(row, data, quick), store, self.tuning)
-                values[row] = self.scale * np.array([record[self.measure] for record in records])
-                column.append(replace(base, **mean_of(values[row]), setting=setting_text(run)))
+                cell, found = best_cell(base, self.settings(row, data, quick), store, self.tuning, self.measure)
+                if found is None:
+                    column.append(or_not_yet(store.earlier(cell, self.paper, self.entry["title"])))
+                    continue
+                values[row] = self.scale * found
+                column.append(replace(cell, **mean_of(values[row])))
             cells += mark_best(column, values)
         return Table(self.entry["title"], cells, self.digits)
+
+
+def best_cell(
+    cell: Cell, runs: Sequence[Run], store: Store, tuning: str, measure: str
+) -> tuple[Cell, np.ndarray | None]:
+    """The cell with the setting of the best run so far, and the values of that run; None where none is there."""
+    finished = [run for run in runs if run in store]
+    if not finished:
+        return cell, None
+    run, records = best_of(finished, store, tuning)
+    part = None if len(finished) == len(runs) else (len(finished), len(runs))
+    values = np.array([record[measure] for record in records])
+    return replace(cell, setting=setting_text(run), settings_run=part), values
+
+
+def or_not_yet(cell: Cell) -> Cell:
+    """A cell without a figure says that its runs are still to come."""
+    return cell if cell.ours is not None else replace(cell, reason="not computed yet")
 
 
 def best_of(runs: Iterable[Run], store: Store, measure: str) -> tuple[Run, list[Record]]:
@@ -234,6 +288,8 @@ def mark_best(cells: list[Cell], values: dict[str, np.ndarray]) -> list[Cell]:
         return cells
     sign = 1.0 if scored[0].higher else -1.0
     top = max(scored, key=lambda cell: sign * cell.ours)  # type: ignore[operator]
+    if any(cell.kept for cell in scored):  # single folds are not there to compare with
+        return cells
     marked = {cell.row for cell in scored if not differs(values[cell.row], values[top.row])}
     return [replace(cell, best=cell.row in marked) for cell in cells]
 

@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from bagwise._version import __version__
-from bagwise.core.backends import OBJECTIVES
+from bagwise.core.backends import MEMBERS, OBJECTIVES
 
 if TYPE_CHECKING:  # what type checkers see of the names below
     from bagwise import (
@@ -29,9 +29,10 @@ if TYPE_CHECKING:  # what type checkers see of the names below
         solvers,
         union,
     )
-    from bagwise.annotation import ORedLogisticRegression, SupportInstanceMachine
+    from bagwise.annotation import ORedForest, ORedLogisticRegression, SupportInstanceMachine
     from bagwise.app.runs import Run
-    from bagwise.classification import M3MIML
+    from bagwise.catalog import make_model
+    from bagwise.classification import M3MIML, BagStack
     from bagwise.clustering import M3IC
     from bagwise.core.bags import Bags
     from bagwise.core.dataset import BagDataset
@@ -40,7 +41,9 @@ if TYPE_CHECKING:  # what type checkers see of the names below
     from bagwise.io.data import read_table
     from bagwise.io.data.formats import read_dataset, write_dataset
     from bagwise.io.model import load, save
+    from bagwise.metrics import get_scorer
     from bagwise.pipeline import make_pipeline
+    from bagwise.preprocessing import PerInstance
 
 _NAMES = {
     "Bags": "bagwise.core.bags",
@@ -52,10 +55,15 @@ _NAMES = {
     "BagwiseError": "bagwise.core.exceptions",
     "InputError": "bagwise.core.exceptions",
     "FormatError": "bagwise.core.exceptions",
+    "ORedForest": "bagwise.annotation",
     "ORedLogisticRegression": "bagwise.annotation",
     "SupportInstanceMachine": "bagwise.annotation",
+    "BagStack": "bagwise.classification",
     "M3MIML": "bagwise.classification",
     "M3IC": "bagwise.clustering",
+    "make_model": "bagwise.catalog",
+    "get_scorer": "bagwise.metrics",
+    "PerInstance": "bagwise.preprocessing",
     "make_pipeline": "bagwise.pipeline",
     "Run": "bagwise.app.runs",
     "save": "bagwise.io.model",
@@ -80,13 +88,16 @@ __all__ = [
     "M3MIML",
     "Absent",
     "BagDataset",
+    "BagStack",
     "Bags",
     "BagwiseError",
     "Certain",
     "FormatError",
     "InputError",
+    "ORedForest",
     "ORedLogisticRegression",
     "OneOf",
+    "PerInstance",
     "Possible",
     "Run",
     "SupportInstanceMachine",
@@ -99,9 +110,11 @@ __all__ = [
     "clustering",
     "core",
     "datasets",
+    "get_scorer",
     "io",
     "kernels",
     "load",
+    "make_model",
     "make_pipeline",
     "metrics",
     "model_selection",
@@ -128,7 +141,15 @@ def _torch_objective(*args: Any, **options: Any) -> Any:
     return DeviceObjective(*args, **options)
 
 
+def _stack_members() -> list[Any]:
+    """Those of "bag-stack"; the catalog is entered when a stack is fitted without members."""
+    from bagwise.catalog import stack_members
+
+    return stack_members()
+
+
 OBJECTIVES["torch"] = _torch_objective
+MEMBERS["BagStack"] = _stack_members
 
 
 def __getattr__(name: str) -> Any:

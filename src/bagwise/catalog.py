@@ -52,6 +52,10 @@ def supervised(classifier: Callable[..., Any], /, **settings: Any) -> Any:
     return make_pipeline(PerInstance(StandardScaler()), SupervisedAnnotator(classifier(**settings)))
 
 
+def _supervised_regression(**settings: Any) -> SupervisedAnnotator:
+    return SupervisedAnnotator(LogisticRegression(**{"max_iter": 1000, **settings}))
+
+
 def dictionary(*steps: Any, width: float, size: float | None, whiten: bool = False) -> Any:
     """Standardized, then RBF similarities to some (or, with None, all) of the instances, then `steps`."""
     features = RBFDictionary(width=width, size=size, whiten=whiten, random_state=0)
@@ -69,10 +73,25 @@ def _ored_rbf(width: float = 0.5, size: float | None = 600, l2: float = 0.03, **
     return dictionary(ORedLogisticRegression(l2=l2, **settings), width=width, size=size, whiten=True)
 
 
+def stack_members() -> list[Any]:
+    """The members of a stack: "ored-rbf", and a forest of fewer trees and rounds than "ored-forest".
+
+    It is grown once more for every fold.
+    """
+    return [_ored_rbf(), ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)]
+
+
+def _on_similarities(learner: Callable[..., Any], *between: Any, **given: Any) -> Callable[..., Any]:
+    """The kernel form of Pham et al., section 6.5: a learner on its similarities to all instances, or to a share."""
+
+    def make(width: float = 0.2, size: float | None = None, **settings: Any) -> Any:
+        return dictionary(*between, learner(**{**given, **settings}), width=width, size=size)
+
+    return make
+
+
 def _bag_stack(*others: Any, **settings: Any) -> Any:
-    # a forest of fewer trees and rounds than that of "ored-forest": it is grown anew for every fold
-    forest = ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)
-    stack = BagStack(**{"members": [_ored_rbf(), forest, *others], "random_state": 0, **settings})
+    stack = BagStack(**{"members": [*stack_members(), *others], "random_state": 0, **settings})
     return make_pipeline(PerInstance(SparseReducer(random_state=0)), stack)
 
 
@@ -104,14 +123,24 @@ CATALOG: dict[str, Callable[..., Any]] = {
     **{
         name: partial(model_of, CLPLScaler, SupportInstanceMachine, **variant) for name, variant in SIM_VARIANTS.items()
     },
+    **{
+        f"{name}-last": partial(model_of, CLPLScaler, SupportInstanceMachine, **variant, restart="last")
+        for name, variant in SIM_VARIANTS.items()
+        if name != "sim-cccp"  # which has to keep the best weights
+    },
     **{f"{name}-rff": partial(_fourier_sim, **variant) for name, variant in SIM_VARIANTS.items()},
     "clpl": partial(model_of, CLPLScaler, CLPL),
     "mimlfast": partial(model_of, StandardScaler, MIMLFast, random_state=0),
     "lsb-cmm": partial(model_of, StandardScaler, LSBCMM, random_state=0),
     "m3miml": partial(model_of, MinMaxScaler, M3MIML),
+    "m3miml-linear": partial(model_of, CLPLScaler, M3MIML, kernel="linear"),
     "mimlsvm": partial(model_of, MinMaxScaler, MIMLSVM, random_state=0),
     "mimlnn": partial(model_of, MinMaxScaler, MIMLNN, random_state=0),
     "mimlboost": partial(model_of, MinMaxScaler, MIMLBoost),
+    "k-ored-em": _on_similarities(ORedLogisticRegression, l2=0.0, solver="em", max_iter=500, tol=0.0, random_state=0),
+    "k-sim-softmax": _on_similarities(SupportInstanceMachine, PerInstance(CLPLScaler()), n_steps=1000),
+    "k-mimlfast": _on_similarities(MIMLFast, max_epochs=100, step=1e-3, random_state=0),
+    "k-lr-supervised": _on_similarities(_supervised_regression),
     "bag-stack": _bag_stack,
     "bag-stack-network": _bag_stack_network,
     "lr-supervised": partial(supervised, LogisticRegression, max_iter=1000),

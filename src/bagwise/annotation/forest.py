@@ -164,7 +164,7 @@ class ORedForest(UnionAnnotator):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     _kept_parameters = ("smoothing",)
     forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {

@@ -99,7 +99,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
     """
 
     _takes_evidence = True
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}  # whoever passes them means them
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     _fitted: ClassVar[dict[str, Attribute]] = {
         "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,
         "missed_": RATE, "spurious_": RATE, "background_label_": Choice(-1, None),
@@ -304,7 +304,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
 
         After a fit on (n,) values, where each bag has exactly one label, the probabilities of that label.
         """
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         if self.single_label_:
             return softmax(self._bag_scores(bags), axis=1)  # of all bags with one label, their odds
         return -np.expm1(self._log_absent(bags))

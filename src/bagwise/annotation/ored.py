@@ -148,7 +148,7 @@ class ORedLogisticRegression(UnionAnnotator):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}  # whoever passes them means them
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     _gives_scores = True
     _fitted: ClassVar[dict[str, Attribute]] = {
         "coef_": Numbers("classes", "features"), "intercept_": Numbers("classes"), **ITERATED,

@@ -19,6 +19,7 @@ from bagwise.core.base import (
     Findings,
     InstanceAnnotatorMixin,
     given_labels,
+    open_unlabelled,
     union_of_best,
 )
 from bagwise.core.checks import check_that
@@ -155,7 +156,7 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         bags = self._start_predict(X)
         indicator = encode_evidence(Y, self.classes_, len(bags))
         model, labels = self.union_model(), []
-        problem = self._listed_problem(model, bags, indicator, None)
+        indicator, problem = self._listed_problem(model, bags, indicator, None)
         errors = problem.room_for_errors(model.max_exact_labels)
         infer, width = self._labels_by(model, problem, bags)
         for block in Block.cut(problem, width):
@@ -177,16 +178,19 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     def _find_listed(self, bags: Bags, indicator: Given, known: np.ndarray | None) -> Findings:
         """The posterior given the labels of the bags; the most probable of them is the label (equation 27)."""
         model = self.union_model()
-        problem = self._listed_problem(model, bags, indicator, known)
+        indicator, problem = self._listed_problem(model, bags, indicator, known)
         _, posterior = model.posterior(problem, self._prior(bags, listed=True), softmax=self._gives_scores)
         return self._findings(listed_labels(posterior, bags, indicator, known), posterior)
 
     def _listed_problem(
         self, model: UnionModel, bags: Bags, indicator: Given, known: np.ndarray | None
-    ) -> UnionProblem:
-        """With a warning about bags that their labels do not explain."""
-        relaxed = relaxed_bags(bags.offsets, indicator, known, model.background, model.noise)
-        return model.problem(bags.offsets, indicator, known, relaxed)
+    ) -> tuple[Given, UnionProblem]:
+        """And the labels that it is of; with a warning about bags that their labels, or none, do not explain."""
+        unlabelled = None
+        if not (model.background or (model.noise is not None and model.noise.missed.any())):
+            indicator, unlabelled = open_unlabelled(indicator)
+        relaxed = relaxed_bags(bags.offsets, indicator, known, model.background, model.noise, unlabelled)
+        return indicator, model.problem(bags.offsets, indicator, known, relaxed)
 
     def _missed_rates(self) -> np.ndarray | None:
         noise = self.union_model().noise
@@ -239,7 +243,7 @@ class UnionAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         makes a better one of it. After a fit on (n,) values, where each bag has exactly one label, the (n, c)
         probabilities of that label: proportional to prod_i p_ic.
         """
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         if self.single_label_:
             joint = self._log_joint(bags)
             softmax_in_place(joint)

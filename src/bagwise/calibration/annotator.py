@@ -41,7 +41,7 @@ from bagwise.calibration._recalibration import (
     label_folds,
     undetermined_shares,
 )
-from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision
+from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision, names_table
 from bagwise.core.bags import Bags, as_instance_labels, known_labels, offsets_of
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.evidence import Evidence, Given
@@ -92,7 +92,8 @@ class CalibratedAnnotator(UnionAnnotator):
         Slope, offset, covariance and covered classes of a `PrecisionModel`; None with label noise, of which bags give
         no such evidence.
     reliability_ : dict or None
-        Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags"; None where
+        Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags"; "names": how
+        often instances of these bags were named right, see `bagwise.calibration.precision.names_table`. None where
         there were too few bags to calibrate by.
 
     Examples
@@ -106,7 +107,7 @@ class CalibratedAnnotator(UnionAnnotator):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     estimator_: Any
     new_: tuple[Any, ...]
     listed_: tuple[Any, ...]
@@ -170,6 +171,7 @@ class CalibratedAnnotator(UnionAnnotator):
             )
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
+        self.largest_bag_ = int(bags.sizes.max())
         said, _, _ = learn_evidence(y, len(bags))  # as the estimator will understand them
         asked = {
             "instance_labels": instance_labels, "callback": callback, "checkpoint": checkpoint,
@@ -342,9 +344,10 @@ class CalibratedAnnotator(UnionAnnotator):
         weights = np.ones(len(part)) if part.weights is None else part.weights
         self._calibrate_bags(held.log_proba, outside, part.indicator, weights, new)
         if self.union_model().noise is None:
-            found = fit_precision(
-                new.probabilities(held.log_proba), outside.offsets, part.indicator, weights, part.known
-            )
+            given = new.probabilities(held.log_proba), outside.offsets, part.indicator, weights, part.known
+            found = fit_precision(*given)
+            assert self.reliability_ is not None
+            self.reliability_["names"] = names_table(*given)
             self.precision_ = (found.slope, found.offset, found.covariance, found.covered.astype(np.int64))
 
     def _held_out(self, labelled: LabelledBags, scores: np.ndarray, index: np.ndarray, shares: Shares) -> HeldOut:
@@ -456,12 +459,12 @@ class CalibratedAnnotator(UnionAnnotator):
 
     def decision_function(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         return self.estimator_.decision_function(bags)
 
     def predict(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         return self.estimator_.predict(bags)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -470,7 +473,7 @@ class CalibratedAnnotator(UnionAnnotator):
         After a fit on (n,) values, where each bag has exactly one label, the (n, c) probabilities of that label:
         proportional to a power of prod_i p_ic.
         """
-        bags, n_classes = self._start_predict(X), len(self.classes_)
+        bags, n_classes = self._start_predict_bags(X), len(self.classes_)
         scores, (slope, offset) = self.estimator_.log_proba(bags), self.bag_calibration_
         if self.single_label_:
             logs = np.maximum(scores[:, :n_classes], -1e300)

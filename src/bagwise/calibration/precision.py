@@ -30,6 +30,7 @@ from scipy.special import expit, logit
 
 from bagwise.calibration._recalibration import EVERYWHERE, SMALLEST
 from bagwise.core.base import NEGLIGIBLE
+from bagwise.metrics import reliability_table
 
 TINY = 1e-300
 SUREST = 1.0 - NEGLIGIBLE  # probabilities beyond it, which are written as one, have no log-odds of their own
@@ -132,12 +133,15 @@ class Named:
         How probable what the bag lists is where the name is wrong and listed all the same, beside where it is right.
     label : (m,) array
         The class.
+    by_chance : (m,) array
+        How probable it is that the bag lists the name where that is wrong.
     """
 
     probability: np.ndarray
     listed: np.ndarray
     excused: np.ndarray
     label: np.ndarray
+    by_chance: np.ndarray
 
     @classmethod
     def of(cls, proba: np.ndarray, bag_index: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Named:
@@ -153,11 +157,61 @@ class Named:
         wrong = proba.copy()
         wrong[rows, best] = 0.0
         wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), TINY)
+        by_chance = np.einsum("ic,ic->i", wrong[:, :n_classes], together.T[best])
+        if proba.shape[1] > n_classes:
+            by_chance += wrong[:, n_classes] * share[best]
         wrong[:, :n_classes] *= sets[bag_index] / share
         excused = np.einsum("ic,ic->i", wrong[:, :n_classes], together.T[best])
         if proba.shape[1] > n_classes:  # background is in any bag, and says nothing of its labels
             excused += wrong[:, n_classes] * share[best]
-        return cls(proba[rows, best], sets[bag_index, best] > 0.0, excused, best)
+        return cls(proba[rows, best], sets[bag_index, best] > 0.0, excused, best, by_chance)
+
+
+def names_table(
+    proba: np.ndarray, offsets: np.ndarray, Y: np.ndarray, weights: np.ndarray, known: np.ndarray | None = None
+) -> dict[str, Any] | None:
+    """How often names of instances are right, by their probability; arguments are those of `fit_precision`.
+
+    Bags list the right names and, by chance, a share t of the wrong ones: of names of which a share l is listed,
+    (l - t) / (1 - t) are right. Names of which bags tell nothing do not count; None where none is left.
+
+    Returns
+    -------
+    dict
+        ``count``, ``confidence`` (mean probability) and ``accuracy`` of all names, and ``rows`` of bins of probability
+        like those of `bagwise.metrics.reliability_table`.
+    """
+    named, counted = _counted(proba, offsets, Y, weights, known)
+    if not counted.any():
+        return None
+    probability, listed, chance = (
+        values[counted] for values in (np.clip(named.probability, 0.0, 1.0), named.listed, named.by_chance)
+    )
+    rows = reliability_table(listed, probability)
+    for row in rows:
+        inside = (probability >= row["low"]) & ((probability < row["high"]) | (row["high"] == 1.0))
+        row["accuracy"] = _beyond_chance(listed[inside], chance[inside])
+    right = _beyond_chance(listed, chance)
+    return {"count": len(probability), "confidence": float(probability.mean()), "accuracy": right, "rows": rows}
+
+
+def _beyond_chance(listed: np.ndarray, by_chance: np.ndarray) -> float:
+    share, chance = float(listed.mean()), float(by_chance.mean())
+    return float(np.clip((share - chance) / max(1.0 - chance, SMALLEST), 0.0, 1.0))
+
+
+def _counted(
+    proba: np.ndarray, offsets: np.ndarray, Y: np.ndarray, weights: np.ndarray, known: np.ndarray | None
+) -> tuple[Named, np.ndarray]:
+    """The names, and (m,) which of them bags tell something of."""
+    sizes = np.diff(offsets)
+    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y, weights)
+    covered = _covered(Y, weights)
+    return named, covered[named.label] if known is None else covered[named.label] & (known == -1)
+
+
+def _covered(Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return np.average(Y, axis=0, weights=np.maximum(weights, SMALLEST)) < EVERYWHERE
 
 
 def named_likelihood(parameters: np.ndarray, named: Named) -> tuple[np.ndarray, np.ndarray]:
@@ -186,9 +240,7 @@ def fit_precision(
     """
     sizes = np.diff(offsets)
     of_bags = np.ones(len(sizes)) if weights is None else weights
-    named = Named.of(proba, np.repeat(np.arange(len(sizes)), sizes), Y, of_bags)
-    covered = np.average(Y, axis=0, weights=np.maximum(of_bags, SMALLEST)) < EVERYWHERE
-    counted = covered[named.label] if known is None else covered[named.label] & (known == -1)
+    named, counted = _counted(proba, offsets, Y, of_bags, known)
     of_rows = np.repeat(of_bags, sizes) * counted
 
     def negative(parameters: np.ndarray) -> tuple[float, np.ndarray]:
@@ -200,7 +252,7 @@ def fit_precision(
     inverse = np.linalg.inv(_curvature(negative, found))
     # a sandwich: bags, not instances, are independent; the prior counts as one more, so that no bags tell nothing
     covariance = inverse @ (pulls.T @ (of_bags[:, None] * pulls) + np.eye(2)) @ inverse
-    return PrecisionModel(float(np.exp(found[0])), float(found[1]), covariance, covered)
+    return PrecisionModel(float(np.exp(found[0])), float(found[1]), covariance, _covered(Y, of_bags))
 
 
 def _curvature(

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
+from bagwise.core.backends import MEMBERS
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator
 from bagwise.core.checks import check_count, check_max_features, check_that, is_count
@@ -52,9 +53,9 @@ class BagStack(BagClassifierMixin, BagEstimator):
 
     Parameters
     ----------
-    members : list of estimators
-        Annotators with probabilities, or pipelines that end in one. ``bagwise.catalog.make_model("bag-stack")`` has
-        two.
+    members : list of estimators or None
+        Annotators with probabilities, or pipelines that end in one. None: two, a kernel model and a forest
+        (`bagwise.catalog.stack_members`); ``make_model("bag-stack")`` has them too, and reduces sparse features first.
     cv : int, default=5
         Folds of the cross-fit; the members are fitted once more than that.
     n_estimators : int, default=300
@@ -135,7 +136,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
 
     def __init__(
         self,
-        members: Sequence[Any],
+        members: Sequence[Any] | None = None,
         *,
         cv: int = 5,
         n_estimators: int = 300,
@@ -168,7 +169,8 @@ class BagStack(BagClassifierMixin, BagEstimator):
         check_count(self, "n_estimators")
         check_max_features(self)
         check_that(self, "cv", lambda value: is_count(value) and value >= 2, "a whole number, 2 or more")
-        self._check_members()
+        members = MEMBERS["BagStack"]() if self.members is None else self.members
+        self._check_members(members)
         bags, indicator, given = self._start_weighted_fit(X, y, sample_weight)
         if len(bags) < 2:
             raise InputError("BagStack cross-fits its members, so it needs 2 bags or more; there is 1 sample.")
@@ -181,8 +183,8 @@ class BagStack(BagClassifierMixin, BagEstimator):
                 "the cross-fit, so that the members have nothing to learn from without it; label more bags."
             )
         self.statistics_ = BagStatistics(self.statistics).fit(bags) if self.statistics else None
-        self.members_ = [_fit_weighted(member, bags, indicator, given) for member in self.members]
-        posteriors = (_cross_posteriors(m, bags, indicator, splits, self.n_jobs, given) for m in self.members)
+        self.members_ = [_fit_weighted(member, bags, indicator, given) for member in members]
+        posteriors = (_cross_posteriors(m, bags, indicator, splits, self.n_jobs, given) for m in members)
         summaries = _summaries(posteriors, bags)
         targets, counts = indicator.astype(np.float64), np.ones(len(bags)) if given is None else given
         features = _transformed(summaries)
@@ -198,12 +200,13 @@ class BagStack(BagClassifierMixin, BagEstimator):
         self.pool_coef_, self.pool_intercept_ = weights[:-1], float(weights[-1])
         return self
 
-    def _check_members(self) -> None:
-        if isinstance(self.members, str) or not isinstance(self.members, Sequence) or not len(self.members):
+    def _check_members(self, members: Any) -> None:
+        if isinstance(members, str) or not isinstance(members, Sequence) or not len(members):
             raise InputError(
-                f"The 'members' parameter of BagStack must be a list of annotators, at least one. Got {self.members!r}."
+                "The 'members' parameter of BagStack must be None or a list of annotators, at least one. "
+                f"Got {members!r}."
             )
-        for member in self.members:
+        for member in members:
             if not hasattr(member, "predict_instances_proba"):
                 raise InputError(
                     f"{type(member).__name__} gives no probabilities for instances, so BagStack cannot use it; "
@@ -229,7 +232,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
         After a fit on (n,) values, where each bag has exactly one label, the probability of that label: given that
         there is just one, in proportion to the odds, p_c times 1 - p_k of all the others.
         """
-        scores = self._bag_scores(self._start_predict(X))
+        scores = self._bag_scores(self._start_predict_bags(X))
         return softmax(scores, axis=1) if self.single_label_ else expit(scores)
 
     def __sklearn_tags__(self) -> Any:

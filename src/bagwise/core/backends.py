@@ -1,7 +1,7 @@
-"""Who evaluates an objective elsewhere than in compiled code here.
+"""What a room needs of rooms that it may not import.
 
 The package fills this in when it is imported (`bagwise.__init__`), since it alone stands above all rooms: a learner
-that is asked for a device finds the room of torch here without importing upward.
+that is asked for a device finds the room of torch here, and a stack that is given no members finds annotators.
 """
 
 from collections.abc import Callable
@@ -9,3 +9,5 @@ from typing import Any
 
 OBJECTIVES: dict[str, Callable[..., Any]] = {}
 """Library to what makes the objective of `ORedLogisticRegression` in it."""
+MEMBERS: dict[str, Callable[[], list[Any]]] = {}
+"""Learner to what makes the members that it has where it is given none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise.core.bags import Bags, is_flat, known_labels
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.evidence import Evidence, Given, possible_labels
-from bagwise.core.exceptions import InputError
-from bagwise.core.fitted import COUNT_OF_JOBS, INPUTS, OUTPUT, Attribute, Flag, Labels
+from bagwise.core.exceptions import InfeasibleBagWarning, InputError, warn_caller
+from bagwise.core.fitted import COUNT_OF_JOBS, INPUTS, OUTPUT, Attribute, Flag, Labels, Maybe, Number
 from bagwise.core.typing import BagsLike, Callback, InstanceLabelsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import (
     decode_labels,
@@ -199,6 +199,7 @@ class BagEstimator(BaseEstimator):
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
         given, self.classes_, self.single_label_ = learn_evidence(y, len(bags))
+        self.largest_bag_ = int(bags.sizes.max())
         return bags, given if self._takes_evidence else plain_labels(given)  # type: ignore[return-value]
 
     def _start_weighted_fit(
@@ -218,6 +219,19 @@ class BagEstimator(BaseEstimator):
     def _start_predict(self, X: BagsLike) -> Bags:
         check_is_fitted(self)
         return validate_bags(self, X, reset=False)
+
+    def _start_predict_bags(self, X: BagsLike) -> Bags:
+        """The same, where what is found depends on which instances make a bag."""
+        bags = self._start_predict(X)
+        if len(bags) > 1 and getattr(self, "largest_bag_", 1) > 1 and is_flat(X):
+            warn_caller(
+                f"X is one 2-d array, so each of its {len(bags)} rows is taken for a bag of one instance, but "
+                f"{type(self).__name__} was fitted on bags of up to {self.largest_bag_} instances. If the rows are the "
+                "instances of one bag pass [X]; if they are bags, Bags.from_list(X[:, None]) says so without this "
+                "warning.",
+                UserWarning,
+            )
+        return bags
 
     def __sklearn_tags__(self) -> Any:
         tags = _TagsWithBags.of(super().__sklearn_tags__())
@@ -301,11 +315,15 @@ class _Rows(TransformerMixin, BaseEstimator):
 class BagClassifierMixin(ClassifierMixin):
     """Bag scores and label sets; a subclass gives `_bag_scores(bags)` and may give `_bag_label_sets(bags)`."""
 
-    _fitted: ClassVar[dict[str, Attribute]] = {"classes_": Labels(), "single_label_": Flag()}
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "classes_": Labels(),
+        "single_label_": Flag(),
+        "largest_bag_": Maybe(Number(1, whole=True)),
+    }
 
     classes_: np.ndarray
     single_label_: bool
-    _start_predict: Any
+    _start_predict_bags: Any
     _bag_scores: Any
 
     def decision_function(self, X: BagsLike) -> np.ndarray:
@@ -316,14 +334,14 @@ class BagClassifierMixin(ClassifierMixin):
         (n, c) array. After a fit on (n,) values of two classes, the (n,) difference of the two, as scikit-learn's
         classifiers give.
         """
-        scores = self._bag_scores(self._start_predict(X))
+        scores = self._bag_scores(self._start_predict_bags(X))
         if self.single_label_ and scores.shape[1] == 2:
             return scores[:, 1] - scores[:, 0]
         return scores
 
     def predict(self, X: BagsLike) -> np.ndarray:
         """Label sets as an (n, c) indicator matrix; after a fit on (n,) values, the (n,) most likely values."""
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         if self.single_label_:
             return self.classes_[self._bag_scores(bags).argmax(axis=1)]
         return self._bag_label_sets(bags).astype(np.int64)
@@ -428,7 +446,7 @@ class InstanceAnnotatorMixin:
 
     def _find_listed(self, bags: Bags, indicator: np.ndarray, known: np.ndarray | None) -> Findings:
         """Choose among the labels of the bag; by default every instance for itself."""
-        _check_no_empty_sets(indicator)
+        indicator, _ = open_unlabelled(indicator)
         scores, proba = self._scores_and_proba(bags)
         listed = np.repeat(indicator, bags.sizes, axis=0)
         labels = np.where(listed == 1, scores, -np.inf).argmax(axis=1)
@@ -522,14 +540,24 @@ def union_of_best(scores: np.ndarray, bags: Bags) -> np.ndarray:
     return indicator
 
 
-def _check_no_empty_sets(indicator: np.ndarray) -> None:
-    """Annotation needs something to choose from."""
-    empty = np.flatnonzero(~indicator.any(axis=1))
-    if len(empty):
-        raise InputError(
-            f"{len(empty)} bag(s) carry no label, {name_bags(empty)}; an instance can only be given a label of its "
-            "bag. Leave these bags out, or use predict_instances."
-        )
+def open_unlabelled(given: Any) -> tuple[Any, np.ndarray]:
+    """What is said of bags, where those without labels may carry any; and which bags these are, with a warning."""
+    unlabelled: np.ndarray = ~np.asarray(possible_labels(given).any(axis=1))
+    if not unlabelled.any():
+        return given, unlabelled
+    if isinstance(given, Evidence):
+        values = given.values.copy()
+        values[unlabelled[:, None] & (values == 0.0)] = np.nan  # but what is certainly not there
+        given = replace(given, values=values)
+    else:
+        given = np.where(unlabelled[:, None], np.uint8(1), given)
+    warn_caller(
+        f"{unlabelled.sum()} of {len(given)} bags carry no label, {name_bags(np.flatnonzero(unlabelled))}: their "
+        "instances are annotated by their features alone, as predict_instances does. Where such bags hold nothing of "
+        "any class, fit with background=True.",
+        InfeasibleBagWarning,
+    )
+    return given, unlabelled
 
 
 def name_bags(index: Any, limit: int = 5) -> str:

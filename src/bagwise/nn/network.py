@@ -130,7 +130,7 @@ class ORedNetwork(UnionAnnotator):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
         "layers_": Maybe(ListOf(TupleOf(Numbers("members", "_in", "_out"), Numbers("members", 1, "_out")))),

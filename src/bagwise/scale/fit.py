@@ -188,6 +188,7 @@ class _SourceFit:
 
     def set_classes(self, n_features: int) -> None:
         self.final.n_features_in_, self.final.classes_, self.final.single_label_ = n_features, self.classes, False
+        self.final.largest_bag_ = int(np.diff(self.labelled.offsets).max())
 
     def kept(self, learned: np.ndarray) -> LabelledBags:
         """What is said of those bags that have a weight."""

@@ -162,11 +162,17 @@ def count_instances(offsets: np.ndarray, weights: np.ndarray | None) -> float:
 
 
 def relaxed_bags(
-    offsets: np.ndarray, given: Given, known: np.ndarray | None, background: bool, rates: LabelNoise | None
+    offsets: np.ndarray,
+    given: Given,
+    known: np.ndarray | None,
+    background: bool,
+    rates: LabelNoise | None,
+    relaxed: np.ndarray | None = None,
 ) -> np.ndarray | None:
     """(n,) mask of the bags whose instances are to carry labels of the set, but not all; None where there are none.
 
-    With a warning that names them; a bag without labels to choose from is an error.
+    Those that are `relaxed` already, and with a warning that names them those that nothing explains; a bag without
+    labels to choose from is an error.
     """
     impossible, reason = infeasible_bags(offsets, given, known, background, rates)
     some = possible_labels(given).any(axis=1)
@@ -176,14 +182,17 @@ def relaxed_bags(
             f"{len(empty)} bag(s) carry no label, {name_bags(empty)}; an instance can only be given a label of its "
             "bag. Leave these bags out, use predict_instances, or fit with background=True."
         )
+    if relaxed is None:
+        relaxed = np.zeros_like(impossible)
+    impossible &= ~relaxed
     if not impossible.any():
-        return None
+        return relaxed if relaxed.any() else None
     warn_caller(
         f"{impossible.sum()} of {len(impossible)} bags cannot be explained, {name_bags(np.flatnonzero(impossible))}: "
         f"{reason} Their instances are given labels of the set, not all of which then occur.",
         InfeasibleBagWarning,
     )
-    return impossible
+    return impossible | relaxed
 
 
 def select_bags(

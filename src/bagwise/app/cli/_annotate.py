@@ -18,37 +18,64 @@ from bagwise.app.runs.options import OUTPUT
     cls=GroupedCommand, epilog="docs/command-line.md lists more options; a file for --config may hold any of them."
 )
 @click.argument("source", type=given_path())
-@click.option("--out", type=any_path(), required=True, cls=GroupedOption, group=OUTPUT, help="Folder for the results.")
+@click.option("--out", type=any_path(), cls=GroupedOption, group=OUTPUT, help="Folder for the results.")
+@click.option("--into", type=any_path(), hidden=True, help="A run to which new files of SOURCE are added.")
+@click.option("--refit", is_flag=True, hidden=True, help="With --into: learn again.")
 @run_options(grouped=True)
 @config_option
 @click.option("--quiet", is_flag=True, help="No progress bars.")
-def annotate(source: Path, out: Path, quiet: bool, **options: Any) -> None:
+@click.pass_context
+def annotate(
+    ctx: click.Context, source: Path, out: Path | None, into: Path | None, refit: bool, quiet: bool, **options: Any
+) -> None:
     """Find and name every syllable, region or passage of SOURCE: a folder of media, or a file of bags.
 
-    The folder of the results is a run: it can be corrected (bagwise correct) and fitted again (bagwise refit).
+    The folder of the results is a run: it can be corrected (bagwise correct) and fitted again (bagwise refit). With
+    --into RUN in place of --out, files that RUN does not have yet are added to it; with --refit it then learns again.
 
     Exit code 0: all is done. 3: done, but some files or labels could not be used; each is named. 130: interrupted
     (Ctrl-C); what is finished is kept, and the same command goes on.
     """
     from bagwise.app.runs.first_look import look_first
 
+    if (out is None) == (into is None) or (refit and into is None):
+        raise click.UsageError("Say where the results go: --out FOLDER, or --into RUN (and --refit) to add to a run.")
     check_label_options(options["labels"], options["columns"], options["sheet"])
     model = Path(options["model"] or "")
     has_model = model.suffix == ".bagwise" or model.is_file()
-    look_first(source, options["labels"], options["columns"], options["separator"], has_model=has_model)
+    if into is None:
+        look_first(source, options["labels"], options["columns"], options["separator"], has_model=has_model)
     from bagwise.app.runs import Run
 
     options["grid"] = grid_values(options["select"], options["grid"])
-    with (
-        going_on(),
-        progress(quiet) as report,
-        Run.create(source, out, **options, progress=report, say=_print_remark) as run,
-    ):
-        result = run.result()
+    with going_on(), progress(quiet) as report:
+        if into is None:
+            made = Run.create(source, out or Path(), **options, progress=report, say=_print_remark)
+        else:
+            from bagwise.app.runs.extend import extend_run
+
+            made = extend_run(into, source, **_given(ctx, options), refit=refit, progress=report, say=_print_remark)
+        with made as run:
+            result = run.result()
     _print_result(result, options["precision"])
     if options["names"] is not None:
         _print_names(result.annotations)
     end_with(result.problems)
+
+
+FOR_MORE = ("labels", "columns", "separator", "fold_case", "sheet", "min_confidence", "embed", "embeddings", "jobs")
+"""Options that a run which is there can be given with more files; all others it has already."""
+
+
+def _given(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """What was given with --into."""
+    sources = click.core.ParameterSource
+    default = (sources.DEFAULT, sources.DEFAULT_MAP)
+    others = [name for name in options if name not in FOR_MORE and ctx.get_parameter_source(name) not in default]
+    if others:
+        flag = next(param.opts[0] for param in ctx.command.params if param.name == others[0])
+        raise click.UsageError(f"{flag} is a matter of the run that --into names, and was settled when it was made.")
+    return {name: options[name] for name in FOR_MORE}
 
 
 def _print_names(annotations: Any) -> None:
@@ -85,7 +112,7 @@ def _print_result(result: Any, precision: float | None = None) -> None:
         values = [row["probability"] for row in shown if row["label"] == name and row["probability"] is not None]
         rows.append([name, str(counts[name]), f"{sum(values) / len(values):.2f}" if values else "-"])
     click.echo("\n" + format_table(["label", "instances", "mean probability"], rows, right=(1, 2)) + "\n")
-    for line in (precision_in_words(annotations, precision), novelty_in_words(annotations)):
+    for line in (result.expected or None, precision_in_words(annotations, precision), novelty_in_words(annotations)):
         if line is not None:
             click.echo(line)
     print_problems(result.problems)

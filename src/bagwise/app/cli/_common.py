@@ -10,7 +10,9 @@ import warnings
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,10 @@ def any_path(**options: Any) -> click.Path:
 
 
 class _GivenPath(click.Path):
-    """A path that must be there; if it is a run's, with what every run has. Said before anything heavy is imported."""
+    """A path that must be there; if it is a run's, with what every run has.
+
+    What is wrong is kept until the command is understood, and said before anything heavy is imported.
+    """
 
     def __init__(self, is_run: bool = False):
         super().__init__(path_type=Path, readable=False)
@@ -39,19 +44,22 @@ class _GivenPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        problem = self._problem(path)
+        if problem is not None and ctx is not None:
+            ctx.meta.setdefault(_MISSING, []).append(problem)
+        return path
+
+    def _problem(self, path: Path) -> str | None:
         try:
             os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
-            if {*"*?["} & {*str(path)}:
-                return path  # a pattern of file names
-            raise click.ClickException(f"{path} does not exist; check the path.") from None
+            is_pattern = bool({*"*?["} & {*str(path)})
+            return None if is_pattern else f"{path} does not exist; check the path."
         except OSError:
-            return path  # whoever opens it says why
-        if self.is_run and not os.path.lexists(path / MANIFEST):
-            raise click.ClickException(
-                f"{path} holds no run of bagwise: there is no {MANIFEST} in it; give the folder that annotate wrote."
-            )
-        return path
+            return None  # whoever opens it says why
+        if not self.is_run or os.path.lexists(path / MANIFEST):
+            return None
+        return f"{path} holds no run of bagwise: there is no {MANIFEST} in it; give the folder that annotate wrote."
 
 
 def given_path(is_run: bool = False) -> click.Path:
@@ -62,6 +70,23 @@ def given_path(is_run: bool = False) -> click.Path:
 def only_given(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     """A callback for paths of which each is done by itself: the only one must be there."""
     return paths if len(paths) > 1 else (_GivenPath().convert(paths[0], param, ctx),)
+
+
+_MISSING = "bagwise.missing"
+
+
+def _refusing_missing(command: click.Command) -> click.Command:
+    """The command, which says first which of its paths are not there."""
+    found, run = copy(command), command.callback
+
+    @wraps(run or (lambda: None))
+    def checked(*args: Any, **given: Any) -> Any:
+        for problem in click.get_current_context().meta.get(_MISSING, ()):
+            raise click.ClickException(problem)
+        return None if run is None else run(*args, **given)
+
+    found.callback = checked
+    return found
 
 
 class BagwiseGroup(click.Group):
@@ -75,7 +100,8 @@ class BagwiseGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if self.get_command(ctx, args[0]) is None and os.path.exists(args[0]):
             args = ["look", *args]
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, None if command is None else _refusing_missing(command), rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in self.sections.items():

@@ -93,7 +93,7 @@ def _values(given: str) -> tuple[str, list[float]]:
 
 def _checkout() -> Path:
     """The folder that holds benchmarks/: above this file, or the current one."""
-    for folder in (Path(__file__).parents[3], Path.cwd()):
+    for folder in (Path(__file__).parents[4], Path.cwd()):
         if (folder / "benchmarks" / "papers").is_dir():
             return folder
     raise click.ClickException(

@@ -15,6 +15,7 @@ carry(
             "settings": Record(Plain()),
             "model": Text(),
             "feature_names": Either(None, ListOf(Text(), "features")),
+            "max_noise": Maybe(Number(0, 1)),  # above it an instance counts as background
             "embedded": Maybe(
                 Record(
                     {  # which vectors stand for instances in place of their features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ from bagwise.core.dataset import BagDataset
 
 N_LEAST_SURE = 30
 N_NOVEL = 20  # novel instances that are listed, the most probable first
+SURE = 0.9  # probability of a name that is called sure
+USELESS = 0.4  # where most names are less probable, they are not to be used
 BARS = 10  # bins of the histogram of probabilities
 MOST_FILES = 10_000  # rows of the table of files
 MOST_LABELS = 8  # named of a file
@@ -34,7 +36,8 @@ class Reliability:
     calibrated : bool
         Whether the model calibrated its probabilities on held-out bags.
     bags : dict or None
-        Reliability tables of the labels of held-out bags, "before" and "after" calibration, and the number of "bags".
+        Reliability tables of the labels of held-out bags, "before" and "after" calibration, and the number of "bags";
+        "names" of their instances, where bags tell of them.
     instances : list or None
         Reliability table of the instances that a person reviewed: predictions before the review against answers.
     precision : float or None
@@ -72,6 +75,8 @@ class AnnotateResult:
         Labels that cannot be told apart.
     choice : dict
         How the model was chosen, see `bagwise.app.runs.choose`; empty where it was named.
+    expected : str
+        How many names are expected to be right, in words; "" where the model gives no probabilities.
     dataset : BagDataset or None
         The features that the model saw, from which the page works out what is typical of a label.
     """
@@ -87,6 +92,7 @@ class AnnotateResult:
     reliability: Reliability | None = None
     remarks: list[str] = field(default_factory=list)
     choice: dict[str, Any] = field(default_factory=dict)
+    expected: str = ""
     dataset: BagDataset | None = None
 
 
@@ -114,9 +120,10 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``about``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class), ``least_sure`` (rows,
-        the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see `summarize_field`),
-        ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``, ``form``.
+        ``about``, ``expected``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class),
+        ``least_sure`` (rows, the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see
+        `summarize_field`), ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``,
+        ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -140,6 +147,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         counts["minutes"] = round(seconds / 60, 1)
     return {
         "about": annotations.about,
+        "expected": result.expected,
         "counts": counts,
         "classes": _classes(annotations.classes, shown, labelled),
         "least_sure": sorted(
@@ -246,6 +254,8 @@ def _reliability(reliability: Reliability, annotations: Annotations) -> dict[str
         before, after = reliability.bags["before"], reliability.bags["after"]
         bags = {"bags": reliability.bags["bags"], "rows": after}
         bags |= {"before": _calibration_error(before), "after": _calibration_error(after)}
+        names = reliability.bags.get("names")
+        bags["names"] = None if names is None else names | {"error": _calibration_error(names["rows"])}
     if reliability.instances:
         instances = {"rows": reliability.instances, "error": _calibration_error(reliability.instances)}
     novel = [row for row in annotations.shown() if row.get("novel")]
@@ -263,6 +273,39 @@ def _calibration_error(table: Sequence[dict[str, float]]) -> float:
     """Expected calibration error of a reliability table."""
     total = sum(row["count"] for row in table)
     return sum(row["count"] * abs(row["accuracy"] - row["confidence"]) for row in table) / total
+
+
+def expected_in_words(probability: Sequence[float], reliability: Mapping[str, Any] | None, bags: str = "bags") -> str:
+    """About how many names are right: the mean of their calibrated probabilities; and without the labels of the bags.
+
+    Parameters
+    ----------
+    probability : (m,) sequence
+        Of the instances that are named.
+    reliability : mapping or None
+        What held-out bags said, see `Reliability.bags`; None where nothing was calibrated.
+    bags : str
+        What bags are called.
+    """
+    n = len(probability)
+    if not n:
+        return "No instance has a name."
+    if reliability is None:
+        return (
+            f"How many of the {n} names are right is not known: probabilities are not calibrated (that takes ten "
+            f"labelled {bags}). Review some before you use them."
+        )
+    sure = sum(value >= SURE for value in probability)
+    text = (
+        f"Of 100 names about {100 * sum(probability) / n:.0f} are expected to be right; {sure} of {n} are sure "
+        f"({100 * SURE:.0f} % or more)."
+    )
+    names = reliability.get("names")
+    if names is not None:
+        text += f" In {bags} whose labels nobody gave, about {100 * names['accuracy']:.0f} of 100."
+    if sorted(probability)[n // 2] < USELESS:
+        text += f" Most names are less than {100 * USELESS:.0f} % sure: do not use them as they are."
+    return text
 
 
 def precision_in_words(annotations: Annotations, precision: float | None) -> str | None:

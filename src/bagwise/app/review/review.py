@@ -35,6 +35,7 @@ from bagwise.app.review._show import show_instance
 from bagwise.app.review._snapshot import Places, Snapshot, list_files
 from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
 from bagwise.app.runs import Run
+from bagwise.app.runs._material import in_windows
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
 from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, version_folder
 from bagwise.app.runs.supervision import Supervision
@@ -128,6 +129,7 @@ class Review:
             "name": run.path.resolve().name,
             "medium": media_type.name,
             "title": media_type.title,
+            "expected": run.expected(),
             "instances": media_type.instances,
             "labels": [
                 {"name": name, **colours[name]._asdict(), "instances": given[i], "checked": looked[i]}
@@ -147,6 +149,10 @@ class Review:
             "kinds": {
                 "play": media_type.shown_as == "sound",
                 "picture": media_type.shown_as in ("sound", "image", "series"),
+            },
+            "boxes": {
+                "draw": media_type.describe is not None and not in_windows(run.source) and run.media.exists(),
+                "remove": not run.source.is_table,
             },
             "problems": [message if name in message else f"{name}: {message}" for name, message in run.problems],
         }

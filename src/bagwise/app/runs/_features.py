@@ -343,7 +343,14 @@ _Done = tuple[Path | None, dict[str, str], float]
 """Of some pieces: where they are kept, if any could be read, errors of their files, and how much of the work it was."""
 
 
-def read_files(source: Source, run: Path, jobs: int, progress: Progress, cluster: str | None = None) -> ReadFiles:
+def read_files(
+    source: Source,
+    run: Path,
+    jobs: int,
+    progress: Progress,
+    cluster: str | None = None,
+    keep: Collection[str] = (),
+) -> ReadFiles:
     """Read all files of a source; what is finished, of long files each part, is kept in the folder of the run at once.
 
     Parameters
@@ -354,6 +361,7 @@ def read_files(source: Source, run: Path, jobs: int, progress: Progress, cluster
     jobs : number of processes, -1 for all cores
     progress : called with what is done, how much and of how much: files, or seconds of sound
     cluster : address of a Dask cluster whose workers read the files, in place of processes here
+    keep : keys of other files, of which what is kept stays
     """
     media_type, shown = source.media_type, {name: printable(name) for name in source.names}
     errors = {text: f"{text}: its name is not UTF-8; rename it." for name, text in shown.items() if name != text}
@@ -394,7 +402,7 @@ def read_files(source: Source, run: Path, jobs: int, progress: Progress, cluster
                         kept[keys[name]] = media_type.parts.join(file, name, found, source.settings)
                     store.write({keys[name]: kept[keys[name]]})
                 bags[name] = kept[keys[name]]
-    store.forget_others(keys.values())
+    store.forget_others([*keys.values(), *keep])
     bags = {name: bags[name] for name in names if name in bags}
     if source.has_features:  # those that do not go together with the others, or with what a trained model takes
         errors |= media_type.check_files(bags, source.own_names)

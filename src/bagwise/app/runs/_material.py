@@ -148,7 +148,7 @@ def find_source(
     if options.embed_settings and options.embed is None:
         raise InputError("--embed-set says how a network is given its input, and there is none; add --embed.")
     if not path.exists():
-        raise InputError(f"{path} does not exist; check the path.")
+        raise InputError(f"{path} is not a folder and no file; check the path.")
     others = (options.labels, options.known, options.sites, options.embed, options.embeddings)
     exclude = [*exclude, *(other for other in others if other is not None and not holds(other, path))]
     source = _find_files(path, options, trained, exclude, labels)
@@ -396,9 +396,17 @@ def read_label_table(options: RunOptions) -> Labels | None:
 
 
 def read_material(
-    source: Source, run: Path, labels: Labels | None, options: RunOptions, progress: Progress
+    source: Source,
+    run: Path,
+    labels: Labels | None,
+    options: RunOptions,
+    progress: Progress,
+    keep: Collection[str] = (),
 ) -> Material:
-    """Read all files, those that were read before from what was kept, and match the labels that were given."""
+    """Read all files, those that were read before from what was kept, and match the labels that were given.
+
+    `keep` are keys of other files of the run.
+    """
     media_type = source.media_type
     if isinstance(labels, Selections) and media_type.name != MEDIA_TYPE:
         raise InputError(
@@ -409,7 +417,7 @@ def read_material(
         material = _read_table(source, run, labels)
         material = material if options.use_known else replace(material, known=[])
         return _with_known_marks(material, source, options.known)
-    done = read_files(source, run, options.jobs, progress, options.cluster)
+    done = read_files(source, run, options.jobs, progress, options.cluster, keep)
     problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
     problems += [
         (name, f"{name}: {why}.")

@@ -107,6 +107,7 @@ _MANIFEST = _at_least(
     media=Maybe(_Path()),
     outputs=Maybe(_all_of(_Name())),
     prints=Maybe(_BY_NAME),
+    supervision=Maybe(_Name()),
     versions=Maybe(_all_of(_at_least(number=_COUNT, calls=_COUNTS))),
     written=Maybe(_COUNTS),
     options=Maybe(
@@ -114,7 +115,7 @@ _MANIFEST = _at_least(
             formats=_TEXTS,
             page=Flag(),
             trained=Flag(),
-            max_noise=Number(),
+            max_noise=Either(None, Number()),
             precision=Maybe(Either(None, Number())),
             names=Maybe(Record(TupleOf(Text(), Text()))),
             label_studio_root=Maybe(Either(None, _Path())),
@@ -463,20 +464,27 @@ class RunFolder:
             old = None
         if old is None:
             self.write({"identity": identity, "status": UNFINISHED})
+        else:
+            self.manifest = old
         (out / FEATURES).mkdir(exist_ok=True)
         for path in walk(out):
             if TORN.fullmatch(path.name) and path.is_file():  # left by a process that was killed while it wrote
                 path.unlink(missing_ok=True)
         return old if old is not None and old.get("version") == VERSION else {}
 
-    def write_supervision(self, content: Mapping[str, Any]) -> None:
-        """Keep what was given when the run was made."""
-        with atomic_write(self.path / STATE / SUPERVISION, "w") as file:
+    def write_supervision(self, content: Mapping[str, Any], name: str = SUPERVISION) -> None:
+        """Keep what was given when the run was made; under another name it counts once the manifest names it."""
+        with atomic_write(inside(self.path, f"{STATE}/{name}"), "w") as file:
             file.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+
+    @property
+    def supervision(self) -> Path:
+        """The file of what was given when the run was made."""
+        return inside(self.path, f"{STATE}/{self.manifest.get('supervision', SUPERVISION)}")
 
     def read_supervision(self) -> dict[str, Any]:
         """What was given when the run was made."""
-        file = inside(self.path, f"{STATE}/{SUPERVISION}")
+        file = self.supervision
         try:
             document = _read_json(file)
         except (OSError, ValueError) as error:

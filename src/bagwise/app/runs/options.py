@@ -160,8 +160,11 @@ class RunOptions:
     formats: Sequence[str] | None = _option(
         None, "--format", "repeated", "Formats to write; all of the media type if not given.", OUTPUT
     )
-    max_noise: float = _option(
-        0.5, "--max-noise", "share", "What is more probably noise stands in the long table only."
+    max_noise: float | None = _option(
+        None,
+        "--max-noise",
+        "share",
+        "What is more probably noise stands in the long table only; 0.5, or less where that is below --noise-share.",
     )
     sites: Path | None = _option(
         None,

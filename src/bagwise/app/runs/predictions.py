@@ -27,6 +27,7 @@ from bagwise.pipeline import bag_tags, classes_of, final_step
 
 TRANSDUCTIVE, INDUCTIVE = "transductive", "inductive"
 NOVEL, KEPT = "novel", "kept"  # columns that some tables have
+MOST_NOISE = 0.5  # what is more probably background is background, whatever the share
 DIGITS = 4  # of probabilities that are written
 MOST_SCORES = 2**24  # numbers for instances and classes that are worked out at a time
 MISSING, SPURIOUS = "missing", "spurious"  # kinds of label issues
@@ -180,6 +181,18 @@ class Predictions:
         expected = self.precision.of(label[asked], probability[asked], self.transductive[row[asked]])
         kept[asked] = select_at_precision(expected, precision)
         return kept
+
+    def noise_limit(self, share: float) -> float:
+        """The probability of background above which an instance counts as that: one half, or less while that leaves
+        fewer than the expected share of those whose bags have labels. Never below the share itself.
+
+        Calibrated probabilities of syllables that are all alike never reach one half, however many are background.
+        """
+        rows = self.transductive & (self.label >= 0) & ~self.checked
+        if self.noise is None or self.further is not None or not rows.any():
+            return MOST_NOISE  # an instance that may carry any number of labels is background where it carries none
+        enough = float(np.quantile(self.noise[rows], 1.0 - share, method="lower"))
+        return round(min(MOST_NOISE, max(enough, share)), DIGITS)
 
     def reliability(self, now: Predictions) -> list[dict[str, float]] | None:
         """Reliability of what these said of instances that people checked since; None if there are none."""

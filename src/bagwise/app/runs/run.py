@@ -25,7 +25,7 @@ from bagwise.app.media.recipe import RECIPE
 from bagwise.app.report.facts import remarks_on_labels
 from bagwise.app.report.field import write_field_tables
 from bagwise.app.report.page import check_page_can_be_made, write_page
-from bagwise.app.report.summary import AnnotateResult, Reliability
+from bagwise.app.report.summary import AnnotateResult, Reliability, expected_in_words
 from bagwise.app.runs import boxes
 from bagwise.app.runs._features import Progress, Source, fingerprint
 from bagwise.app.runs._material import (
@@ -74,6 +74,7 @@ from bagwise.app.runs.learner import (
 from bagwise.app.runs.options import DEFAULT_MODEL, NOISE_SHARE, RunOptions
 from bagwise.app.runs.predictions import (
     KEPT,
+    MOST_NOISE,
     N_ISSUES,
     NOVEL,
     Predictions,
@@ -283,7 +284,12 @@ class Run:
                 folder.write_supervision(material.to_dict())
                 folder.manifest = {**folder.manifest, **how, "about": about_model(model)}
                 run = cls(folder, material)
-                run.add_version(model, Version(0, [], predict_labels(model, supervision), problems))
+                first = predict_labels(model, supervision)
+                if trained is None:
+                    getattr(model, RECIPE)["max_noise"] = first.noise_limit(asked.noise_share)
+                run.add_version(model, Version(0, [], first, problems))
+            if asked.max_noise is None:
+                kept["max_noise"] = getattr(run.model(), RECIPE).get("max_noise", MOST_NOISE)
             if run.n_corrections:
                 run.refit(progress=step)  # corrections come after the first fit
             else:
@@ -539,18 +545,34 @@ class Run:
             label_sets=dict(zip(map(str, dataset.bag_names), dataset.label_sets, strict=True)),
             remarks=self.remarks() if self._has_learned else [],
             choice=self.manifest.get("choice", {}),
+            expected=self.expected(),
             dataset=self.material.dataset,
         )
+
+    def expected(self) -> str:
+        """About how many names are right, in words; "" where the model gives no probabilities."""
+        predictions, most_noise = self.predictions(), self.manifest["options"]["max_noise"]
+        if predictions.probability is None:
+            return ""
+        row, label, probability = predictions.entries()
+        named = label >= 0
+        if predictions.noise is not None:
+            named &= predictions.noise[row] <= most_noise
+        return expected_in_words(probability[named].tolist(), self._held_out(), self.media_type.bags)
 
     @property
     def _has_learned(self) -> bool:
         """Whether its model comes from its own bags."""
         return not self.manifest["options"]["trained"] or self.version > 0
 
+    def _held_out(self) -> dict[str, Any] | None:
+        """What the labels of held-out bags said of the probabilities; None where they are not calibrated."""
+        final = final_step(self.model())
+        return final.reliability() if isinstance(final, CALIBRATED) else None
+
     def _reliability(self) -> Reliability:
         """How far probabilities can be believed."""
-        first, final = self._align(self._folder.first_version()), final_step(self.model())
-        bags = final.reliability() if isinstance(final, CALIBRATED) else None
+        first, bags = self._align(self._folder.first_version()), self._held_out()
         return Reliability(bags is not None, bags, first.reliability(self.predictions()), self.precision)
 
     def estimate(self, by: str | None = None) -> list[dict[str, Any]]:
@@ -822,7 +844,7 @@ class Run:
         """
         self._folder.check_open()
         calls, before = self._corrections.calls, self._folder.version
-        if calls == before.calls:
+        if calls == before.calls and not self.manifest.get("extended"):
             if write:
                 self.write(progress=progress, page=page)
             return Refit(self.version, 0, self.problems)
@@ -831,6 +853,8 @@ class Run:
         problems = self._fit(model, supervision, callback)
         known, predictions = self._align(before), predict_labels(model, supervision)
         number = max(version["number"] for version in self._folder.versions) + 1
+        if self.manifest.get("extended"):  # the new fit has seen all files
+            self._folder.manifest = {key: value for key, value in self.manifest.items() if key != "extended"}
         self.add_version(model, Version(number, calls, predictions, problems))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)

@@ -97,6 +97,7 @@ async function showRow() {
   marks = (shown.boxes ?? shown.regions ?? shown.spans ?? shown.passages ?? []).filter(
     (mark) => mark.instance !== null && mark.instance !== undefined,
   );
+  if (marks.every((mark) => typeof mark.start === "number")) marks = [...marks].sort((a, b) => a.start - b.start);
   listed = new Set((shown.candidates ?? []).map(({ label }) => label));
   drawPalette();
   useStage(STAGES[shown.kind] ? shown.kind : "none").update(shown, row);
@@ -368,6 +369,12 @@ on("changed", () => {
   drawFacts();
   drawPalette();
   stage?.redraw();
+});
+on("edited", (words) => {
+  kept.clear();
+  drawFacts();
+  showRow();
+  say(words);
 });
 on("rows", async () => {
   kept.clear();

@@ -1,5 +1,6 @@
 // A picture with its regions; zoom and pan move the part of it that is seen.
 import { media } from "./api.js";
+import { boxButtons, boxKey } from "./boxes.js";
 import { h, iconButton, patterns, replace, s } from "./dom.js";
 import { colourOf, goTo, keyOf, nameOf, patternOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
@@ -37,6 +38,7 @@ export function pictureStage() {
   const bar = h(
     "div",
     { class: "bar-of-tools", role: "toolbar", "aria-label": T.zoomIn },
+    boxButtons(() => ({})),
     h("span", { class: "spring" }),
     iconButton("minus", T.zoomOut, () => zoom(1.5)),
     iconButton("plus", T.zoomIn, () => zoom(1 / 1.5)),
@@ -170,7 +172,7 @@ export function pictureStage() {
       else if (event.shiftKey && event.key === "ArrowLeft") pan(-step, 0);
       else if (event.shiftKey && event.key === "ArrowDown") pan(0, step);
       else if (event.shiftKey && event.key === "ArrowUp") pan(0, -step);
-      else return false;
+      else return boxKey(event, () => ({}));
       return true;
     },
     close: () => sized.disconnect(),

@@ -1,5 +1,6 @@
 // Texts with their passages, series with their curves, and what is left where nothing can be shown.
 import { get } from "./api.js";
+import { add, boxButtons, boxKey, canDraw, change, handles, middleOf, penOn } from "./boxes.js";
 import { h, replace, s } from "./dom.js";
 import { colourOf, goTo, keyOf, nameOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
@@ -43,16 +44,38 @@ export function textStage() {
     );
     if (scroll) page.querySelector(".mine")?.scrollIntoView({ block: "center" });
   }
+  // Characters of the text before a place of the page: names of labels are none of them, and a character may be two units.
+  function charactersTo(node, offset) {
+    const range = document.createRange();
+    range.setStart(page, 0);
+    range.setEnd(node, offset);
+    const part = range.cloneContents();
+    part.querySelectorAll(".tag").forEach((tag) => tag.remove());
+    return shown.from + [...part.textContent].length;
+  }
+  function selected() {
+    const range = getSelection().rangeCount ? getSelection().getRangeAt(0) : null;
+    if (!range || !page.contains(range.commonAncestorContainer)) return null;
+    const [start, end] = [charactersTo(range.startContainer, range.startOffset), charactersTo(range.endContainer, range.endOffset)];
+    return { start, end };
+  }
+  const about = () => {
+    const at = selected();
+    const now = at && at.end > at.start ? at : null;
+    return { file: shown.file, marks: shown.spans, cursor: at?.start ?? null, fresh: { now, start: row.start, end: row.end } };
+  };
+  const bar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.boxes });
   return {
-    element: h("div", { class: "shown" }, page),
+    element: h("div", { class: "shown" }, page, bar),
     update(show, of) {
       shown = show;
       row = of;
+      replace(bar, boxButtons(about));
       draw();
       requestAnimationFrame(() => page.querySelector(".mine")?.scrollIntoView({ block: "center" }));
     },
     redraw: () => draw(),
-    key: () => false,
+    key: (event) => boxKey(event, about),
     close() {},
   };
 }
@@ -66,7 +89,23 @@ export function seriesStage() {
   const bounds = () => shown && [shown.start, shown.start + shown.seconds];
   const line = timeline(stage, { left: LEFT, below: BELOW, draw, more: fetchMore, bounds, home: () => home });
   const { x, width: wide, height: tall } = line;
-  const bar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.zoomIn }, line.tools());
+  const bar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.zoomIn });
+  const put = (value, [first, last]) => Math.max(first, Math.min(last, value));
+  const pen = penOn(stage, {
+    spot(event, held = false) {
+      const across = event.clientX - stage.getBoundingClientRect().left;
+      if (!shown || (!held && across < LEFT)) return null;
+      return { time: put(line.timeAt(put(across, [LEFT, LEFT + wide()])), bounds()) };
+    },
+    room: () => ({ time: bounds() }),
+    box: () => row && { start: row.start, end: row.end },
+    redraw: draw,
+    done: (place, side) => (side ? change(row, place) : add(whereOf(row), place)),
+  });
+  const whereOf = (of) => of.bag; // of several recordings of one table the one that is shown
+  const about = () => {
+    return { file: whereOf(row), marks: shown.spans, cursor: pen.cursor, fresh: middleOf(line.view) };
+  };
 
   function draw() {
     if (!shown) return;
@@ -82,6 +121,8 @@ export function seriesStage() {
         { "clip-path": "url(#series-room)" },
         spans.map((span) => spanElement(span, keyOf(span) === mine)),
         shown.lines.map((values, i) => curve(values, i, lane)),
+        spans.length > 0 && keyOf(spans.at(-1)) === mine && handles(edgesOf(spans.at(-1)), false),
+        pen.ghost && s("rect", { class: "ghost", x: x(pen.ghost.start), y: 1, width: Math.max(1, x(pen.ghost.end) - x(pen.ghost.start)), height: tall() - 2 }),
       ),
       shown.lines.map((_, i) => [
         i > 0 && s("line", { class: "lane", x1: LEFT, x2: LEFT + wide(), y1: i * lane, y2: i * lane }),
@@ -93,6 +134,8 @@ export function seriesStage() {
       ]),
     );
   }
+
+  const edgesOf = (span) => ({ left: x(span.start), top: 0, wide: Math.max(2, x(span.end) - x(span.start)), tall: tall() });
 
   // Channels have units of their own, so each fills its lane.
   function curve(values, i, lane) {
@@ -118,7 +161,7 @@ export function seriesStage() {
     const name = `${nameOf(now.label)}${now.checked ? " ✓" : ""}`;
     return s(
       "g",
-      { class: `box${isMine ? " mine" : ""}`, on: { click: () => goTo(keyOf(span)) } },
+      { class: `box${isMine ? " mine" : ""}`, "data-key": keyOf(span), on: { click: () => goTo(keyOf(span)) } },
       s("title", {}, name),
       s("rect", {
         class: "edge",
@@ -155,10 +198,12 @@ export function seriesStage() {
       row = of;
       home = [show.from, show.to];
       line.view = { from: show.from, to: show.to };
+      replace(bar, boxButtons(about), line.tools());
+      stage.classList.toggle("drawable", canDraw());
       draw();
     },
     redraw: draw,
-    key: line.key,
+    key: (event) => line.key(event) || boxKey(event, about),
     close: line.close,
   };
 }

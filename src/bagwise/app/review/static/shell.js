@@ -35,6 +35,7 @@ export function drawShell() {
   );
   drawRun();
   drawViews();
+  drawExpected();
   drawProblems();
   if (!store.run.by && !remembered("bagwise-asked")) askWho(false);
 }
@@ -82,6 +83,18 @@ function drawViews() {
       ),
     ),
   );
+}
+
+// How many names are right, in one line: it changes when the model does.
+function drawExpected() {
+  const words = store.run.expected ?? "";
+  let line = document.getElementById("expected");
+  if (!line) {
+    line = h("p", { class: "notice", id: "expected" });
+    notices.prepend(line);
+  }
+  line.hidden = !words;
+  line.textContent = words;
 }
 
 let problems = "";
@@ -325,6 +338,7 @@ function remember(key, value) {
 
 on("run", () => {
   drawRun();
+  drawExpected();
   drawProblems();
 });
 on("view", drawViews);

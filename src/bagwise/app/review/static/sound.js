@@ -1,5 +1,6 @@
 // A stretch of a recording: spectrogram, boxes of all instances in it, zoom and pan, and what one hears.
 import { get, media } from "./api.js";
+import { add, boxButtons, boxKey, canDraw, change, handles, middleOf, penOn } from "./boxes.js";
 import { button, h, replace, s, say, toast } from "./dom.js";
 import { colourOf, goTo, keyOf, nameOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
@@ -24,7 +25,8 @@ export function soundStage() {
   const stage = h("div", { class: "stage sound" }, pane, overlay, head);
   const audio = h("audio", { preload: "none", "aria-label": T.play });
   const bar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.play });
-  const element = h("div", { class: "shown" }, stage, bar, audio);
+  const boxBar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.boxes });
+  const element = h("div", { class: "shown" }, stage, bar, boxBar, audio);
 
   const line = timeline(stage, {
     left: LEFT,
@@ -37,6 +39,33 @@ export function soundStage() {
   });
   const { x, width, height } = line;
   const y = (hertz) => height() * (1 - (hertz - shown.low) / (shown.high - shown.low));
+
+  // -- boxes --
+  const room = () => ({ time: [0, shown.seconds], hertz: [shown.low, shown.high] });
+  const pen = penOn(stage, {
+    // what is under the pointer; outside of the picture nothing, or (`held`) the nearest place in it
+    spot(event, held = false) {
+      const at = stage.getBoundingClientRect();
+      const [across, down] = [event.clientX - at.left, event.clientY - at.top];
+      if (!shown || (!held && (across < LEFT || down > height()))) return null;
+      const { time, hertz } = room();
+      const put = (value, [first, last]) => Math.max(first, Math.min(last, value));
+      return {
+        time: put(line.timeAt(Math.max(LEFT, Math.min(LEFT + width(), across))), time),
+        hertz: put(shown.high - (down / height()) * (shown.high - shown.low), hertz),
+      };
+    },
+    room,
+    box: () => row && { start: row.start, end: row.end, low: row.low, high: row.high },
+    redraw: draw,
+    done: (place, side) => (side ? change(row, place) : add(shown.file, place)),
+  });
+  const about = () => ({
+    file: shown.file,
+    marks: shown.boxes,
+    cursor: pen.cursor ?? (playing ? playing.from + audio.currentTime / playing.slow : null),
+fresh: middleOf(line.view, shown.low, shown.high),
+  });
 
   function draw() {
     if (!shown) return;
@@ -70,8 +99,11 @@ export function soundStage() {
       axes,
       boxes.map((box, i) => boxElement(box, edges[i], keyOf(box) === mine)),
       nameElements(boxes, edges, mine),
+      mine && boxes.length > 0 && keyOf(boxes.at(-1)) === mine && handles(edges.at(-1), true),
+      pen.ghost && s("rect", { class: "ghost", ...shapeOf(edgesOf(pen.ghost)) }),
     );
   }
+  const shapeOf = ({ left, top, wide, tall }) => ({ x: left, y: top, width: wide, height: tall, rx: 2 });
 
   function edgesOf(box) {
     const left = Math.max(LEFT, x(box.start));
@@ -87,7 +119,7 @@ export function soundStage() {
     const colour = now.label ? colourOf(now.label) : "var(--noise)";
     return s(
       "g",
-      { class: `box${isMine ? " mine" : ""}`, on: { click: () => goTo(keyOf(box)) } },
+      { class: `box${isMine ? " mine" : ""}`, "data-key": keyOf(box), on: { click: () => goTo(keyOf(box)) } },
       s("title", {}, wordsOf(now)),
       isMine && s("rect", { class: "halo", x: left - 1, y: top - 1, width: wide + 2, height: tall + 2, rx: 3 }),
       s("rect", {
@@ -240,15 +272,17 @@ export function soundStage() {
             on: () => set({ slow }, T.speedSays[slow]),
           }),
         ),
-        h("kbd", { "aria-hidden": "true" }, "S"),
+        h("kbd", { "aria-hidden": "true" }, "T"),
       ),
       line.tools(),
     );
+    replace(boxBar, boxButtons(about));
+    stage.classList.toggle("drawable", canDraw());
   }
 
   // -- the mouse --
   stage.addEventListener("pointerdown", (down) => {
-    if (down.button !== 0 || !shown) return;
+    if (down.button !== 0 || !shown || (canDraw() && !down.shiftKey)) return;
     const held = line.view;
     const dragged = (event) => {
       const moved = ((down.clientX - event.clientX) / width()) * (held.to - held.from);
@@ -281,7 +315,8 @@ export function soundStage() {
       if (key === " ") playing ? stop() : play(event.shiftKey);
       else if (key === "r" || key === "R") set({ loop: !hearing.loop }, T.loop);
       else if (key === "b" || key === "B") set({ band: !hearing.band }, T.band);
-      else if (key === "s" || key === "S") slower();
+      else if (key === "t" || key === "T") slower();
+      else if (boxKey(event, about)) return true;
       else return line.key(event);
       return true;
     },

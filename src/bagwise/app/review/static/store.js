@@ -257,12 +257,58 @@ export function answerBag(bag, label, action) {
   });
 }
 
+// Draw, split, merge, move or remove: the server says what came of it, and where one stands then.
+export function edit(body, words) {
+  const next = store.rows[place() + 1] ?? store.rows[place() - 1];
+  isUntouched = false;
+  return send(() => post("/api/boxes", body))
+    .then(async (reply) => {
+      done.push({ rows: [], before: [], keys: [], boxes: true });
+      const keys = reply.keys.map(([bag, instance]) => keyOf({ bag, instance }));
+      const gone = body.action === "remove" ? keys : body.action === "merge" ? body.keys.map(keyOf).filter((key) => !keys.includes(key)) : [];
+      forget(gone, body.action === "remove" ? next && keyOf(next) : keys[0]);
+      await takeOver();
+      emit("edited", words);
+    })
+    .catch((error) => emit("failed", error));
+}
+
+// Rows that are no more, and where one stands then.
+function forget(keys, at = null) {
+  keys.forEach((key) => known.delete(key));
+  store.at = at;
+  const left = store.rows.filter((row) => !keys.includes(keyOf(row)));
+  setRows(left, Math.max(left.length, store.total - (store.rows.length - left.length)));
+  if (keys.length) emit("rows");
+}
+
+async function takeOver() {
+  revision = null;
+  await beat();
+  if (revision === null) await beat(); // one was under way
+  if (store.at === null) settle(false);
+  else emit("at");
+}
+
+const BOXES = ["box", "moved", "removed"];
+
 export async function undo() {
   const entry = done.pop();
   if (entry) putBack(entry);
   try {
     const reply = await send(() => post("/api/undo"));
     const keys = entry?.keys ?? [];
+    if (reply.taken.some(({ action }) => BOXES.includes(action))) {
+      if (entry && !entry.boxes) done.push(entry);
+      const drawn = reply.taken.filter(({ action }) => action === "box").map(keyOf);
+      const back = reply.taken.find(({ action }) => action !== "box" && BOXES.includes(action));
+      const left = store.rows.find((row) => !drawn.includes(keyOf(row)));
+      const stays = drawn.includes(store.at) ? left && keyOf(left) : store.at;
+      forget(drawn, back ? keyOf(back) : stays);
+      await takeOver();
+      emit("undone", reply.taken);
+      return;
+    }
     const isMine = reply.taken.length === keys.length && reply.taken.every((said) => keys.includes(keyOf(said)));
     if (isMine && entry.rows.length) {
       took(reply);

@@ -137,6 +137,32 @@ export const T = {
   value: "Value",
   nothingToShow: "There is nothing to see or hear for this instance.",
 
+  // boxes
+  boxes: "Boxes",
+  boxNew: "New box",
+  boxNewShort: "New",
+  boxNewHint: "Draw by dragging, or give numbers",
+  boxEdit: "Place of the box",
+  boxEditShort: "Place",
+  boxEditHint: "Move or resize by the handles, or give numbers",
+  boxSplitShort: "Split",
+  boxSplitHint: "Split at the mouse pointer, else where it plays, else in the middle",
+  boxMergeShort: "Merge",
+  boxMergeHint: "Merge with the next one in time",
+  boxRemoveShort: "Delete",
+  boxRemoveHint: "Delete it: nothing is there",
+  boxDrawn: "Drawn. Which label is it?",
+  boxMoved: "Moved.",
+  boxSplit: "Split in two.",
+  boxMerged: "Merged.",
+  boxRemoved: "Deleted.",
+  noNext: "There is no next one to merge with.",
+  placeSave: "Save",
+  placeNames: (medium) =>
+    medium === "text"
+      ? { start: "First character", end: "Last character" }
+      : { start: "Start, s", end: "End, s", low: "Low, Hz", high: "High, Hz" },
+
   // the gallery
   galleryOf: "Instances labelled",
   galleryOrder: "Sorted by",
@@ -248,13 +274,25 @@ export const T = {
       ],
     ],
     [
+      "Boxes",
+      [
+        [["drag"], "draw a box; drag its handles to move or resize it"],
+        [["D"], "a new box by numbers"],
+        [["E"], "its place by numbers"],
+        [["S"], "split at the pointer, else where it plays, else in the middle"],
+        [["M"], "merge with the next one in time"],
+        [["Delete"], "delete it: nothing is there"],
+        [["Shift", "drag"], "pan"],
+      ],
+    ],
+    [
       "Listen and look",
       [
         [["Space"], "play, stop"],
         [["Shift", "Space"], "play the instance alone"],
         [["R"], "repeat"],
         [["B"], "only the frequencies of the box"],
-        [["S"], "slower: 2, 5, 10, as recorded"],
+        [["T"], "slower: 2, 5, 10, as recorded"],
         [["+", "−"], "zoom"],
         [["Shift", "→"], "pan"],
         [["="], "back to the instance"],
