@@ -19,9 +19,10 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from bagwise import Bags
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
+from bagwise.calibration import CalibratedLabelSets
 from bagwise.catalog import make_model
 from bagwise.core.exceptions import InfeasibleBagWarning
-from bagwise.metrics import average_precision
+from bagwise.metrics import average_precision, reliability_table
 from benchmarks.common import Record, load_real, peak_memory, show, with_ratio
 
 N_CLASSES, PER_BAG, MOST = 12, 8, 4
@@ -86,6 +87,27 @@ def label_sets(folds: int) -> list[Record]:
                 found.append(average_precision(data.Y[test], fitted.predict_proba(data.bags[test])))
             record[model] = 100 * float(np.mean(found))
         records.append(record)
+    return records
+
+
+def calibration(n_draws: int) -> list[Record]:
+    """Expected calibration error of windows and labels, before and after `CalibratedLabelSets`."""
+    records: list[Record] = []
+    for n_bags in (40, 100, 300):
+        for noise in (0.7, 1.5):
+            found: dict[str, list[float]] = {}
+            for draw in range(n_draws):
+                bags, Y, truth = made_windows(1.0, n_bags, seed=2 * draw, noise=noise)
+                new, _, new_truth = made_windows(1.0, seed=2 * draw + 1, noise=noise)
+                model = CalibratedLabelSets(NoisyOrLogisticRegression()).fit(bags, Y)
+                for name, one in (("as learned", model.estimator_), ("calibrated", model)):
+                    pairs = (one.predict_instances_proba(new), new_truth), (one.annotate_proba(bags, Y), truth)
+                    for where, (proba, labels) in zip(("new", "labels given"), pairs, strict=True):
+                        rows = reliability_table(labels, proba)
+                        gaps = [row["count"] * abs(row["accuracy"] - row["confidence"]) for row in rows]
+                        found.setdefault(f"{where}, {name}", []).append(sum(gaps) / labels.size)
+            means = {name: 100 * float(np.mean(values)) for name, values in found.items()}
+            records.append({"bags": n_bags, "noise": noise, **means})
     return records
 
 
@@ -160,10 +182,12 @@ def main(quick: bool = False) -> list[Record]:
         show("Average precision per window and label, %", figures)
         sets = label_sets(2 if quick else 10)
         show("Average precision of the label sets of new bags, %", sets)
+        calibrated = calibration(1 if quick else 5)
+        show("Expected calibration error of windows and labels, points", calibrated)
         chosen = which(quick)
         show("Held-out log loss per bag", chosen)
         times = [speed(20_000, 20)] if quick else [speed(100_000, 100), speed(1_000_000, 100)]
         show("Seconds per iteration", times)
         needed = [memory(500 if quick else 5_000)]
         show("Memory", needed)
-    return [*figures, *sets, *chosen, *times, *needed]
+    return [*figures, *sets, *calibrated, *chosen, *times, *needed]

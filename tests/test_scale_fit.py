@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bagwise import Bags, ORedLogisticRegression, SupportInstanceMachine, load, make_pipeline, save
-from bagwise.annotation import CLPL, MIMLFast, ORedForest
+from bagwise.annotation import CLPL, MIMLFast, NoisyOrLogisticRegression, ORedForest
 from bagwise.app.runs.learner import fit_dataset
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.catalog import make_model
@@ -123,6 +123,18 @@ def test_known_instances(settings, piece_bags):
     assert_same(here, there)
     plain = fit_source(standard(tight().set_params(**settings)), BagSource.from_dataset(data, piece_bags=piece_bags))
     assert np.abs(final_step(plain).coef_ - final_step(there).coef_).max() > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("piece_bags", PIECES)
+@pytest.mark.parametrize("settings", [{}, {"missed": "learn"}, {"missed": 0.1, "spurious": np.linspace(0, 0.2, 5)}])
+@pytest.mark.parametrize("use_known", [False, True])
+def test_noisy_or(settings, use_known, piece_bags):
+    data = partly_known(made(seed=4, unlabelled=True))
+    here, there = (standard(NoisyOrLogisticRegression(tol=1e-8, max_iter=2000, **settings)) for _ in range(2))
+    fit_dataset(here, data, use_known=use_known)
+    fit_source(there, BagSource.from_dataset(data, piece_bags=piece_bags), use_known=use_known)
+    assert_same(here, there)
 
 
 @pytest.mark.parametrize("piece_bags", PIECES)

@@ -165,13 +165,24 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         callback = self._progress(callback)
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
         n_classes = len(self.classes_)
-        parameters = RateParameters.of(self.missed, self.spurious, n_classes)
-        self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
+        parameters = self.start_rates()
         known = known_entries(instance_labels, bags.offsets, n_classes)
         check_explained(bags.offsets, indicator, known, parameters.possible)
-        likelihood = NoisyOrObjective(bags, indicator, known, l2=self.l2, rates=self._rates(), weights=weights)
+        likelihood = NoisyOrObjective(bags, indicator, known, l2=self.l2, rates=self.fitted_rates(), weights=weights)
+        start = first_weights(indicator, likelihood.n_instances, weights, self.n_features_in_)
+        return self.learn(likelihood, start, parameters, callback, checkpoint)
+
+    def learn(
+        self,
+        likelihood: PenalizedLikelihood,
+        start: np.ndarray,
+        parameters: RateParameters,
+        callback: Callback | None,
+        checkpoint: CheckpointLike | None,
+    ) -> NoisyOrLogisticRegression:
+        """The fit, once classes are known and the bags that count are chosen, wherever their instances are."""
         result, learned = climb(
-            likelihood, likelihood.start(self.n_features_in_), parameters, {},
+            likelihood, start, parameters, {},
             max_iter=self.max_iter, tol=self.tol, callback=callback, checkpoint=checkpoint,
         )  # fmt: skip
         for name, value in learned.items():
@@ -187,6 +198,11 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
                 ConvergenceWarning,
             )
         return self
+
+    def start_rates(self) -> RateParameters:
+        """The rates that are given or to be learned, over the classes; keeps those that are given."""
+        self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
+        return RateParameters.of(self.missed, self.spurious, len(self.classes_))
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can take."""
@@ -248,9 +264,9 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         return LinearHead(self._weights(), len(self.classes_), "sigmoid")
 
     def _objective(self, bags: Bags, indicator: Given, known: np.ndarray | None) -> NoisyOrObjective:
-        return NoisyOrObjective(bags, indicator, known, l2=0.0, rates=self._rates())
+        return NoisyOrObjective(bags, indicator, known, l2=0.0, rates=self.fitted_rates())
 
-    def _rates(self) -> LabelNoise | None:
+    def fitted_rates(self) -> LabelNoise | None:
         """Those that are to be learned are zero yet."""
         return LabelNoise.of(self.missed_, self.spurious_, len(self.classes_))
 
@@ -332,14 +348,6 @@ class NoisyOrObjective(PenalizedLikelihood):
         self.bag_weights = weights
         self.n_instances = count_instances(bags.offsets, weights)
         self.statistics = np.empty((len(bags), 3))
-
-    def start(self, n_features: int) -> np.ndarray:
-        """No weights, and intercepts at which as many bags have each label as list it."""
-        values = self.indicator.values if isinstance(self.indicator, Evidence) else self.indicator
-        listed = np.average(np.nan_to_num(values, nan=0.5, posinf=1.0, neginf=0.0), axis=0, weights=self.bag_weights)
-        per_bag = self.n_instances / (len(self.bags) if self.bag_weights is None else self.bag_weights.sum())
-        absent = np.clip(1.0 - listed, 0.5 / len(self.bags), 1.0 - 0.5 / len(self.bags)) ** (1.0 / per_bag)
-        return np.column_stack([np.zeros((len(absent), n_features)), np.log1p(-absent) - np.log(absent)])
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = 0.0, np.zeros(weights.shape)
@@ -465,6 +473,15 @@ class NoisyOrObjective(PenalizedLikelihood):
             (slice(first, last), slice(int(offsets[first]), int(offsets[last])))
             for first, last in cut_blocks(offsets, n_classes)
         ]
+
+
+def first_weights(given: Given, n_instances: float, bag_weights: np.ndarray | None, n_features: int) -> np.ndarray:
+    """No weights, and intercepts at which as many bags have each label as list it."""
+    values, n_bags = given.values if isinstance(given, Evidence) else given, len(given)
+    listed = np.average(np.nan_to_num(values, nan=0.5, posinf=1.0, neginf=0.0), axis=0, weights=bag_weights)
+    per_bag = n_instances / (n_bags if bag_weights is None else bag_weights.sum())
+    absent = np.clip(1.0 - listed, 0.5 / n_bags, 1.0 - 0.5 / n_bags) ** (1.0 / per_bag)
+    return np.column_stack([np.zeros((len(absent), n_features)), np.log1p(-absent) - np.log(absent)])
 
 
 def lacks_all(proba: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     """
 
     _takes_evidence = True
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
     estimator_: Any
     new_: np.ndarray
     seen_: np.ndarray
@@ -117,6 +117,7 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
             )
         X, y = split_dataset(X, y)
         bags = validate_bags(self, X, reset=True)
+        self.largest_bag_ = int(bags.sizes.max())
         given, _, _ = learn_evidence(y, len(bags))
         asked = {
             "instance_labels": instance_labels, "callback": callback, "checkpoint": checkpoint,
@@ -234,19 +235,19 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
 
         After a fit on (n,) values, where each bag has exactly one label, those of the estimator.
         """
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         if self.single_label_:
             return self.estimator_.predict_proba(bags)
-        return self._as_it_is().predict_proba(self._odds(X, listed=False))
+        return self._as_it_is().predict_proba(self._odds(bags, listed=False))
 
     def decision_function(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         return self.estimator_.decision_function(bags)
 
     def predict(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        bags = self._start_predict(X)
+        bags = self._start_predict_bags(X)
         return self.estimator_.predict(bags)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from bagwise.annotation.clpl import SummedLoss, largest_and_squares, norm_of
+from bagwise.annotation.noisy_or import NoisyOrObjective, check_explained, known_entries
 from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood
 from bagwise.core.bags import Bags
 from bagwise.kernels.pegasos import Support, take_step
@@ -70,6 +71,31 @@ class SummedLikelihood(PenalizedLikelihood):
         return mass
 
 
+class SummedNoisyOr(PenalizedLikelihood):
+    """The likelihood of `NoisyOrLogisticRegression` of bags that are in pieces."""
+
+    log_likelihood = SummedLikelihood.log_likelihood
+
+    def __init__(self, engine: Engine, labelled: LabelledBags, *, l2: float, rates: Rates):
+        super().__init__(l2)
+        self.rates = rates[0]
+        self.n_instances = labelled.n_instances
+        self.items = engine.of_labelled(partial(_noisy_or, rates), labelled)
+
+
+Rates = tuple[LabelNoise | None, LabelNoise | None]
+"""Those to begin with, and those that are possible: where one is to be learned it is zero yet, and may excuse."""
+
+
+def _noisy_or(rates: Rates, bags: Bags, labelled: LabelledBags) -> NoisyOrObjective:
+    """The objective of one piece."""
+    known = None
+    if labelled.known is not None:
+        known = known_entries(Bags(labelled.known, bags.offsets), bags.offsets, labelled.indicator.shape[1])
+    check_explained(bags.offsets, labelled.indicator, known, rates[1])
+    return NoisyOrObjective(bags, labelled.indicator, known, l2=0.0, rates=rates[0], weights=labelled.weights)
+
+
 def _objective(background: bool, options: dict[str, Any], bags: Bags, labelled: LabelledBags) -> ORedObjective:
     """The objective of one piece."""
     model = UnionModel(labelled.indicator.shape[1], background, max_exact_labels=options["max_exact_labels"])
@@ -77,7 +103,7 @@ def _objective(background: bool, options: dict[str, Any], bags: Bags, labelled: 
     return ORedObjective(bags.instances, problem, weights=labelled.weights, **options)
 
 
-def _evaluate(item: ORedObjective, weights: np.ndarray, rates: LabelNoise | None) -> Sums:
+def _evaluate(item: ORedObjective | NoisyOrObjective, weights: np.ndarray, rates: LabelNoise | None) -> Sums:
     """Log-likelihood, gradient and what the gradient in the rates is made of."""
     item.rates = rates
     value, gradient = item.log_likelihood(weights)

@@ -10,8 +10,15 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from bagwise.annotation import CLPL, ORedForest, ORedLogisticRegression, SupportInstanceMachine
+from bagwise.annotation import (
+    CLPL,
+    NoisyOrLogisticRegression,
+    ORedForest,
+    ORedLogisticRegression,
+    SupportInstanceMachine,
+)
 from bagwise.annotation.clpl import labelled_bags
+from bagwise.annotation.noisy_or import first_weights
 from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.exceptions import InputError, warn_caller
@@ -21,7 +28,7 @@ from bagwise.io.checkpoint import Checkpoint, identity_of
 from bagwise.io.files import PathLike
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.scale._engine import Engine, Here, Training
-from bagwise.scale._objectives import SummedAmbiguousLoss, SummedHinges, SummedLikelihood
+from bagwise.scale._objectives import SummedAmbiguousLoss, SummedHinges, SummedLikelihood, SummedNoisyOr
 from bagwise.scale._pieces import read_ahead, read_pieces
 from bagwise.scale._scaling import fit_step, width_behind
 from bagwise.scale._source import BagSource
@@ -211,6 +218,16 @@ class _SourceFit:
 
         final.learn(self.labelled, likelihood_of, sample, last, self.callback, checkpoint)
 
+    def noisy_or(self, checkpoint: CheckpointLike | None) -> None:
+        final: NoisyOrLogisticRegression = self.final
+        engine, n_features = self.start()
+        self.set_classes(n_features)
+        parameters, labelled = final.start_rates(), self.kept(np.ones(len(self.labelled), dtype=bool))
+        rates = final.fitted_rates(), parameters.possible
+        likelihood = SummedNoisyOr(engine, labelled, l2=final.l2, rates=rates)
+        start = first_weights(labelled.indicator, likelihood.n_instances, labelled.weights, n_features)
+        final.learn(likelihood, start, parameters, self.callback, checkpoint)
+
     def clpl(self, checkpoint: CheckpointLike | None) -> None:
         engine, n_features = self.start()
         self.set_classes(n_features)
@@ -267,6 +284,7 @@ class _SourceFit:
 
 LEARNERS: dict[type, Callable[[_SourceFit, CheckpointLike | None], None]] = {
     ORedLogisticRegression: _SourceFit.ored,
+    NoisyOrLogisticRegression: _SourceFit.noisy_or,
     CLPL: _SourceFit.clpl,
     SupportInstanceMachine: _SourceFit.machine,
     ORedForest: _SourceFit.on_sample,

@@ -41,7 +41,8 @@ def annotate(
     if (out is None) == (into is None) or (refit and into is None):
         raise click.UsageError("Say where the results go: --out FOLDER, or --into RUN (and --refit) to add to a run.")
     check_label_options(options["labels"], options["columns"], options["sheet"])
-    has_model = Path(options["model"]).suffix == ".bagwise" or Path(options["model"]).is_file()
+    model = Path(options["model"] or "")
+    has_model = model.suffix == ".bagwise" or model.is_file()
     if into is None:
         look_first(source, options["labels"], options["columns"], options["separator"], has_model=has_model)
     from bagwise.app.runs import Run

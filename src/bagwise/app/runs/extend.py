@@ -82,7 +82,8 @@ def extend_run(
             say(note)
         merged = _merged(kept, new)
         material = reopen_material(place, source, merged)  # finds what does not go together; nothing is written yet
-        given, number = put_together(material.dataset, material.sets, material.known), folder.number + 1
+        given = put_together(material.dataset, material.sets, material.known, marked=material.marked)
+        number = folder.number + 1
         version = Version(number, [], predict_labels(model, given))  # corrections come on top of it, and can be undone
         before, name = folder.supervision, f"{number}-{SUPERVISION}"
         folder.write_supervision(merged, name)
@@ -118,4 +119,6 @@ def _merged(kept: dict[str, Any], new: Material) -> dict[str, Any]:
     more = new.to_dict()
     merged = {name: kept[name] | more[name] for name in ("sets", "entries", "prints")}
     merged |= {name: [*kept.get(name, []), *more[name]] for name in ("known", "whole", "files", "problems", "unread")}
+    if marked := kept.get("marked", {}) | new.marked:
+        merged["marked"] = marked
     return {**kept, **merged}

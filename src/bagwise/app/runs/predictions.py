@@ -189,8 +189,8 @@ class Predictions:
         Calibrated probabilities of syllables that are all alike never reach one half, however many are background.
         """
         rows = self.transductive & (self.label >= 0) & ~self.checked
-        if self.noise is None or not rows.any():
-            return MOST_NOISE
+        if self.noise is None or self.further is not None or not rows.any():
+            return MOST_NOISE  # an instance that may carry any number of labels is background where it carries none
         enough = float(np.quantile(self.noise[rows], 1.0 - share, method="lower"))
         return round(min(MOST_NOISE, max(enough, share)), DIGITS)
 

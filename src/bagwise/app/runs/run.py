@@ -579,10 +579,11 @@ class Run:
         predictions, most_noise = self.predictions(), self.manifest["options"]["max_noise"]
         if predictions.probability is None:
             return ""
-        named = predictions.label >= 0
+        row, label, probability = predictions.entries()
+        named = label >= 0
         if predictions.noise is not None:
-            named &= predictions.noise <= most_noise
-        return expected_in_words(predictions.probability[named].tolist(), self._held_out(), self.media_type.bags)
+            named &= predictions.noise[row] <= most_noise
+        return expected_in_words(probability[named].tolist(), self._held_out(), self.media_type.bags)
 
     @property
     def _has_learned(self) -> bool:
