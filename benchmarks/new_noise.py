@@ -1,4 +1,4 @@
-"""How much of new pictures and texts is taken for noise where there is none, by how its share was found."""
+"""How much of new pictures and texts is taken for background where there is none, by how its share was found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOLDS, FEW, MOST_TEXTS = 5, 6, 80
 
 
 def called_noise(bags: Bags, Y: np.ndarray, settings: dict[str, Any], n_bags: int, *, sparse: bool) -> float:
-    """Per cent of the instances of held-out bags that are taken for noise, by models of so many others."""
+    """Per cent of the instances of held-out bags that are taken for background, by models of so many others."""
     rng = np.random.default_rng(0)
     number = rng.permutation(len(bags)) % FOLDS
     noise = []

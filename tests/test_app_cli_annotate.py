@@ -29,7 +29,7 @@ def test_annotate_prints_what_it_found(scene, tmp_path):
     arguments = ("annotate", folder / "recordings", "--labels", folder / "labels.csv", "--out", out, "--jobs", 1)
     result = run(*arguments, "--no-page")
     assert result.exit_code == 0, result.output
-    assert re.match(r"6 files, \d+ instances, \d+ named, \d+ taken for noise\n", result.stdout)
+    assert re.match(r"6 files, \d+ instances, \d+ named, \d+ taken for background\n", result.stdout)
     assert "labels: one row per bag" in result.output
     for label in {label for labels in made.label_sets for label in labels}:
         assert re.search(rf"^{label} +\d+ +[\d.]+$", result.output, re.MULTILINE)

@@ -98,7 +98,7 @@ def _print_result(result: Any, precision: float | None = None) -> None:
     click.echo(
         f"{len(annotations.files)} files, {annotations.n_instances} instances, {len(shown)} {named}, "
         + (f"{unsure} not sure enough, " if unsure else "")
-        + f"{sum(not any(map(annotations.is_named, own)) for own in annotations.by_instance())} taken for noise"
+        + f"{sum(not any(map(annotations.is_named, own)) for own in annotations.by_instance())} taken for background"
         + (f"; {result.n_reused} files were done before" if result.n_reused else "")
     )
     if result.form:

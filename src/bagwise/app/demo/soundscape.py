@@ -29,7 +29,7 @@ class _Score:
         Species, and "all", to calls, those of which at least half the duration was found, syllables that lie in a call,
         and those of them that bear its species.
     noise : (int, int)
-        Syllables that lie in no call, and those of them that were taken for noise.
+        Syllables that lie in no call, and those of them that were taken for background.
     """
 
     by_species: dict[str, tuple[int, int, int, int]]

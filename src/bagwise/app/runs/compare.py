@@ -97,7 +97,7 @@ class _Comparison:
 def compare_annotations(first: Annotations, second: Annotations) -> _Comparison:
     """What two annotations of the same media say; instances are found by file and overlap, of tables by their bag.
 
-    A label counts only where the instance is not taken for noise (each run by its own bound).
+    A label counts only where the instance is not taken for background (each run by its own bound).
     """
     if first.media_type.name != second.media_type.name:
         raise InputError(
