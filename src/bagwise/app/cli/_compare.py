@@ -10,7 +10,7 @@ import click
 from bagwise.app.cli._common import any_path, check_output, end_with, given_path
 
 N_CHANGES = 10  # that are printed
-NOISE = "(noise)"
+NOISE = "(background)"
 
 
 @click.command()
