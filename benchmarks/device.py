@@ -104,10 +104,10 @@ def hostile(device: str) -> list[Record]:
     """Bags that cancel: priors of 1e-12, up to 14 labels, 1,000 instances; against forward-backward here."""
     import torch
 
-    from bagwise.nn import union, union_log_likelihood
+    from bagwise.nn import _union, union_log_likelihood
     from bagwise.union import union_posterior
 
-    union.COMPILED_BELOW = 0  # so few instances would be left to the compiled code, against which this is held
+    _union.COMPILED_BELOW = 0  # so few instances would be left to the compiled code, against which this is held
     records = []
     for k, n in ((6, 20), (10, 100), (14, 20), (14, 1000)):
         rng = np.random.default_rng(k * n)

@@ -14,9 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import BagDataset, Bags, ORedLogisticRegression
 from bagwise.catalog import make_model
 from bagwise.core.bags import offsets_of
-from bagwise.kernels.softmax import softmax_in_place
 from bagwise.solvers import minimize_lbfgs
-from bagwise.union import UnionProblem, union_posterior
+from bagwise.union import UnionProblem, softmax_in_place, union_posterior
 from bagwise.union._exact import inclusion_exclusion
 from benchmarks.common import Record, load_real, show
 

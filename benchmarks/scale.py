@@ -30,8 +30,8 @@ from bagwise.pipeline import final_step
 from bagwise.scale import BagSource, fit_source
 from bagwise.scale._engine import Here, Training
 from bagwise.scale._objectives import SummedLikelihood
+from bagwise.scale._source import SCORE_BYTES, SHARE_OF_MEMORY
 from bagwise.scale.cluster import TASKS, OnCluster, open_cluster
-from bagwise.scale.source import SCORE_BYTES, SHARE_OF_MEMORY
 from bagwise.union import LabelledBags
 from benchmarks.common import FASTER, SECONDS, Record, fastest, show, with_ratio
 

@@ -17,7 +17,7 @@ import numpy as np
 from bagwise.scale import BagSource
 from bagwise.scale._engine import Training, ready_bags
 from bagwise.scale._pieces import read_pieces
-from bagwise.scale.cluster import TASKS, group_size, open_cluster
+from bagwise.scale.cluster import TASKS, _group_size, open_cluster
 from benchmarks.common import SECONDS, Record, fastest, show, with_ratio
 from benchmarks.scale import N_CLASSES, N_FEATURES, N_PIECES, TINY, in_pieces, likelihood_of, scaled, write_made
 from benchmarks.scale_model import Costs, Plan, Trouble, seconds_of_iteration, simulate
@@ -76,7 +76,7 @@ def seconds_of_reading(source: BagSource) -> float:
 
 def planned(n_instances: float, n_pieces: int, workers: int, *, kept: bool = True) -> Plan:
     """With as many pieces a task as a fit takes."""
-    tasks = math.ceil(n_pieces / group_size(n_pieces, workers))
+    tasks = math.ceil(n_pieces / _group_size(n_pieces, workers))
     return Plan(n_instances, n_instances / tasks, workers, kept=kept)
 
 

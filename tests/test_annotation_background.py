@@ -13,7 +13,7 @@ from sklearn.tree import ExtraTreeClassifier
 import bagwise
 from bagwise import Bags, ORedLogisticRegression
 from bagwise.annotation import ORedForest
-from bagwise.annotation.background import shift_of_mass
+from bagwise.annotation.union_annotator import shift_of_mass
 from bagwise.core.bags import KNOWN_BACKGROUND, offsets_of
 from bagwise.core.exceptions import BackgroundShareWarning
 from bagwise.datasets import make_gaussian_bags

@@ -9,9 +9,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Bags, ORedLogisticRegression
-from bagwise.annotation import _blocks
-from bagwise.annotation._blocks import Block, OwnLabels, cut_blocks
-from bagwise.annotation.objective import ORedObjective
+from bagwise.annotation import objective
+from bagwise.annotation.objective import Block, ORedObjective, _OwnLabels, cut_blocks
 from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.union import UnionModel, union_posterior
 from oracles import union_posterior as enumerate_posterior
@@ -57,15 +56,15 @@ def expected(X, problem, Y, weights):
 @pytest.fixture
 def own(monkeypatch):
     """Bags look at their own labels whatever the number of classes; blocks hold a few of them."""
-    monkeypatch.setattr(_blocks, "OWN_FROM", 0)
-    monkeypatch.setattr(_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(objective, "OWN_FROM", 0)
+    monkeypatch.setattr(objective, "BLOCK_ENTRIES", 100)
 
 
 @pytest.fixture
 def few(monkeypatch):
     """All classes, in blocks of a few bags."""
-    monkeypatch.setattr(_blocks, "OWN_FROM", 10**9)
-    monkeypatch.setattr(_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(objective, "OWN_FROM", 10**9)
+    monkeypatch.setattr(objective, "BLOCK_ENTRIES", 100)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "float32"])
@@ -87,7 +86,7 @@ def test_likelihood_and_gradient_are_those_of_all_classes(form, background, know
 @pytest.mark.parametrize("seed", range(5))
 def test_posterior_by_own_labels_is_that_of_enumeration(seed):
     X, problem, Y, weights = drawn(seed, n_bags=8, n_classes=5)
-    block = OwnLabels.of(problem)
+    block = _OwnLabels.of(problem)
     posterior = block.of_instances(X, weights)
     block.problem.infer_in_place(posterior, softmax=True, residual=False)
     _, truth = enumerate_posterior(proba_of(X, weights), problem.offsets, Y)
@@ -97,7 +96,7 @@ def test_posterior_by_own_labels_is_that_of_enumeration(seed):
 
 def test_scores_of_instances_are_those_of_all_classes_where_they_are_the_bags_own():
     X, problem, _, weights = drawn(0, background=True)
-    block = OwnLabels.of(problem)
+    block = _OwnLabels.of(problem)
     assert_allclose(block.of_instances(X, weights), block.gather(X @ weights[:, :-1].T + weights[:, -1]), rtol=1e-12)
 
 

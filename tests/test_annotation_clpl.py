@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 import oracles_sim as oracles
 from bagwise import Bags
 from bagwise.annotation import CLPL
-from bagwise.annotation.clpl import ambiguous_loss
+from bagwise.annotation.clpl import _ambiguous_loss
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
 
@@ -35,16 +35,16 @@ def random_scores(seed, ties=False):
 def test_loss_equals_the_papers_sum(ties):
     for seed in range(10):
         scores, candidates = random_scores(seed, ties)
-        assert_allclose(ambiguous_loss(scores, candidates)[0], oracles.ambiguous_loss(scores, candidates), rtol=1e-12)
+        assert_allclose(_ambiguous_loss(scores, candidates)[0], oracles._ambiguous_loss(scores, candidates), rtol=1e-12)
 
 
 def test_derivative_equals_finite_differences():
     scores, candidates = random_scores(3)
-    _, derivative = ambiguous_loss(scores, candidates)
+    _, derivative = _ambiguous_loss(scores, candidates)
     for index in np.ndindex(scores.shape):
         step = np.zeros_like(scores)
         step[index] = 1e-6
-        ahead, behind = (ambiguous_loss(scores + s * step, candidates)[0] for s in (1, -1))
+        ahead, behind = (_ambiguous_loss(scores + s * step, candidates)[0] for s in (1, -1))
         assert_allclose(derivative[index], (ahead - behind) / 2e-6, atol=1e-6)
 
 
@@ -78,9 +78,9 @@ def test_history_is_the_objective_and_falls(data):
     model = CLPL(C=0.1).fit(data.bags, data.Y)
     history = model.objective_history_
     candidates = np.repeat(data.Y, data.bags.sizes, axis=0)
-    at_zero = 0.1 * oracles.ambiguous_loss(np.zeros(candidates.shape), candidates)
+    at_zero = 0.1 * oracles._ambiguous_loss(np.zeros(candidates.shape), candidates)
     scores = data.bags.instances @ model.coef_.T
-    at_end = 0.5 * np.sum(model.coef_**2) + 0.1 * oracles.ambiguous_loss(scores, candidates)
+    at_end = 0.5 * np.sum(model.coef_**2) + 0.1 * oracles._ambiguous_loss(scores, candidates)
     assert_allclose(history[[0, -1]], [at_zero, at_end], rtol=1e-10)
     assert np.diff(history).max() <= 1e-10 * history[0]
     assert len(history) == model.n_iter_ + 1

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.annotation import MostFrequentAnnotator
 from bagwise.annotation import _lsbcmm_em as em
-from bagwise.annotation.lsbcmm import LSBCMM
+from bagwise.annotation._lsbcmm import LSBCMM
 from bagwise.core.bags import Bags
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from bagwise.annotation import MostFrequentAnnotator
-from bagwise.annotation import mimlfast as module
-from bagwise.annotation.mimlfast import MIMLFast, draw_held_out, dummy_ranking_loss, initial_weights
+from bagwise.annotation import _mimlfast as module
+from bagwise.annotation._mimlfast import MIMLFast, draw_held_out, dummy_ranking_loss, initial_weights
 from bagwise.core.bags import Bags
 from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags

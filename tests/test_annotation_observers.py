@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from bagwise import InputError, ORedLogisticRegression
 from bagwise.annotation import MostFrequentAnnotator, learn_from_observers
-from bagwise.annotation.observers import _fit_prior, _log_odds
+from bagwise.annotation._observers import _fit_prior, _log_odds
 from bagwise.datasets import make_gaussian_bags
 
 MISSED, INVENTED = (0.05, 0.2, 0.4), (0.05, 0.1, 0.2)

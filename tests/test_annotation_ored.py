@@ -18,7 +18,7 @@ from bagwise.core.exceptions import ApproximationWarning, InfeasibleBagWarning, 
 from bagwise.datasets import make_gaussian_bags
 from bagwise.pipeline import bag_tags
 from bagwise.union import UnionProblem, union_posterior
-from bagwise.union import problem as union_problem
+from bagwise.union import _problem as union_problem
 from oracles import union_posterior as enumerate_posterior
 
 

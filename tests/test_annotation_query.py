@@ -14,11 +14,11 @@ from bagwise.annotation import (
     NoisyOrLogisticRegression,
     ORedForest,
     SupportInstanceMachine,
-    query,
+    _query,
     query_order,
 )
+from bagwise.annotation._query import class_entropy, information_in_bags
 from bagwise.annotation._query_sets import binary_entropy, information_of_sets
-from bagwise.annotation.query import class_entropy, information_in_bags
 from bagwise.classification import MIMLSVM
 from bagwise.core.bags import KNOWN_BACKGROUND
 from bagwise.core.exceptions import InputError
@@ -78,7 +78,7 @@ def enumerate_information(prior, labels, n_classes, known, i):
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_information_in_bags_is_that_of_enumeration(seed, background, monkeypatch):
-    monkeypatch.setattr(query, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(_query, "NEGLIGIBLE", 0.0)
     rng = np.random.default_rng(seed)
     sizes, n_classes = rng.integers(2, 5, 3), 3
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -177,11 +177,11 @@ def test_look_alikes_make_an_answer_more_useful():
     novelty[1:6, 1:6] = 0.6
     novelty[0, 6] = novelty[6, 0] = 0.1
     np.fill_diagonal(novelty, 1.0)
-    order = query._choose(entropy, np.zeros(7), novelty, np.ones((7, 7)), np.arange(7), 7)
+    order = _query._choose(entropy, np.zeros(7), novelty, np.ones((7, 7)), np.arange(7), 7)
     assert order[0] in range(1, 6)
     assert set(order[1:3].tolist()) & {0, 6} or order[1] in range(1, 6)
     assert_array_equal(np.sort(order), np.arange(7))
-    no_overlap = query._choose(entropy, np.arange(7) * 1e-6, novelty, np.eye(7), np.arange(7), 7)
+    no_overlap = _query._choose(entropy, np.arange(7) * 1e-6, novelty, np.eye(7), np.arange(7), 7)
     assert no_overlap[0] == 6  # alike, but of other classes: only what is settled in the bag counts
 
 

@@ -23,8 +23,7 @@ from bagwise.annotation._forest_anchor import (
     missed_labels,
     ranking_of_sets,
 )
-from bagwise.annotation._rate_check import missed_is_useful
-from bagwise.annotation.rates import RateParameters, learn_rates
+from bagwise.annotation.rates import RateParameters, learn_rates, missed_is_useful
 from bagwise.datasets import make_gaussian_bags
 from bagwise.union import LabelledBags, UnionProblem
 
@@ -203,7 +202,7 @@ def test_held_out_bags_choose_a_share_of_the_learned_rate(precisions, without, c
         def opinion(self, missed):
             return Opinion(np.array([missed]), precisions[round(missed, 3)])
 
-    monkeypatch.setattr("bagwise.annotation._rate_check.held_out_precisions", lambda *args: without)
+    monkeypatch.setattr("bagwise.annotation.rates._held_out_precisions", lambda *args: without)
     data, Y = half_dropped(0)
     judge = Scripted(small_forest(), data.bags, LabelledBags.of(data.bags.offsets, Y))
     rate, proba = judged_missed(0.4, judge)

@@ -206,9 +206,9 @@ def test_an_interrupt_leaves_nothing_half_written(command, folder, tmp_path, mon
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bagwise.annotation.dummy.MostFrequentAnnotator.fit", interrupted)
-    monkeypatch.setattr("bagwise.annotation.dummy.MostFrequentAnnotator._bag_scores", interrupted)
-    monkeypatch.setattr("bagwise.annotation.dummy.MostFrequentAnnotator._bag_label_sets", interrupted)
+    monkeypatch.setattr("bagwise.annotation._dummy.MostFrequentAnnotator.fit", interrupted)
+    monkeypatch.setattr("bagwise.annotation._dummy.MostFrequentAnnotator._bag_scores", interrupted)
+    monkeypatch.setattr("bagwise.annotation._dummy.MostFrequentAnnotator._bag_label_sets", interrupted)
     data, model = folder / "data.csv", folder / "m.bagwise"
     arguments = {"fit": (data, "--model", "most-frequent"), "predict": (model, data)}
     result = run(command, *arguments[command], "--out", tmp_path / "x.csv")
@@ -262,7 +262,7 @@ def test_memory_that_the_system_refuses(folder, tmp_path, monkeypatch):
     def refused(*arguments, **options):
         raise MemoryError("Unable to allocate 3.00 TiB for an array with shape (641, 641, 10, 10)")
 
-    monkeypatch.setattr("bagwise.annotation.dummy.MostFrequentAnnotator._bag_label_sets", refused)
+    monkeypatch.setattr("bagwise.annotation._dummy.MostFrequentAnnotator._bag_label_sets", refused)
     result = run("predict", folder / "m.bagwise", folder / "data.csv", "--out", tmp_path / "x.csv")
     assert result.exit_code == 1
     assert one_line(result).startswith("Error: There is not enough memory; give fewer bags at a time, close other")

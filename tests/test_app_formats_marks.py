@@ -341,7 +341,9 @@ def test_formats_of_other_media_and_missing_files_are_refused(tmp_path):
         with pytest.raises(FormatError, match="no file in it that ends in"):
             read_marks(tmp_path, sounds(), name)
     for name, form in FORMATS.items():
-        maker = next(make for media_type, make in MAKERS.items() if name in MEDIA[media_type].formats)
+        if name == "ebird":  # it can only be written
+            continue
+        maker = next(make for kind, make in MAKERS.items() if name in MEDIA[kind].formats or kind in form.media_types)
         with pytest.raises(FormatError, match="does not exist"):
             form.read(tmp_path / "none", maker(tmp_path))
 

@@ -611,6 +611,22 @@ def test_a_sample_gives_a_figure_to_quote(page_of, table):
     assert quote == "All labels: 100 % right (95 % interval 57 to 100 %), from a random sample of 5."  # Wilson, 5 of 5
 
 
+def test_counts_come_from_a_sample_that_is_drawn_on_the_page(page_of, table):
+    page = page_of(table)
+    page.goes_to("History")
+    page.wait("return document.querySelectorAll('#counts .counts li').length > 1")
+    assert "model's own" in page.js("return document.querySelector('#counts .note').textContent")
+    page.js("document.querySelector('#survey-size').value = 12; document.querySelector('#draw-survey').click()")
+    page.wait("return document.querySelectorAll('.row').length === 12", supervision="the twelve that were drawn")
+    page.press(Keys.ENTER)
+    page.wait_progress(1)
+    page.goes_to("History")
+    page.wait("return document.querySelector('#counts').innerText.includes('1 of 12 answered')")
+    page.js("const by = document.querySelector('#count-by'); by.value = 'site'; by.dispatchEvent(new Event('change'))")
+    said = page.wait("return document.querySelector('#counts [role=alert]')?.textContent")
+    assert "leave it out" in said  # a table has no files
+
+
 def test_names_never_become_markup(page_of, tmp_path):
     rng = np.random.default_rng(0)
     folder = tmp_path / "media"

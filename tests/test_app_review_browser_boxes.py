@@ -158,7 +158,8 @@ def test_a_box_is_drawn_split_moved_undone_and_learned(page_of, sounds):  # noqa
 def goes_to(page, row):
     """Click its box."""
     page.js(
-        "document.querySelector(`[data-key=\"${arguments[0]}\"]`).dispatchEvent(new MouseEvent('click', {bubbles: true}))",
+        'document.querySelector(`[data-key="${arguments[0]}"]`)'
+        ".dispatchEvent(new MouseEvent('click', {bubbles: true}))",
         f"{row['bag']}~{row['instance']}",
     )
     page.wait(

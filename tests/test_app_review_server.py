@@ -255,6 +255,31 @@ def test_a_review_from_the_first_correction_to_the_end(run):
         assert client.get("/api/instances?checked=yes&limit=100")["total"] == 13
 
 
+def test_counts_by_a_sample_that_is_answered_on_the_page(run):
+    """Drawn, shown in its order, answered, counted: the model's figures first, then those of the sample."""
+    with serving(run) as server:
+        client = server.client()
+        assert {row["basis"] for row in client.get("/api/estimate")["counts"]} == {"model"}
+        drawn = client.post("/api/survey", {"n": 80, "seed": 0})
+        assert drawn == {"id": "survey", "n": 80}
+        rows = client.get("/api/instances?sample=survey&order=drawn&limit=100")["instances"]
+        assert len({(row["bag"], row["instance"]) for row in rows}) == 80
+        client.post("/api/corrections", {"corrections": [said(row, row["label"]) for row in rows]})
+        found = client.get("/api/estimate")
+        assert (found["n"], found["answered"]) == (80, 80)
+        assert {(row["basis"], row["n_reviewed"]) for row in found["counts"]} == {("sample", 80)}
+        assert all(row["low"] <= row["count"] <= row["high"] for row in found["counts"])
+        total = client.get("/api/run")["counts"]["instances"]
+        assert sum(row["count"] for row in found["counts"]) <= total + 1e-6
+        status, _, content = client.send("GET", "/api/estimate?by=moon")
+        assert status == 400
+        assert "'hour'" in json.loads(content)["error"]
+        assert client.send("POST", "/api/survey", b'{"n": 0}')[0] == 400
+    with Run.open(run) as again:
+        assert again.draw_sample(1, seed=1)  # what was drawn is in the run, and can be drawn on
+        assert again.estimate()[0]["basis"] == "sample"
+
+
 def test_a_refit_is_cancelled_and_undo_waits_for_it(run):
     with serving(run) as server:
         client = server.client()

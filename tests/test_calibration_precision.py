@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from bagwise import Bags, load, save
 from bagwise.calibration import CalibratedAnnotator, CalibratedPrecision, PrecisionModel, select_at_precision
-from bagwise.calibration.precision import Named, fit_precision, named_likelihood, names_table
+from bagwise.calibration._recalibration import Named, fit_precision, named_likelihood, names_table
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
 from bagwise.pipeline import final_step

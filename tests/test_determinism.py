@@ -21,7 +21,7 @@ from bagwise.core.dataset import BagDataset
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.formats import write_dataset
 from bagwise.kernels import hausdorff
-from bagwise.union import problem as union_problem
+from bagwise.union import _problem as union_problem
 
 TOLERANCE = 1e-6
 """Of scores, relative to the largest: what many steps make of the last bits of a sum; see docs/reliability.md."""

@@ -31,8 +31,8 @@ from bagwise.io.data._arff import read_arff
 from bagwise.io.data._long import encode_label_lists
 from bagwise.io.data.formats import FORMATS, read_dataset, write_dataset
 from bagwise.io.data.parquet import ParquetBags
+from bagwise.io.files import read_text
 from bagwise.io.labels import read_labels
-from bagwise.io.text import read_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.fuzz.blind import fuzz_kind

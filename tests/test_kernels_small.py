@@ -18,7 +18,7 @@ from bagwise.kernels.segments import (
     segment_softmax,
     segment_weighted_sum,
 )
-from bagwise.kernels.softmax import softmax_in_place, softmax_row, sum_log_partition
+from bagwise.union._infer import softmax_in_place, softmax_row, sum_log_partition
 
 SEEDS = range(6)
 OFFSETS = np.array([0, 1, 4, 6, 11])

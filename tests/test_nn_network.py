@@ -20,7 +20,7 @@ from bagwise.core.bags import Bags  # noqa: E402
 from bagwise.core.exceptions import InputError  # noqa: E402  # noqa: E402
 from bagwise.datasets import make_gaussian_bags  # noqa: E402
 from bagwise.nn import BagLoader, ORedNetwork, UnionLikelihoodLoss, _members, _training, network  # noqa: E402
-from bagwise.nn.batches import balanced_batches  # noqa: E402
+from bagwise.nn._batches import balanced_batches  # noqa: E402
 from bagwise.union import union_posterior  # noqa: E402
 from expected_failures import weights_differ  # noqa: E402
 

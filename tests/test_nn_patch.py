@@ -14,7 +14,7 @@ from bagwise.app.media.matching import match_events  # noqa: E402
 from bagwise.catalog import make_model  # noqa: E402
 from bagwise.core.exceptions import InputError  # noqa: E402
 from bagwise.datasets import make_soundscape  # noqa: E402
-from bagwise.nn import patch  # noqa: E402
+from bagwise.nn import _patch  # noqa: E402
 from bagwise.nn.patch_shape import COLUMNS, LAYERS, N_FEATURES, ROWS  # noqa: E402
 
 
@@ -30,30 +30,30 @@ def some_patches(m=200, seed=0):
 def test_other_views_are_moved_by_no_more_than_they_may():
     torch.manual_seed(0)
     patches, rows, columns = some_patches()
-    views = patch.augmented(patches)
+    views = _patch.augmented(patches)
     assert views.shape == patches.shape
     own = views[:, 1]
     assert torch.equal(own.sum(dim=(1, 2)), torch.ones(len(own)))  # where the sound is goes along, and is not wiped out
     place = own.reshape(len(own), -1).argmax(dim=1).numpy()
     down, right = place // COLUMNS - rows, place % COLUMNS - columns
-    assert set(down) == set(range(-patch.SHIFT[0], patch.SHIFT[0] + 1))
-    assert set(right) == set(range(-patch.SHIFT[1], patch.SHIFT[1] + 1))
+    assert set(down) == set(range(-_patch.SHIFT[0], _patch.SHIFT[0] + 1))
+    assert set(right) == set(range(-_patch.SHIFT[1], _patch.SHIFT[1] + 1))
     loud = views[:, 0].reshape(len(own), -1)[torch.arange(len(own)), torch.as_tensor(place)].numpy()
     assert views.min() >= 0
     assert views.max() <= 1
     kept = loud > 0
     assert 0.5 < kept.mean() < 1  # some are wiped out by a strip
-    assert loud[kept].min() > 1 - patch.GAIN - 6 * patch.NOISE
+    assert loud[kept].min() > 1 - _patch.GAIN - 6 * _patch.NOISE
 
 
 def test_strips_are_of_every_width_up_to_the_largest():
     torch.manual_seed(0)
-    wiped = (~patch._outside_strip(2000, ROWS, 4, torch.device("cpu"))).sum(dim=1)
+    wiped = (~_patch._outside_strip(2000, ROWS, 4, torch.device("cpu"))).sum(dim=1)
     assert set(wiped.tolist()) == {0, 1, 2, 3, 4}
 
 
 def test_what_is_judged_is_judged_as_it_is():
-    network = patch.patch_network(N_FEATURES, 3).eval()
+    network = _patch.patch_network(N_FEATURES, 3).eval()
     X = torch.rand(4, N_FEATURES, generator=torch.Generator().manual_seed(0))
     assert torch.equal(network(X), network(X))
     assert network(X).shape == (4, 3)

@@ -7,7 +7,7 @@ from scipy.special import softmax
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
 import bagwise  # noqa: E402
-from bagwise.annotation.forest import grow_tree  # noqa: E402
+from bagwise.annotation.forest import _grow_tree  # noqa: E402
 from bagwise.annotation.rates import RateParameters  # noqa: E402
 from bagwise.calibration import CalibratedAnnotator  # noqa: E402
 from bagwise.catalog import make_model  # noqa: E402
@@ -313,7 +313,7 @@ def test_the_mix_is_the_mean_of_the_networks_and_of_trees_on_their_posterior(dat
     instances = np.ascontiguousarray(data.bags.instances, dtype=np.float32)
     seeds = np.random.RandomState(1).randint(2**31 - 1, size=200)
     beside = Forest.of(
-        [grow_tree(instances, posterior, np.ones(len(instances)), int(seed), "sqrt", 1) for seed in seeds], 4
+        [_grow_tree(instances, posterior, np.ones(len(instances)), int(seed), "sqrt", 1) for seed in seeds], 4
     )
     assert np.abs(beside.mean_shares(instances) - trees).mean() < 0.05  # other trees on the same posterior
     bagwise.save(mixed, tmp_path / "mix.bagwise")

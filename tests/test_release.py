@@ -149,11 +149,12 @@ def test_the_lock_is_no_older_than_the_floors():
         ],
         "requirements-dev.lock": [
             *project["project"]["dependencies"],
-            *(one for name, many in extras.items() if name not in ("all", "torch", "birdnet") for one in many),
+            *(one for name, many in extras.items() if name not in ("all", "torch", "birdnet", "hdf5") for one in many),
             *(one for one in groups["dev"] if isinstance(one, str)),
         ],
         "requirements-docs.txt": groups["docs"], "requirements-sbom.txt": groups["sbom"],
         "requirements-coverage.txt": groups["coverage"],
+        "requirements-formats.txt": [*groups["formats"], *extras["hdf5"]],
         "requirements-torch.txt": extras["torch"], "requirements-birdnet.txt": extras["birdnet"],
     }  # fmt: skip
     for name, requirements in wanted.items():

@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 from bagwise import Bags, ORedLogisticRegression, SupportInstanceMachine
 from bagwise.annotation import CLPL, LSBCMM, MIMLFast, MostFrequentAnnotator, ORedForest, SupervisedAnnotator
 from bagwise.annotation import _lsbcmm_em as em
-from bagwise.annotation.forest import grow_tree
-from bagwise.annotation.mimlfast import draw_bags
+from bagwise.annotation._mimlfast import draw_bags
+from bagwise.annotation.forest import _grow_tree
 from bagwise.annotation.objective import ORedObjective
 from bagwise.annotation.rates import RateParameters, learn_rates
 from bagwise.calibration import CalibratedAnnotator
@@ -201,8 +201,8 @@ def test_a_tree_takes_weights_for_repetition():
     posterior = rng.dirichlet(np.ones(3), size=DATA.bags.n_instances)
     X = DATA.bags.instances.astype(np.float32)
     rows = np.repeat(np.arange(len(X)), WEIGHTS.astype(int)[DATA.bags.bag_index])
-    weighted = grow_tree(X, posterior, WEIGHTS[DATA.bags.bag_index], 3, "sqrt", 1)
-    repeated = grow_tree(X[rows], posterior[rows], np.ones(len(rows)), 3, "sqrt", 1)
+    weighted = _grow_tree(X, posterior, WEIGHTS[DATA.bags.bag_index], 3, "sqrt", 1)
+    repeated = _grow_tree(X[rows], posterior[rows], np.ones(len(rows)), 3, "sqrt", 1)
     new = OTHER.bags.instances.astype(np.float32)
     assert_allclose(weighted.predict_proba(new), repeated.predict_proba(new), atol=1e-9)
 

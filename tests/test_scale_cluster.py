@@ -26,7 +26,7 @@ from bagwise.pipeline import final_step
 from bagwise.preprocessing import CLPLScaler, PerInstance
 from bagwise.scale import BagSource, fit_source
 from bagwise.scale._engine import tree_sum
-from bagwise.scale.cluster import ClusterError, check_sees, check_workers, cluster_errors, group_size, open_cluster
+from bagwise.scale.cluster import ClusterError, _cluster_errors, _group_size, check_sees, check_workers, open_cluster
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of clocks and ports
@@ -99,7 +99,7 @@ def test_known_instances_and_one_worker(client, source):
 
 @given(n_pieces=st.integers(1, 300), n_threads=st.integers(1, 40), tasks=st.integers(1, 9), data=st.data())
 def test_groups_leave_every_thread_its_tasks_and_do_not_change_a_sum(n_pieces, n_threads, tasks, data):
-    size = group_size(n_pieces, n_threads, tasks)
+    size = _group_size(n_pieces, n_threads, tasks)
     assert size == 1 or n_pieces / size >= tasks * n_threads > n_pieces / (2 * size)
     values = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=n_pieces, max_size=n_pieces))
     groups = [tree_sum(values[i : i + size], operator.add) for i in range(0, n_pieces, size)]
@@ -180,7 +180,7 @@ def test_no_workers_and_workers_that_die_of_their_work():
         check_workers(Nobody)
     died = distributed.scheduler.KilledWorker("bagwise-evaluate-1", SimpleNamespace(address="tcp://w:1"), 3)
     words = r"Several workers died of the same piece .*; give them more memory"
-    with pytest.raises(ClusterError, match=words), cluster_errors():
+    with pytest.raises(ClusterError, match=words), _cluster_errors():
         raise died
 
 

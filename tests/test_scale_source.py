@@ -21,7 +21,7 @@ from bagwise.io.data.formats import read_dataset, write_dataset
 from bagwise.scale import BagSource
 from bagwise.scale._engine import tree_sum
 from bagwise.scale._pieces import read_ahead, read_pieces
-from bagwise.scale.source import SHARE_OF_MEMORY
+from bagwise.scale._source import SHARE_OF_MEMORY
 
 ROW_BYTES = 8 * 8 + 8 * 5  # features, and scores of classes
 

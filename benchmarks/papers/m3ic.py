@@ -80,7 +80,9 @@ def table_report(number: int):
                     )  # fmt: skip
                     run = run_of(data, method, quick, raw)
                     if (data, method) in computed and run in store:
-                        cell = replace(cell, ours=store[run][0][key])
+                        record = store[run][0]
+                        setting = record.get("unlabelled setting" if key.startswith("unlabelled") else "setting", "")
+                        cell = replace(cell, ours=record[key], setting=setting)
                     elif (data, method) in computed:
                         cell = or_not_yet(store.earlier(cell, "m3ic", title))
                     cells.append(cell)

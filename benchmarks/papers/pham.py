@@ -296,7 +296,7 @@ def learning(number: int, data: tuple[str, ...], settings: dict[str, list[dict[s
             for d in chosen
             for method, values in settings.items()
             if not (quick and method == "lsb")
-            for given in (values[:1] if quick else values)
+            for given in (values[len(values) // 2 :][:1] if quick else values)
             for p in percents
         ]
 

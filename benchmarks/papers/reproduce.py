@@ -118,7 +118,7 @@ def reproduce(
         Runs in parallel.
     out : path or None
         Folder of all that is written: runs (JSON lines), pages, pictures, and every table as CSV and LaTeX. By default
-        ``papers-output``, and the pages of the long form go into docs/.
+        ``papers-output``; the pages of the long form, with their pictures, go into docs/.
     page_only : bool
         Run nothing: write the pages from what is finished; where names are given, their sections alone.
     grid : dict or None
@@ -154,7 +154,7 @@ def reproduce(
         """Print the experiments that wait for no run any more and take them off the list."""
         finished = [name for name, keys in waiting.items() if not keys]
         for name in finished:
-            report = experiments[name].report(store, quick, index.parent / "results")
+            report = experiments[name].report(store, quick, folder / "results")
             say(terminal_text(experiments[name].title, report))
             for number, table in enumerate(report.tables, 1):
                 place = folder / "tables" / (name if len(report.tables) == 1 else f"{name}-{number}")

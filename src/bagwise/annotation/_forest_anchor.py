@@ -16,9 +16,16 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.annotation._rate_check import cross_fitted, enough_to_judge, missed_is_useful, precision_of_fold
 from bagwise.annotation.ored import ORedLogisticRegression
-from bagwise.annotation.rates import LEARN, RateParameters, learn_rates
+from bagwise.annotation.rates import (
+    LEARN,
+    RateParameters,
+    cross_fitted,
+    enough_to_judge,
+    learn_rates,
+    missed_is_useful,
+    precision_of_fold,
+)
 from bagwise.core.bags import Bags, as_instance_labels
 from bagwise.preprocessing import RBFDictionary
 from bagwise.union import LabelledBags, UnionModel, log_absence, select_bags

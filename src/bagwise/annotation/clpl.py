@@ -166,7 +166,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         return np.asarray(bags.instances @ self.coef_.T, dtype=np.float64)
 
 
-def ambiguous_loss(
+def _ambiguous_loss(
     scores: np.ndarray, candidates: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[float, np.ndarray]:
     """Summed squared-hinge ambiguous loss of instances, and its derivative with respect to their scores.
@@ -195,13 +195,13 @@ def ambiguous_loss(
 
 
 class SummedLoss:
-    """`ambiguous_loss` of linear scores of instances, summed, and its gradient in the (c, d) weights."""
+    """`_ambiguous_loss` of linear scores of instances, summed, and its gradient in the (c, d) weights."""
 
     def __init__(self, X: Any, candidates: np.ndarray, weights: np.ndarray | None = None):
         self.X, self.candidates, self.weights = X, candidates, weights
 
     def __call__(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, derivative = ambiguous_loss(np.asarray(self.X @ weights.T), self.candidates, self.weights)
+        value, derivative = _ambiguous_loss(np.asarray(self.X @ weights.T), self.candidates, self.weights)
         return value, np.asarray(self.X.T @ derivative).T
 
 

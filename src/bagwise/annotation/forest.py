@@ -13,10 +13,17 @@ from sklearn.utils import check_random_state
 
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
 from bagwise.annotation._forest_completion import MANY, Completion, instances_a_label
-from bagwise.annotation._rate_check import enough_to_judge
-from bagwise.annotation.background import AUTO, background_label, has_background, move_last_column, shift_to_share
-from bagwise.annotation.rates import RateParameters, learn_rates, plain_rate
-from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, HeldOutScores, UnionAnnotator
+from bagwise.annotation.rates import RateParameters, enough_to_judge, learn_rates, plain_rate
+from bagwise.annotation.union_annotator import (
+    AUTO,
+    NOISE_AND_BACKGROUND,
+    HeldOutScores,
+    UnionAnnotator,
+    background_label,
+    has_background,
+    move_last_column,
+    shift_to_share,
+)
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_max_features, check_positive
 from bagwise.core.evidence import Evidence, Given, listed_labels
@@ -445,7 +452,7 @@ class ORedForest(UnionAnnotator):
 
         def judge(times: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
             weights = times[bags.bag_index] * of_rows
-            tree = grow_tree(instances, posterior, weights, seed, self.max_features, self.min_samples_leaf)
+            tree = _grow_tree(instances, posterior, weights, seed, self.max_features, self.min_samples_leaf)
             unseen = np.flatnonzero(weights == 0)
             return unseen, tree_shares(tree, instances[unseen], n_classes)
 
@@ -480,7 +487,7 @@ class ORedForest(UnionAnnotator):
         return tags
 
 
-def grow_tree(
+def _grow_tree(
     instances: np.ndarray, posterior: np.ndarray, weights: np.ndarray, seed: int, max_features: Any, least: int
 ) -> Any:
     """A tree on the pairs of instance and label, weighted by the posterior times the instances' weights."""
@@ -505,6 +512,6 @@ def grow_forest(
     """Trees on all (m, d) instances of single precision, each with its (m, k) posterior and its weight."""
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_trees)
     trees = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(grow_tree)(instances, posterior, weights, int(seed), max_features, min_samples_leaf) for seed in seeds
+        delayed(_grow_tree)(instances, posterior, weights, int(seed), max_features, min_samples_leaf) for seed in seeds
     )
     return Forest.of(trees, posterior.shape[1])

@@ -10,10 +10,16 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.annotation._blocks import by_blocks, cut_blocks
-from bagwise.annotation.background import background_label
-from bagwise.annotation.objective import PenalizedLikelihood, affine_gradient, affine_scores, climb
+from bagwise.annotation.objective import (
+    PenalizedLikelihood,
+    affine_gradient,
+    affine_scores,
+    by_blocks,
+    climb,
+    cut_blocks,
+)
 from bagwise.annotation.rates import RATE, RateParameters, plain_rate
+from bagwise.annotation.union_annotator import background_label
 from bagwise.core.bags import KNOWN_BACKGROUND, Bags, known_labels
 from bagwise.core.base import (
     BagClassifierMixin,

@@ -12,11 +12,16 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation._blocks import Block, own_labels_pay
-from bagwise.annotation.background import AUTO, background_label, has_background, shift_of_mass
-from bagwise.annotation.objective import ORedObjective, PenalizedLikelihood, affine_scores, climb
+from bagwise.annotation.objective import Block, ORedObjective, PenalizedLikelihood, affine_scores, climb, own_labels_pay
 from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
-from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
+from bagwise.annotation.union_annotator import (
+    AUTO,
+    NOISE_AND_BACKGROUND,
+    UnionAnnotator,
+    background_label,
+    has_background,
+    shift_of_mass,
+)
 from bagwise.core.backends import OBJECTIVES
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_allocation, check_choice, check_not_negative, check_that, is_count
@@ -257,7 +262,7 @@ class ORedLogisticRegression(UnionAnnotator):
         """Weights by class and rates to start from; nothing unless a fit goes on from the last one."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return {}, {}
-        return weights_by_class(self), {"missed": self.missed_, "spurious": self.spurious_}
+        return _weights_by_class(self), {"missed": self.missed_, "spurious": self.spurious_}
 
     def learn(
         self,
@@ -287,7 +292,7 @@ class ORedLogisticRegression(UnionAnnotator):
         self.background_label_ = background_label(self.classes_)
         problem = UnionProblem.build(labelled.offsets, labelled.indicator)
         problem.check_memory(self.max_exact_labels)
-        weights = start_weights(last[0], self.classes_, self.background_, self.n_features_in_)
+        weights = _start_weights(last[0], self.classes_, self.background_, self.n_features_in_)
         self.missed_, self.spurious_ = (plain_rate(value) for value in (self.missed, self.spurious))
         likelihood = likelihood_of(labelled)
         if self.solver == "em":
@@ -480,7 +485,7 @@ class ORedLogisticRegression(UnionAnnotator):
         return infer, weights.shape[1]
 
 
-def weights_by_class(model: Any) -> dict[Any, np.ndarray]:
+def _weights_by_class(model: Any) -> dict[Any, np.ndarray]:
     """(d + 1,) weights of every class as the solver left them, the intercept last; the background's under `BACKGROUND`.
 
     The shift of the background's intercept comes after the fit and is taken back here: a start from the moved one
@@ -494,7 +499,7 @@ def weights_by_class(model: Any) -> dict[Any, np.ndarray]:
     return by_class
 
 
-def start_weights(last: dict[Any, np.ndarray], classes: np.ndarray, background: bool, n_features: int) -> np.ndarray:
+def _start_weights(last: dict[Any, np.ndarray], classes: np.ndarray, background: bool, n_features: int) -> np.ndarray:
     """(c or c + 1, d + 1) weights to start from: those of the last fit where the class was there, else zero."""
     keys = [*classes.tolist(), *([BACKGROUND] if background else [])]
     start = np.zeros((len(keys), n_features + 1))

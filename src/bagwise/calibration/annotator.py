@@ -13,7 +13,7 @@ temperature: the one at which the posterior of a bag is nearest (in cross-entrop
 scores which never saw the bag.
 
 *Precision of names.* What a label that is named is worth, by how often held-out bags list it; see
-`bagwise.calibration.precision`.
+`bagwise.calibration._recalibration`.
 
 *Labels of bags.* Instances of a bag are not independent, so the union of their probabilities is no probability. A
 logistic regression of the held-out label sets on the log-odds of the union, slope and offset, makes one of it.
@@ -33,15 +33,18 @@ from bagwise.annotation.union_annotator import HeldOutScores, UnionAnnotator
 from bagwise.calibration._recalibration import (
     SMALLEST,
     BagLabelNoise,
+    CalibratedPrecision,
     HeldOut,
+    PrecisionModel,
     Recalibration,
     Shares,
     fit_log_odds,
     fit_power,
+    fit_precision,
     label_folds,
+    names_table,
     undetermined_shares,
 )
-from bagwise.calibration.precision import CalibratedPrecision, PrecisionModel, fit_precision, names_table
 from bagwise.core.bags import Bags, as_instance_labels, known_labels, offsets_of
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.evidence import Evidence, Given
@@ -49,12 +52,11 @@ from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, Plain, TupleOf
 from bagwise.core.typing import BagsLike, LabelsLike, Learner, WeightsLike
 from bagwise.core.validation import learn_evidence, split_dataset, validate_bags, validate_weights
-from bagwise.kernels.softmax import softmax_in_place
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.preprocessing import LinearHead, linear_head
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.union import LabelledBags, UnionModel, select_bags, union_log_odds
+from bagwise.union import LabelledBags, UnionModel, select_bags, softmax_in_place, union_log_odds
 
 ENOUGH_HELD_OUT = 1_000  # bags that a few numbers can be found from; with more bags fewer folds are fitted
 FEWEST_BAGS = 10
@@ -93,7 +95,7 @@ class CalibratedAnnotator(UnionAnnotator):
         no such evidence.
     reliability_ : dict or None
         Reliability tables of the labels of held-out bags, "before" and "after", and the number of "bags"; "names": how
-        often instances of these bags were named right, see `bagwise.calibration.precision.names_table`. None where
+        often instances of these bags were named right, see `bagwise.calibration._recalibration.names_table`. None where
         there were too few bags to calibrate by.
 
     Examples
@@ -378,11 +380,11 @@ class CalibratedAnnotator(UnionAnnotator):
     ) -> None:
         """Slope and offset at which the listed labels are most likely; the tables are of these, too."""
         n_classes = len(self.classes_)
-        plain = softmax_of(scores)[:, :n_classes]
+        plain = _softmax_of(scores)[:, :n_classes]
         if self.single_label_:
             log_joint = np.add.reduceat(np.log(np.maximum(plain, SMALLEST)), bags.offsets[:-1], axis=0)
             self.bag_calibration_ = (fit_power(log_joint, Y, weights * Y.any(axis=1)), 0.0)
-            before, after = (softmax_of(power * log_joint) for power in (1.0, self.bag_calibration_[0]))
+            before, after = (_softmax_of(power * log_joint) for power in (1.0, self.bag_calibration_[0]))
         else:
             rates = self.noise_rates().values()
             proba = new.probabilities(scores)[:, :n_classes]
@@ -477,7 +479,7 @@ class CalibratedAnnotator(UnionAnnotator):
         scores, (slope, offset) = self.estimator_.log_proba(bags), self.bag_calibration_
         if self.single_label_:
             logs = np.maximum(scores[:, :n_classes], -1e300)
-            return softmax_of(slope * np.add.reduceat(logs, bags.offsets[:-1], axis=0))
+            return _softmax_of(slope * np.add.reduceat(logs, bags.offsets[:-1], axis=0))
         proba = Recalibration(*self.new_).probabilities(scores)[:, :n_classes]
         return expit(slope * union_log_odds(proba, bags.offsets) + offset)
 
@@ -491,7 +493,7 @@ class CalibratedAnnotator(UnionAnnotator):
         return tags
 
 
-def softmax_of(scores: np.ndarray) -> np.ndarray:
+def _softmax_of(scores: np.ndarray) -> np.ndarray:
     proba = np.array(scores, dtype=np.float64)
     softmax_in_place(proba)
     return proba

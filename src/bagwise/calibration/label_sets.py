@@ -23,9 +23,8 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from bagwise.annotation.noisy_or import NoisyOrLogisticRegression, NoisyOrObjective, known_entries
-from bagwise.calibration._recalibration import label_folds
+from bagwise.calibration._recalibration import CalibratedPrecision, label_folds
 from bagwise.calibration.annotator import ENOUGH_HELD_OUT, FEWEST_BAGS
-from bagwise.calibration.precision import CalibratedPrecision
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.base import BagClassifierMixin, BagEstimator, Findings, InstanceAnnotatorMixin
 from bagwise.core.checks import check_that, is_count

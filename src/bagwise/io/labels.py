@@ -96,7 +96,8 @@ class LabelTable:
             self,
             names=[self.names[i] for i in rows],
             label_sets=[self.label_sets[i] for i in rows],
-            rows=[self.rows[i] for i in rows],
+            rows=[self.rows[i] for i in rows if self.rows],
+            places=[self.places[i] for i in rows if self.places],
         )
 
     def place(self, i: int) -> str:
@@ -280,7 +281,10 @@ class _Reader:
         left = [self.table.rows[0][j] or "a column without heading" for j in others if j not in kept]
         more = ", ..." if len(left) > _FEW else ""
         source = self.table.source + (f"; not used: {', '.join(left[:_FEW])}{more}" if left else "")
+        before = self.table
         self._take(TextTable(self.table.path, chosen, lines, source))
+        if not labels and not self._is_one_hot():
+            self._take(before)  # whoever refuses it names all columns
 
     def _is_marked(self, column: int) -> bool:
         """Whether a column may be of a label: any cell says yes, no or how many, or all are empty."""

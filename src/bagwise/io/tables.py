@@ -18,8 +18,7 @@ from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io._footer import MAGIC
 from bagwise.io._parquet import SIZE_OF_CELL, read_columns, read_text_rows
 from bagwise.io._xlsx import OLD_OFFICE, is_spreadsheet, read_sheet
-from bagwise.io.files import PathLike, atomic_write, check_readable, defuse
-from bagwise.io.text import UTF8, read_text
+from bagwise.io.files import UTF8, PathLike, atomic_write, check_readable, defuse, read_text
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 MOST_CELLS = 1_000_000
@@ -88,7 +87,7 @@ def read_rows(
     ----------
     path : str or path
     separator, trim, quoted
-        Of delimited text, as of `bagwise.io.text.open_rows`.
+        Of delimited text, as of `bagwise.io.files.open_rows`.
     sheet : str or None
         The sheet of a spreadsheet; None takes the one that holds a table.
     """

@@ -9,10 +9,10 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    "BagLoader": "bagwise.nn.batches",
+    "BagLoader": "bagwise.nn._batches",
     "ORedNetwork": "bagwise.nn.network",
-    "UnionLikelihoodLoss": "bagwise.nn.union",
-    "union_log_likelihood": "bagwise.nn.union",
+    "UnionLikelihoodLoss": "bagwise.nn._union",
+    "union_log_likelihood": "bagwise.nn._union",
 }
 __all__ = ["BagLoader", "ORedNetwork", "UnionLikelihoodLoss", "union_log_likelihood"]
 

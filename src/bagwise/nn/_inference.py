@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bagwise.nn.batches import balanced_batches
+from bagwise.nn._batches import balanced_batches
 from bagwise.union import LabelNoise, UnionProblem
 from bagwise.union.constants import ERROR_BOUND, FEW_LABELS, TINY, UNIT_ROUNDOFF
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from bagwise.core.exceptions import InputError
+from bagwise.nn._patch import patch_network
 from bagwise.nn.device import as_device
-from bagwise.nn.patch import patch_network
 
 BLOCK = 1 << 12  # instances that are judged at a time
 PROBED = 2  # instances that a module is asked about before it is trained

@@ -14,11 +14,11 @@ import torch
 
 from bagwise.annotation.rates import RateParameters, learn_rates
 from bagwise.nn import SMALLEST
+from bagwise.nn._batches import balanced_batches
 from bagwise.nn._inference import part
 from bagwise.nn._members import copy_all, mean_probabilities, networks_of
-from bagwise.nn.batches import balanced_batches
+from bagwise.nn._union import PreparedUnion
 from bagwise.nn.device import as_device
-from bagwise.nn.union import PreparedUnion
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelNoise, UnionProblem
 

@@ -10,10 +10,15 @@ from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation.background import background_label, move_last_column, shift_to_share
 from bagwise.annotation.forest import grow_forest
 from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
-from bagwise.annotation.union_annotator import NOISE_AND_BACKGROUND, UnionAnnotator
+from bagwise.annotation.union_annotator import (
+    NOISE_AND_BACKGROUND,
+    UnionAnnotator,
+    background_label,
+    move_last_column,
+    shift_to_share,
+)
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_not_negative, check_positive, check_that, is_count
 from bagwise.core.exceptions import InputError, warn_caller
@@ -35,10 +40,9 @@ from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import plain_labels, refuse_sparse, validate_weights
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
-from bagwise.kernels.softmax import softmax_in_place
 from bagwise.nn import SMALLEST, check_torch
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.union import LabelledBags, LabelNoise, UnionModel, UnionProblem, select_bags
+from bagwise.union import LabelledBags, LabelNoise, UnionModel, UnionProblem, select_bags, softmax_in_place
 
 BLOCK = 1 << 14  # instances that are judged at a time
 MODULES = ("patch",)
@@ -295,7 +299,7 @@ class ORedNetwork(UnionAnnotator):
         from bagwise.nn._training import Trainer
 
         rng = check_random_state(self.random_state)
-        out = held_out_bags(len(bags), self.n_members, self.held_out, rng)
+        out = _held_out_bags(len(bags), self.n_members, self.held_out, rng)
         if rates.learned and out is None:
             raise InputError(
                 f"missed and spurious are learned from bags that are held out, and of {len(bags)} none are "
@@ -350,7 +354,7 @@ class ORedNetwork(UnionAnnotator):
 
     def _network_proba(self, X: np.ndarray) -> np.ndarray:
         if hasattr(self, "layers_"):
-            return np.concatenate([mean_proba(self.layers_, X[i : i + BLOCK]) for i in range(0, len(X), BLOCK)])
+            return np.concatenate([_mean_proba(self.layers_, X[i : i + BLOCK]) for i in range(0, len(X), BLOCK)])
         if self.module is None:
             raise InputError(
                 f"This model holds the weights of a module {self.module_name_} and not the module itself, which a file "
@@ -410,7 +414,7 @@ class ORedNetwork(UnionAnnotator):
         return tags
 
 
-def held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.RandomState) -> np.ndarray | None:
+def _held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.RandomState) -> np.ndarray | None:
     """(e, n) bags that each member does not learn from, another part for each as far as they go; None for none."""
     if share == 0.0 or n_bags < 4:
         return None
@@ -419,7 +423,7 @@ def held_out_bags(n_bags: int, n_members: int, share: float, rng: np.random.Rand
     return np.stack([part == e % n_parts for e in range(n_members)])
 
 
-def mean_proba(layers: Any, X: np.ndarray) -> np.ndarray:
+def _mean_proba(layers: Any, X: np.ndarray) -> np.ndarray:
     """(m, c) mean of the members' probabilities, as `bagwise.nn._members.Members` computes their scores."""
     hidden = np.asarray(X, dtype=np.float32)
     for i, (weight, bias) in enumerate(layers):

@@ -13,7 +13,7 @@ from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.exceptions import InputError
 from bagwise.core.validation import check_finite
 from bagwise.scale._pieces import Piece, read_ahead, read_pieces
-from bagwise.scale.source import BagSource
+from bagwise.scale._source import BagSource
 from bagwise.union import LabelledBags
 
 T = TypeVar("T")

@@ -107,7 +107,7 @@ def each_done(client: Any, function: Callable[[Any], Any], items: Sequence[Any])
     What a worker that was lost was working on is done by another one.
     """
     distributed = _import_distributed()
-    with cluster_errors("The same command goes on from what is finished."):
+    with _cluster_errors("The same command goes on from what is finished."):
         keys = {f"bagwise-each-{uuid4()}": item for item in items}
         futures = client.map(function, items, key=list(keys), pure=False)
         waiting = distributed.as_completed(futures)
@@ -132,10 +132,10 @@ class OnCluster(Engine):
         check_workers(client)
         client.scheduler_comm.interval = SEND_SECONDS
         source = training.source
-        with cluster_errors():
+        with _cluster_errors():
             used = [i for i in range(source.n_pieces) if training.n_used(i)]
             threads = [worker for worker, n_threads in client.nthreads().items() for _ in range(n_threads)]
-            size = group_size(len(used), len(threads), tasks)
+            size = _group_size(len(used), len(threads), tasks)
             numbers = [used[i : i + size] for i in range(0, len(used), size)]
             ready = [
                 _submit(
@@ -151,13 +151,13 @@ class OnCluster(Engine):
         return cls(training, client, numbers, ready)
 
     def then(self, step: Any) -> OnCluster:
-        with cluster_errors():
+        with _cluster_errors():
             ready = [_submit(self.client, "step", _apply, step, group) for group in self._ready]
         return OnCluster(self.training, self.client, self._numbers, ready)
 
     def items(self, make: Make, details: Sequence[Any]) -> _ClusterItems:
         own = [[details[i] for i in group] for group in self._numbers]
-        with cluster_errors():
+        with _cluster_errors():
             made = [
                 _submit(self.client, "make", _make, make, group, of_group)
                 for group, of_group in zip(self._ready, own, strict=True)
@@ -165,7 +165,7 @@ class OnCluster(Engine):
         return _ClusterItems(self.client, made)
 
 
-def group_size(n_pieces: int, n_threads: int, tasks: int = TASKS) -> int:
+def _group_size(n_pieces: int, n_threads: int, tasks: int = TASKS) -> int:
     """Pieces of a task: as many as leave every thread its tasks, each of which costs the scheduler a millisecond.
 
     A power of two, so that the tree of sums is that of pairs alone, whatever the number of workers.
@@ -186,7 +186,7 @@ class _ClusterItems(Items):
     def sum_of(self, task: Task) -> Sums:
         """One task a group, and a tree of sums of neighbours, whose order does not depend on the workers."""
         client = self.client
-        with cluster_errors():
+        with _cluster_errors():
             keys = [f"bagwise-evaluate-{uuid4()}" for _ in self.made]
             sums = client.map(_Each(task), self.made, key=keys, pure=False)  # one message, not one a group
             while len(sums) > NEIGHBOURS:
@@ -220,7 +220,7 @@ def _add(task: Task, sums: Sequence[Sums | None]) -> Sums | None:
 
 
 @contextmanager
-def cluster_errors(
+def _cluster_errors(
     cure: str = "A fit with a checkpoint (--checkpoint) goes on from there.",
 ) -> Iterator[None]:
     """What is wrong with the cluster, as one error."""

@@ -31,8 +31,8 @@ from bagwise.scale._engine import Engine, Here, Training
 from bagwise.scale._objectives import SummedAmbiguousLoss, SummedHinges, SummedLikelihood, SummedNoisyOr
 from bagwise.scale._pieces import read_ahead, read_pieces
 from bagwise.scale._scaling import fit_step, width_behind
+from bagwise.scale._source import BagSource
 from bagwise.scale.cluster import OnCluster
-from bagwise.scale.source import BagSource
 from bagwise.solvers.losses import LOSSES
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelledBags

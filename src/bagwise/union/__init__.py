@@ -3,18 +3,22 @@
 from pathlib import Path
 
 from bagwise.kernels import cache_folder, is_compiled  # settles where compiled code is kept, before any is declared
-from bagwise.union._infer import infer
-from bagwise.union.feasibility import LabelledBags, count_instances, infeasible_bags, relaxed_bags, select_bags
-from bagwise.union.posterior import check_bags, union_posterior
-from bagwise.union.problem import (
+from bagwise.union._infer import infer, softmax_in_place, sum_log_partition
+from bagwise.union._posterior import check_bags, union_posterior
+from bagwise.union._problem import (
     MAX_EXACT_LABELS,
     METHODS,
+    LabelledBags,
     LabelNoise,
     UnionModel,
     UnionProblem,
     as_rates,
+    count_instances,
+    infeasible_bags,
     inference_threads,
     log_absence,
+    relaxed_bags,
+    select_bags,
     union_log_odds,
     warn_approximation,
 )
@@ -36,6 +40,8 @@ __all__ = [
     "log_absence",
     "relaxed_bags",
     "select_bags",
+    "softmax_in_place",
+    "sum_log_partition",
     "union_log_odds",
     "union_posterior",
     "warn_approximation",

@@ -16,10 +16,48 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bagwise.kernels.softmax import softmax_row
 from bagwise.union._exact import copy_normalized, log_add, log_forward_backward, solve
 from bagwise.union._propagate import propagate
 from bagwise.union.constants import TINY
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def softmax_row(scores, i):
+    """Turn row i of `scores` into its softmax; returns the log of the normaliser."""
+    top = scores[i, 0]
+    for c in range(1, scores.shape[1]):
+        top = max(top, scores[i, c])
+    total = 0.0
+    for c in range(scores.shape[1]):
+        scores[i, c] = np.exp(scores[i, c] - top)
+        total += scores[i, c]
+    inverse = 1.0 / total
+    for c in range(scores.shape[1]):
+        scores[i, c] *= inverse
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax_in_place(scores):
+    """Turn every row of `scores` into its softmax."""
+    for i in range(scores.shape[0]):
+        softmax_row(scores, i)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_log_partition(scores, direction, step):
+    """Sum over rows of log sum_c exp(scores + step * direction)."""
+    result = 0.0
+    for i in range(scores.shape[0]):
+        top = -np.inf
+        for c in range(scores.shape[1]):
+            top = max(top, scores[i, c] + step * direction[i, c])
+        total = 0.0
+        for c in range(scores.shape[1]):
+            total += np.exp(scores[i, c] + step * direction[i, c] - top)
+        result += top + np.log(total)
+    return result
+
 
 UNLISTED, OPTIONAL, NEEDED, ABSENT = 0, 1, 2, 3  # what is said of a class, and of what it takes part in
 FREE = -1  # the cell of columns of which nothing is said

@@ -13,9 +13,8 @@ from typing import Any
 from bagwise.app.formats.annotations import Annotations, plain_cell
 from bagwise.app.media.files import FileNames
 from bagwise.core.exceptions import LONGEST, FormatError
-from bagwise.io.files import undefuse
+from bagwise.io.files import read_text, undefuse
 from bagwise.io.tables import TextTable, read_rows
-from bagwise.io.text import read_text
 
 Mark = dict[str, Any]
 

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from bagwise.app.formats._aoef import read_aoef, write_aoef
+from bagwise.app.formats._camtrap import read_camtrap, write_camtrap
 from bagwise.app.formats._coco import read_coco, write_coco
+from bagwise.app.formats._crowsetta import read_generic_seq, write_generic_seq
+from bagwise.app.formats._kaleidoscope import read_kaleidoscope, write_kaleidoscope
 from bagwise.app.formats._label_studio import read_label_studio, write_label_studio
 from bagwise.app.formats._marks import Marks, read_json
+from bagwise.app.formats._occurrences import read_ebird, read_occurrences, write_ebird, write_occurrences
 from bagwise.app.formats._spans import read_spans, write_spans
 from bagwise.app.formats._tables import (
     BIRDNET,
@@ -33,6 +38,7 @@ from bagwise.app.formats._tables import (
     write_long_parquet,
     write_raven,
 )
+from bagwise.app.formats._yolo import read_yolo, write_yolo
 from bagwise.app.formats.annotations import Annotations
 from bagwise.app.media.media_type import MediaType
 from bagwise.core.exceptions import FormatError, InputError, one_file
@@ -57,6 +63,7 @@ class Format:
     media_types: tuple[str, ...] = ()
 
 
+SOUND = ("audio",)
 FORMATS = {
     "csv": Format(write_long_csv, read_long),
     "parquet": Format(write_long_parquet, read_long),
@@ -67,6 +74,13 @@ FORMATS = {
     "spans": Format(write_spans, read_spans),
     "intervals": Format(write_intervals, read_intervals),
     "label-studio": Format(write_label_studio, read_label_studio),
+    "kaleidoscope": Format(write_kaleidoscope, read_kaleidoscope, SOUND),
+    "aoef": Format(write_aoef, read_aoef, SOUND),
+    "generic-seq": Format(write_generic_seq, read_generic_seq, SOUND),
+    "camtrap-dp": Format(write_camtrap, read_camtrap, SOUND),
+    "darwin-core": Format(write_occurrences, read_occurrences, SOUND),
+    "ebird": Format(write_ebird, read_ebird, SOUND),
+    "yolo": Format(write_yolo, read_yolo, ("image",)),
 }
 
 SELECTIONS = ("raven", "birdnet")  # by which labels of recordings may be given
@@ -76,6 +90,10 @@ HEADINGS = (  # by which tables are known
     ("birdnet", [BIRDNET["start"], BIRDNET["label"]]),
     ("birdnet", [BIRDNET_OF_R[key] for key in ("start", "end", "label")]),
     ("intervals", INTERVALS[2:5] + INTERVALS[6:]),
+    ("kaleidoscope", ["IN FILE", "OFFSET", "DURATION"]),
+    ("generic-seq", ["onset_s", "offset_s", "notated_path"]),
+    ("darwin-core", ["associatedMedia", "dynamicProperties"]),
+    ("camtrap-dp", ["mediaID", "observationTags"]),
 )
 
 
@@ -113,6 +131,9 @@ def guess_annotation_format(path: str | Path) -> str:
     """The name of the format of a file or folder of annotations, from its ending and its first lines."""
     path = Path(path)
     if path.is_dir():
+        for name, file in (("camtrap-dp", "datapackage.json"), ("yolo", "classes.txt")):
+            if (path / file).is_file():
+                return name
         for name, endings in (("raven", table_endings(path)), ("birdnet", BIRDNET_ENDINGS)):
             if any(next(path.rglob(f"*{ending}"), None) for ending in endings):
                 return name
@@ -128,6 +149,8 @@ def guess_annotation_format(path: str | Path) -> str:
     if ending == ".json":
         document = read_json(path)
         first = document[0] if isinstance(document, list) and document else document
+        if isinstance(first, dict) and isinstance(first.get("data"), dict) and "collection_type" in first["data"]:
+            return "aoef"
         return "coco" if isinstance(first, dict) and {"images", "image_id"} & first.keys() else "label-studio"
     if ending in (".csv", ".tsv"):
         return _known_by_headings(path) or "csv"

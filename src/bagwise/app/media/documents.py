@@ -12,9 +12,8 @@ from typing import Any
 
 from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import FormatError, one_file
-from bagwise.io.files import check_readable
+from bagwise.io.files import Decoded, check_readable, decode
 from bagwise.io.markup import html_text, rst_text
-from bagwise.io.text import Decoded, decode
 
 _SIZE_PER_BYTE = 8  # of a text and what is made of it, besides the bytes of the file
 _SAVE_AGAIN = "Open it and save it again."

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.exceptions import FormatError
-from bagwise.io.text import check_readable
+from bagwise.io.files import check_readable
 
 HEIC = (".heic", ".heif")
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", *HEIC)

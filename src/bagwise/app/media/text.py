@@ -26,7 +26,7 @@ from bagwise.core.bags import offsets_of
 from bagwise.core.checks import memory_limit
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError
-from bagwise.io.text import UTF8
+from bagwise.io.files import UTF8
 
 ENGLISH, NONE = "english", "none"
 OTHER_LANGUAGES = (

@@ -135,6 +135,7 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
     "/api/files": lambda review, query: review.files(query.text("search") or "", *_page(query)),
     "/api/label-issues": lambda review, query: review.label_issues(),
     "/api/refit": lambda review, query: review.refit_state(),
+    "/api/estimate": lambda review, query: review.estimate(query.text("by") or None),
     "/api/history": lambda review, query: review.history(),
     "/media/spectrogram": _spectrogram,
     "/media/clip": _clip,
@@ -148,6 +149,7 @@ POST: dict[str, Callable[[Review, dict[str, Any]], Any]] = {
     "/api/refit": lambda review, body: review.start_refit(),
     "/api/refit/cancel": lambda review, body: review.cancel_refit(),
     "/api/sample": lambda review, body: review.draw_sample(body.get("label"), body.get("n", 100), body.get("seed")),
+    "/api/survey": lambda review, body: review.draw_survey(body.get("n", 60), body.get("seed")),
     "/api/export": lambda review, body: review.export(body.get("confirmed_only", False)),
     "/api/by": lambda review, body: review.name_reviewer(body.get("by", "")),
 }

@@ -123,7 +123,8 @@ def write_samples(path: Path, samples: list[Sample]) -> None:
         file.write(json.dumps({"samples": [asdict(sample) for sample in samples]}, ensure_ascii=False) + "\n")
 
 
-def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+def check_whole(name: str, value: Any, least: int, most: int) -> None:
+    """Refuse what is no whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise RequestError(f'"{name}" is {str(value)[:40]}; expected a whole number from {least} to {most}.')
 
@@ -132,9 +133,9 @@ def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, 
     """A sample of the instances with a label that are not background, each as likely as any other."""
     if label is not None and (not isinstance(label, str) or label not in now.labels):
         raise RequestError(f"The run has no label {str(label)[:80]!r}; name one of its labels, or null for all.")
-    _check_whole("n", n, 1, MOST)
+    check_whole("n", n, 1, MOST)
     seed = secrets.randbits(32) if seed is None else seed
-    _check_whole("seed", seed, 0, 2**53)
+    check_whole("seed", seed, 0, 2**53)
     shown = now.codes >= 0 if label is None else now.carries(label)
     if now.found.noise is not None:
         shown &= now.found.noise <= max_noise

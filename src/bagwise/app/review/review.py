@@ -21,8 +21,10 @@ from bagwise.app.review._errors import ConflictError, MissingError, RequestError
 from bagwise.app.review._media import MediaStore
 from bagwise.app.review._refit import REFIT, WRITE, Learner
 from bagwise.app.review._samples import (
+    MOST,
     MOST_SAMPLES,
     agreement_curve,
+    check_whole,
     draw_sample,
     first_answers,
     label_shares,
@@ -39,11 +41,13 @@ from bagwise.app.runs._material import in_windows
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
 from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, version_folder
 from bagwise.app.runs.supervision import Supervision
+from bagwise.app.runs.survey import sample_rows as drawn_rows
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write, inside, open_folder
 from bagwise.io.tables import write_csv
 
 REVIEWER = "reviewer.json"
+SURVEY = "survey"  # the sample from which counts are estimated
 FOLDER, CONFIRMED_TABLE = "export", "confirmed.csv"
 MOST_ROWS = 10_000  # of one answer
 MOST_CHANGES = 1000  # that are listed after a refit
@@ -171,6 +175,9 @@ class Review:
 
     def sample_rows(self, number: str) -> np.ndarray:
         """Rows of the instances of a sample, as they were drawn."""
+        if number == SURVEY:
+            with self._lock:
+                return drawn_rows(self.run)
         for sample in self._samples:
             if sample.id == number:
                 return sample_rows(sample, self.snapshot())
@@ -321,6 +328,23 @@ class Review:
             self._samples.append(sample)
             self._changed()
         return {"id": sample.id, "n": len(sample.instances)}
+
+    def estimate(self, by: str | None = None) -> dict[str, Any]:
+        """Counts of every label with intervals, see `Run.estimate`, and how much of the sample is answered."""
+        with self._lock:
+            rows, drawn = self.run.estimate(by), drawn_rows(self.run)
+            answered = int(self.run.supervision().checked[drawn].sum())
+        return {"id": SURVEY, "n": len(drawn), "answered": answered, "counts": rows}
+
+    def draw_survey(self, n: Any = 60, seed: Any = None) -> dict[str, Any]:
+        """Draw more instances for the counts; the sample is `SURVEY` to `instances`."""
+        check_whole("n", n, 1, MOST)
+        if seed is not None:
+            check_whole("seed", seed, 0, 2**53)
+        with self._lock:
+            left = self.run.draw_sample(n, seed)
+            self._changed()
+        return {"id": SURVEY, "n": len(left)}
 
     def export(self, confirmed_only: Any = False) -> dict[str, Any]:
         """Write all formats, with the reviewer of each instance, to the folder ``export`` of the run."""

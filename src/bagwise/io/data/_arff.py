@@ -19,9 +19,8 @@ from bagwise.core.columns import check_features
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data._long import dense_features, feature_names_of, unique_names
-from bagwise.io.files import PathLike, atomic_write, check_readable
+from bagwise.io.files import PathLike, atomic_write, check_readable, read_text
 from bagwise.io.tables import first_repeated
-from bagwise.io.text import read_text
 
 _NUMERIC = ("numeric", "real", "integer")
 _PLAIN = re.compile(r"[\w.+-]+")

@@ -1,6 +1,7 @@
 // History: what the last retraining changed, agreement with the model, and the share of right labels with intervals.
 import { get, post } from "./api.js";
 import { chip, square } from "./chip.js";
+import { countsCard, fetchCounts } from "./counts.js";
 import { button, h, replace, s, say, select } from "./dom.js";
 import { goToAny } from "./one.js";
 import { clearFilters, colourOf, emit, goTo, keyOf, nameOf, on, setQuery, show, store } from "./store.js";
@@ -17,7 +18,7 @@ export const historyView = h(
   "section",
   { class: "history-view", "aria-label": T.views.history },
   h("div", { class: "column" }, changes),
-  h("div", { class: "column" }, curve, samples, shares),
+  h("div", { class: "column" }, countsCard, curve, samples, shares),
 );
 
 let asked = 0;
@@ -27,6 +28,7 @@ async function fetchAll() {
   let reply;
   try {
     reply = await get("/api/history");
+    if (!countsCard.contains(document.activeElement)) await fetchCounts(answerSample);
   } catch (error) {
     emit("failed", error, "read");
     return;
@@ -287,7 +289,7 @@ function sampleElement(sample) {
 }
 
 async function answerSample(id) {
-  await setQuery({ label: "", file: "", bag: "", least: "", most: "", checked: "", sample: String(id), order: "file" });
+  await setQuery({ label: "", file: "", bag: "", least: "", most: "", checked: "", sample: String(id), order: "drawn" });
   const first = store.rows.find((row) => !row.checked);
   if (first) goTo(keyOf(first));
   show("queue");

@@ -102,6 +102,9 @@ function drawFoot() {
   );
 }
 
+// Only a sample can be listed as it was drawn.
+const ordersOf = ({ sample }) => Object.entries(T.orders).filter(([name]) => sample || name !== "drawn");
+
 function drawFilters() {
   const { query } = store;
   const labels = [
@@ -129,7 +132,7 @@ function drawFilters() {
     });
   replace(
     head,
-    select(T.orders, query.order, (order) => setQuery({ order }), { "aria-label": T.order, id: "order" }),
+    select(ordersOf(query), query.order, (order) => setQuery({ order }), { "aria-label": T.order, id: "order" }),
     select(T.checkedChoices, query.checked, (checked) => setQuery({ checked }), {
       "aria-label": T.checked,
       id: "checked",

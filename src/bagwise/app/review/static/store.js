@@ -152,6 +152,7 @@ export function move(step) {
 export async function setQuery(change) {
   const before = { ...store.query };
   Object.assign(store.query, change);
+  if (!store.query.sample && store.query.order === "drawn") store.query.order = "useful";
   emit("query");
   try {
     await load();
@@ -398,7 +399,7 @@ export function readAddress() {
   store.view = VIEWS.includes(view) ? view : "queue";
   for (const name of Object.keys(store.query))
     store.query[name] = given.get(name) ?? (name === "order" ? "useful" : "");
-  if (!(store.query.order in T.orders)) store.query.order = "useful";
+  if (!(store.query.order in T.orders) || (store.query.order === "drawn" && !store.query.sample)) store.query.order = "useful";
   store.at = given.get("at") ?? store.at;
   isUntouched &&= store.at === null;
   store.gallery = { label: given.get("gallery") ?? "", order: given.get("sure") ?? "unsure", all: given.get("all") ?? "" };

@@ -61,6 +61,7 @@ export const T = {
     file: "By file",
     label: "By label",
     time: "By time",
+    drawn: "As drawn",
   },
   noFilters: "Clear filters",
   label: "Label",
@@ -236,6 +237,18 @@ export const T = {
   confirmed: "Confirmed",
   interval: "95 % interval",
   sharesNone: "No answers yet.",
+  counts: "Counts",
+  countsWords:
+    "How many instances carry each label, with 95 % confidence intervals from the answers to a random sample. They hold however good the model is.",
+  countsModel:
+    "These figures are the model's own: too few instances of a random sample were answered. Draw one and answer it in the order shown.",
+  countsBy: "By",
+  countsGroups: { "": "all files", file: "file", site: "site", hour: "hour", date: "date" },
+  countsUnknown: "unknown",
+  range: (low, high) => `${number(Math.round(low))} to ${number(Math.round(high))}`,
+  countSays: (n, low, high, reviewed, more) =>
+    `${number(Math.round(n))} (${number(Math.round(low))} to ${number(Math.round(high))}), from ${number(reviewed)} reviewed` +
+    (more ? `; ${number(more)} more answers would halve the interval` : ""),
   samples: "Random samples",
   samplesWords:
     "Draw instances at random and answer all of them: the share you confirm, with its interval, estimates the precision of the labels.",

@@ -10,7 +10,7 @@ import numpy as np
 from bagwise.core.evidence import Given
 from bagwise.core.exceptions import InputError
 from bagwise.core.validation import as_given, encode_evidence
-from bagwise.union.problem import (
+from bagwise.union._problem import (
     MAX_EXACT_LABELS,
     METHODS,
     LabelNoise,

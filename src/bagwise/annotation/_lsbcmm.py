@@ -90,7 +90,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     Examples
     --------
-    >>> from bagwise.annotation.lsbcmm import LSBCMM
+    >>> from bagwise.annotation._lsbcmm import LSBCMM
     >>> from bagwise.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, random_state=0)
     >>> model = LSBCMM(random_state=0).fit(data.bags, data.Y)

@@ -14,9 +14,8 @@ from bagwise.core.bags import Bags, as_bags, known_labels, offsets_of
 from bagwise.core.checks import is_count
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.validation import encode_labels
-from bagwise.kernels.softmax import softmax_in_place
 from bagwise.pipeline import bag_tags
-from bagwise.union import MAX_EXACT_LABELS, UnionProblem
+from bagwise.union import MAX_EXACT_LABELS, UnionProblem, softmax_in_place
 
 SHORTLIST = 1000  # instances that are compared with each other; the others follow by their own entropy
 CHOSEN_ONE_BY_ONE = 200

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from bagwise.core.exceptions import InputError
 from bagwise.model_selection import MODES, Record, measure_bags, split_bags
 from bagwise.pipeline import bag_tags, final_step, transform_for_final
+from bagwise.scale._source import BagSource
 from bagwise.scale.fit import check_learner, fit_source
-from bagwise.scale.source import BagSource
 
 
 def evaluate_source(

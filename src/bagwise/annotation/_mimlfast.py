@@ -108,7 +108,7 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
 
     Examples
     --------
-    >>> from bagwise.annotation.mimlfast import MIMLFast
+    >>> from bagwise.annotation._mimlfast import MIMLFast
     >>> from bagwise.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, random_state=0)
     >>> model = MIMLFast(n_concepts=1, max_epochs=50, random_state=0).fit(data.bags, data.Y)
