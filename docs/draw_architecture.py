@@ -7,6 +7,8 @@ DOCS = Path(__file__).parent
 PURPOSE = {
     "core": "bags, labels, checks, errors", "kernels": "compiled code", "pipeline": "pipelines, bag tags",
     "metrics": "measures, scorers", "solvers": "optimizers, losses", "preprocessing": "transformers of instances",
+    "inspection": "which features matter",
+    "plotting": "displays",
     "calibration": "probabilities, novelty", "model_selection": "evaluate, search", "nn": "tensors (torch)",
     "io": "model file, files of bags", "annotation": "label instances",
     "classification": "label bags", "clustering": "group bags", "catalog": "named models",

@@ -97,13 +97,13 @@ def test_what_was_put_right_in_raven_comes_home(runs, tmp_path):
     assert (said[1]["bag"], said[1]["instance"]) == (deleted["bag"], deleted["instance"])
 
 
-def test_marks_that_lie_on_nothing_are_named(runs, tmp_path):
+def test_marks_outside_of_their_recording_are_named(runs, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(runs / "media", run, copy_function=shutil.copy2)
     track = next(path for path in sorted((run / "audacity").iterdir()) if path.stat().st_size)
     edited = tmp_path / "audacity" / track.name
     edited.parent.mkdir()
-    edited.write_text(track.read_text(encoding="utf-8") + "5.900000\t5.950000\thoot owl\n", encoding="utf-8")
+    edited.write_text(track.read_text(encoding="utf-8") + "95.900000\t95.950000\thoot owl\n", encoding="utf-8")
     result = call("correct", run, "--from", tmp_path / "audacity")
     assert result.exit_code == 3
     assert "Problem: " in result.output

@@ -1,7 +1,12 @@
 """Boxes through the server of the review page, and what it says to bad input."""
 
+import io
+import json
 import shutil
+import time
+import zipfile
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette")
@@ -46,6 +51,7 @@ def keys(client):
 
 def test_every_action_is_in_force_at_once_and_undone_one_by_one(client):
     before = rows(client)
+    assert client.get("/api/undo") == {"corrections": 0, "version": 0, "learned": False}
     client.get("/api/instances?order=useful")  # an order worked out before the boxes came
     sample = client.post("/api/sample", {"n": 20, "seed": 1})["id"]
     row, revision = before[0], client.get("/api/run")["revision"]
@@ -122,8 +128,6 @@ WRONG = [
 
 @pytest.mark.parametrize(("body", "expected"), WRONG)
 def test_bad_input_is_refused_in_words_and_changes_nothing(client, made, body, expected):
-    import json
-
     first = rows(client)[0]
     other = next(row for row in rows(client) if row["file"] != first["file"])
     names = (("FILE", first["file"]), ("BAG", first["bag"]), ("OTHER", other["bag"]))
@@ -153,13 +157,12 @@ def test_who_drew_a_box_and_learning_from_it(made, tmp_path):
         box = {"action": "add", "file": row["file"], "start": 0.1, "end": 0.4, "label": labels[0]["name"]}
         bag, instance = client.post("/api/boxes", box)["key"]
         client.post("/api/refit")
-        import time
-
         until = time.monotonic() + 90
         while client.get("/api/refit")["state"] == "running":
             assert time.monotonic() < until
             time.sleep(0.05)
         assert client.get("/api/run")["version"] == 1
+        assert client.get("/api/undo") == {"corrections": 2, "version": 0, "learned": True}
         (found,) = [r for r in rows(client) if (r["bag"], r["instance"]) == (bag, instance)]
         assert found["label"] == labels[0]["name"]
         assert "was" not in found
@@ -167,3 +170,39 @@ def test_who_drew_a_box_and_learning_from_it(made, tmp_path):
     with Run.open(tmp_path / "run") as run:
         assert [said["by"] for said in run.corrections()] == ["Ada", "Ada"]
         assert (bag, instance) in {(r["bag"], r["instance"]) for r in run.annotations()}
+
+
+def test_what_nobody_can_hear_does_not_come_first(client):
+    found = client.get("/api/instances?order=useful&limit=10000&checked=no")["instances"]
+    heard = [row["end"] - row["start"] >= 0.08 and row["low"] < 10_000 for row in found]
+    assert heard == sorted(heard, reverse=True)
+    assert any(heard)
+
+
+def test_the_export_is_one_file(made, tmp_path):
+    shutil.copytree(made / "run", tmp_path / "run", copy_function=shutil.copy2)
+    with serving(tmp_path / "run") as server:
+        client = server.client()
+        assert client.send("GET", "/media/export")[0] == 404
+        files = client.post("/api/export")["files"]
+        status, headers, content = client.send("GET", "/media/export")
+        assert (status, headers["content-type"]) == (200, "application/zip")
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            assert {f"export/{name}" for name in packed.namelist()} == {*files}
+            assert packed.read("annotations.csv") == (tmp_path / "run" / "export" / "annotations.csv").read_bytes()
+
+
+def test_the_gallery_shows_where_an_instance_is(client):
+    from PIL import Image
+
+    row = rows(client)[0]
+    address = f"/media/thumb?bag={row['bag']}&instance={row['instance']}&size=160"
+    image = np.asarray(Image.open(io.BytesIO(client.send("GET", address)[2])).convert("RGB")).astype(int)
+    is_box = (image[..., 0] - image[..., 2]) > 60  # greys have no colour
+    down, across = np.nonzero(is_box)
+    around = max(0.15, 0.25 * (row["end"] - row["start"]))
+    start, end = max(0.0, row["start"] - around), min(6.0, row["end"] + around)
+    expected = [(row[key] - start) / (end - start) * 159 for key in ("start", "end")]
+    assert [across.min(), across.max()] == pytest.approx(expected, abs=2)
+    assert down.max() - down.min() > 3
+    assert is_box.sum() < 4 * (across.max() - across.min() + down.max() - down.min() + 4)  # an outline

@@ -73,12 +73,8 @@ def wait_count(page, n):
 
 def mine(page):
     """The instance that one stands on, as the server has it."""
-    bag, instance = page.js("return decodeURIComponent(location.hash.match(/at=([^&]*)/)[1]).split('~')")
+    bag, instance = page.js("return document.querySelector('.box.mine').dataset.key.split('~')")
     return next(row for row in instances(page) if (row["bag"], str(row["instance"])) == (bag, instance))
-
-
-def wait_address(page, differs_from):
-    page.wait("const m = location.hash.match(/at=([^&]*)/); return m && m[1] !== arguments[0]", differs_from)
 
 
 def test_a_box_is_drawn_split_moved_undone_and_learned(page_of, sounds):  # noqa: F811
@@ -98,13 +94,11 @@ def test_a_box_is_drawn_split_moved_undone_and_learned(page_of, sounds):  # noqa
     page.wait("return document.querySelectorAll('.box.mine').length === 1")
     made = next(row for row in instances(page) if row["instance"] >= len([r for r in instances(page)
                 if r["bag"] == first["bag"]]) - 1 and row["bag"] == first["bag"])  # fmt: skip
-    width = page.js("return document.querySelector('.sound').clientWidth - 44")
-    pixel = (shown["to"] - shown["from"]) / width
+    pixel = (shown["to"] - shown["from"]) / page.js("return document.querySelector('.sound').clientWidth - 44")
     assert made["start"] == pytest.approx(start, abs=2 * pixel)
     assert made["end"] == pytest.approx(end, abs=2 * pixel)
     assert made["low"] == pytest.approx(low, rel=0.05)
     assert made["high"] == pytest.approx(high, rel=0.05)
-    page.wait("return location.hash.includes('at=')")
     assert mine(page)["instance"] == made["instance"]
     shoot(page, "2-drawn")
     page.press("1")  # and named
@@ -128,6 +122,7 @@ def test_a_box_is_drawn_split_moved_undone_and_learned(page_of, sounds):  # noqa
         "const r = document.querySelector('.handle[data-side=e]').getBoundingClientRect();"
         "return [r.x + r.width / 2, r.y + r.height / 2]"
     )
+    pixel = pixel_of(page)
     drag(page, handle, [handle[0] + 60, handle[1]])
     page.wait(
         "return document.querySelector('#say').textContent.includes('Moved')", supervision="that the box was moved"
@@ -152,24 +147,65 @@ def test_a_box_is_drawn_split_moved_undone_and_learned(page_of, sounds):  # noqa
     assert kept["checked"]
     assert kept["end"] == moved["end"]
     shoot(page, "5-learned")
+    page.wait("return document.querySelector('.row.here').id === 'row-0'", supervision="the new first one")
+
+    # what was learned is taken back only where somebody says so
+    page.press("u")
+    page.wait(
+        "return document.querySelector('dialog[open] #sure')?.textContent.includes('from version 1 back to version 0')"
+    )
+    assert page.js("return document.activeElement.id") == "sure-no"
+    shoot(page, "8-sure")
+    page.press(Keys.ENTER)
+    page.wait("return !document.querySelector('dialog')")
+    assert page.api("/api/run")["version"] == 1
+    page.press("u")
+    page.wait("return document.querySelector('dialog[open] #sure-yes')")
+    page.js("document.querySelector('#sure-yes').click()")
+    page.wait("return [...document.querySelectorAll('.toast')].some((toast) => toast.textContent.includes('Undone'))")
+    assert page.api("/api/run")["version"] == 0
     assert page.errors() == []
+
+
+def test_the_export_is_downloaded_as_a_zip(page_of, sounds):  # noqa: F811
+    page = page_of(sounds)
+    page.wait("return document.querySelector('#export')")
+    assert page.text("#export").strip() == "Export"
+    page.js("document.querySelector('#export').click()")
+    page.wait("return document.querySelector('#export-all')")
+    page.js("document.querySelector('#export-all').click()")
+    address = page.wait("return document.querySelector('#export-zip')?.href")
+    size = page.driver.execute_async_script(
+        "const [address, done] = arguments; fetch(address).then((r) => r.arrayBuffer())"
+        ".then((b) => done([b.byteLength, String.fromCharCode(...new Uint8Array(b).slice(0, 2))]))",
+        address,
+    )
+    assert size[0] > 1000
+    assert size[1] == "PK"
+    shoot(page, "9-export")
+    assert page.errors() == []
+
+
+def pixel_of(page):
+    """Seconds of a point of the screen."""
+    return page.js(
+        "const words = document.querySelector('.overlay').getAttribute('aria-label');"
+        "const [from, to] = words.match(/[\\d.]+(?= to| seconds)/g).slice(-2).map(Number);"
+        "return (to - from) / (document.querySelector('.sound').clientWidth - 44)"
+    )
 
 
 def goes_to(page, row):
     """Click its box."""
-    page.js(
-        'document.querySelector(`[data-key="${arguments[0]}"]`)'
-        ".dispatchEvent(new MouseEvent('click', {bubbles: true}))",
-        f"{row['bag']}~{row['instance']}",
-    )
-    page.wait(
-        'return document.querySelector(`.box.mine[data-key="${arguments[0]}"]`)', f"{row['bag']}~{row['instance']}"
-    )
+    key = f"{row['bag']}~{row['instance']}"
+    box = "document.querySelector(`[data-key='${arguments[0]}']`)"
+    page.js(f"{box}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))", key)
+    page.wait(f"return {box}.classList.contains('mine')", key)
 
 
 def test_everything_goes_without_a_mouse(page_of, sounds):  # noqa: F811
     page = page_of(sounds)
-    ready(page)
+    first, _ = ready(page)
     n = len(instances(page))
     page.press("d")
     page.wait("return document.querySelector('dialog[open] #place-start')")
@@ -180,6 +216,8 @@ def test_everything_goes_without_a_mouse(page_of, sounds):  # noqa: F811
     shoot(page, "6-numbers")
     page.press(Keys.ENTER)
     wait_count(page, n + 1)
+    script = "return document.querySelector('.box.mine')?.dataset.key !== arguments[0]"
+    page.wait(script, f"{first['bag']}~{first['instance']}")
     made = mine(page)
     assert [made[k] for k in ("start", "end", "low", "high")] == [0.1, 0.3, 1500.0, 2500.0]
     page.press("e")
@@ -201,7 +239,7 @@ def test_everything_goes_without_a_mouse(page_of, sounds):  # noqa: F811
     assert page.js(
         "return [...document.querySelectorAll('.bar-of-tools button')].every((b) => b.textContent || b.title)"
     )
-    assert page.errors() == []
+    assert all("/api/boxes" in error and "400" in error for error in page.errors())  # the box that was refused
 
 
 def test_a_drag_is_called_off_and_shift_pans(page_of, sounds):  # noqa: F811

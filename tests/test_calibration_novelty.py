@@ -91,7 +91,7 @@ def test_too_few_bags_tell_nothing_and_other_features_are_refused():
     bags = Bags(np.random.default_rng(0).normal(size=(20, 2)), [0, 10, 20])
     assert Novelty.learn(bags) is None
     novelty = Novelty.learn(Bags(bags.instances, [0, 5, 10, 20]))
-    with pytest.raises(InputError, match="3 features; likeness knows 2"):
+    with pytest.raises(InputError, match="3 features; novelty knows 2"):
         novelty.rarity(np.zeros((1, 3)))
     constant = Bags(np.ones((20, 2)), [0, 5, 10, 20])
     assert Novelty.learn(constant).is_novel(np.array([[1.0, 1.0], [1.0, 2.0]])).tolist() == [False, True]
@@ -106,3 +106,17 @@ def test_a_sparse_reference_travels_with_the_model(tmp_path):
     kept = Novelty.of(bagwise.load(tmp_path / "m.bagwise"))
     assert sp.issparse(kept.reference)
     assert_allclose(kept.rarity(bags.instances), Novelty.learn(bags).rarity(bags.instances))
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2, 0.5])
+def test_the_rate_of_false_alarms_is_that_which_is_asked_for(rate):
+    alarms = []
+    for seed in range(10):
+        data = make_gaussian_bags(n_bags=300, n_features=4, random_state=seed)
+        novelty = Novelty.learn(data.bags[:200])
+        instances = data.bags[200:].instances
+        alarms.append(novelty.is_novel(instances, rate).mean())
+        assert_allclose(novelty.is_novel(instances, rate), novelty.rarity(instances) < rate)
+    assert abs(np.mean(alarms) - rate) < 0.25 * rate
+    with pytest.raises(InputError, match="no share of false alarms"):
+        novelty.is_novel(instances, 1.5)

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline as sklearn_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import bagwise
 from bagwise import BagDataset, Bags
 from bagwise.core.bags import as_bags, as_indicator, offsets_of
 from bagwise.core.dataset import as_column, columns_of, rows_of
@@ -301,3 +304,13 @@ def test_recode_keeps_unlabelled_bags():
     data = BagDataset(make([2, 1]), [[1], [0]], ["a"], labelled=[1, 0])
     assert data.recode(["b", "a"]).label_sets == [{"a"}, None]
     assert data.recode(["b"], unknown="drop").label_sets == [set(), None]
+
+
+def test_a_transformer_of_tables_is_told_of_per_instance():
+    """Also in scikit-learn's own pipelines."""
+    data = make_gaussian_bags(n_bags=12, random_state=0)
+    for make in (bagwise.make_pipeline, sklearn_pipeline):
+        with pytest.raises(InputError, match=r"PerInstance\(StandardScaler\(\)\)"):
+            make(StandardScaler(), bagwise.ORedLogisticRegression()).fit(data.bags, data.Y)
+    assert np.asarray(data.bags).shape == (12,)
+    assert np.asarray(data.bags, dtype=object).shape == (12,)

@@ -55,6 +55,8 @@ DRAWN = weights_differ("other numbers are drawn for other rows")
 EXPECTED_FAILURES = {
     **dict.fromkeys(("M3IC", "BAMIC", "CPM3C", "MajorityKMeans", "MeanKMeans", "BagMixture"), ONE_CLUSTER),
     **dict.fromkeys(("ORedForest", "MIMLFast", "LSBCMM", "BagStack"), DRAWN),
+    **dict.fromkeys(("MIMLNN", "MIMLSVM"), weights_differ("medoids are chosen among other rows")),
+    "M3MIML": weights_differ("the optimum is met to its tolerance"),
 }
 
 
@@ -63,6 +65,8 @@ def expected_failures(estimator):
         return weights_differ("folds of repeated bags are other folds")
     if getattr(estimator, "solver", None) == "cccp":
         return weights_differ("whether another phase is lower is a matter of the last digit where the best is met")
+    if isinstance(estimator, CLPL) and estimator.C > 1.0:
+        return weights_differ("under next to no penalty the optimum is met to its tolerance")
     return EXPECTED_FAILURES.get(type(estimator).__name__, {})
 
 
@@ -78,6 +82,10 @@ ESTIMATORS = [
     SupportInstanceMachine(alpha=1e-2),
     SupportInstanceMachine(alpha=1e-2, aggregation="max", solver="cccp"),
     CLPL(C=1.0),
+    CLPL(),
+    MIMLNN(random_state=0),
+    MIMLSVM(random_state=0),
+    M3MIML(),
     MIMLFast(max_epochs=20),
     LSBCMM(),
     SupervisedAnnotator(LogisticRegression()),

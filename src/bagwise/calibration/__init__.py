@@ -3,6 +3,7 @@
 from bagwise.calibration._recalibration import CalibratedPrecision, PrecisionModel, select_at_precision
 from bagwise.calibration.annotator import CalibratedAnnotator
 from bagwise.calibration.label_sets import CalibratedLabelSets
+from bagwise.calibration.novelty import Novelty
 from bagwise.calibration.totals import (
     Totals,
     allocate_answers,
@@ -17,6 +18,7 @@ __all__ = [
     "CalibratedAnnotator",
     "CalibratedLabelSets",
     "CalibratedPrecision",
+    "Novelty",
     "PrecisionModel",
     "Totals",
     "allocate_answers",

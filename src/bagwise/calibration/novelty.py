@@ -30,7 +30,7 @@ BLOCK = 2_000  # instances whose distances are worked out at a time
 
 @dataclass(frozen=True)
 class Novelty:
-    """What training instances look like.
+    """What training instances look like, and how unlike them others are.
 
     Attributes
     ----------
@@ -41,6 +41,15 @@ class Novelty:
         Some training instances, scaled; sparse ones of length 1.
     distances : (r,) array
         Of each of them to the nearest of another bag, in order.
+
+    Examples
+    --------
+    >>> from bagwise.calibration import Novelty
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> novelty = Novelty.learn(data.bags[:40])
+    >>> bool(novelty.is_novel(data.bags[40:].instances + 20.0, rate=0.05).all())
+    True
     """
 
     centre: np.ndarray
@@ -70,9 +79,12 @@ class Novelty:
         return cls(centre, scale, reference, distances) if len(distances) else None
 
     def rarity(self, instances: Any) -> np.ndarray:
-        """(m,) share of the training instances that are at least as far from their nearest as each of `instances`."""
+        """(m,) share of the training instances that are at least as far from their nearest as each of `instances`.
+
+        It is calibrated: of instances like those of training, in bags of their own, a share q is below q.
+        """
         if instances.shape[1] != len(self.centre):
-            raise InputError(f"The instances have {instances.shape[1]} features; likeness knows {len(self.centre)}.")
+            raise InputError(f"The instances have {instances.shape[1]} features; novelty knows {len(self.centre)}.")
         found = np.empty(instances.shape[0])
         for start in range(0, len(found), BLOCK):
             block = instances[start : start + BLOCK]
@@ -84,9 +96,14 @@ class Novelty:
             found[start : start + BLOCK] = 1.0 - np.searchsorted(self.distances, distance) / len(self.distances)
         return found
 
-    def is_novel(self, instances: Any) -> np.ndarray:
-        """(m,) whether an instance is farther out than all but a share `ALARM` of the training instances."""
-        return self.rarity(instances) < ALARM
+    def is_novel(self, instances: Any, rate: float = ALARM) -> np.ndarray:
+        """(m,) whether an instance is farther out than all but the share `rate` of the training instances.
+
+        `rate` is that of the false alarms, .02 by default.
+        """
+        if not 0.0 < rate < 1.0:
+            raise InputError(f"rate={rate!r} is no share of false alarms; pass a number between 0 and 1.")
+        return self.rarity(instances) < rate
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """As a model file holds it."""
@@ -100,7 +117,7 @@ class Novelty:
 
 
 ATTRIBUTE = "novelty_"
-"""Attribute of a trained model that holds `Likeness.to_dict()`; it is saved with the model."""
+"""Attribute of a trained model that holds `Novelty.to_dict()`; it is saved with the model."""
 FITTED = Record({
     "centre": Numbers("features"), "scale": Numbers("features", positive=True),
     "reference": Numbers("reference", "features", sparse=True), "distances": Numbers("distances", low=0),

@@ -246,6 +246,12 @@ class Bags:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """One object a bag, so that numpy and scikit-learn see n samples and never a flattened mass of rows."""
+        if dtype is not None and np.dtype(dtype) != object:
+            raise InputError(
+                f"Bags are no table of numbers ({np.dtype(dtype)} was asked for). A transformer of tables works on "
+                "their instances inside PerInstance, as in make_pipeline(PerInstance(StandardScaler()), ...); a "
+                "learner of tables takes BagStatistics().fit_transform(bags), a row per bag."
+            )
         out = np.empty(len(self), dtype=object)
         out[:] = list(self)
         return out

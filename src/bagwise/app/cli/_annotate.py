@@ -87,7 +87,7 @@ def _print_names(annotations: Any) -> None:
 
 def _print_result(result: Any, precision: float | None = None) -> None:
     """What was found, what was wrong (to the error output), what was written."""
-    from bagwise.app.report.summary import novelty_in_words, precision_in_words
+    from bagwise.app.report.summary import novelty_in_words, precision_in_words, resolution_in_words
     from bagwise.app.report.tables import format_table
 
     annotations = result.annotations
@@ -103,6 +103,8 @@ def _print_result(result: Any, precision: float | None = None) -> None:
     )
     if result.form:
         click.echo(f"labels: {result.form}")
+    if (line := resolution_in_words(result.resolution)) is not None:
+        click.echo(f"resolution: {line}")
     if result.choice:
         from bagwise.app.runs.choose import choice_table
 

@@ -44,6 +44,7 @@ def correct(
     from bagwise.app.runs import Run
     from bagwise.app.runs.corrections import ABSENT, CorrectionLog
     from bagwise.app.runs.label_sets import joined_labels
+    from bagwise.app.runs.layout import EDITS
     from bagwise.core.exceptions import InputError
 
     if sum((table is not None, source is not None, undo)) != 1:
@@ -56,29 +57,52 @@ def correct(
         problems: list[Any] = []
         given: list[Any]
         rejected: list[tuple[str, str]] = []
+        edits: Any = None
         if source is not None:
-            given, problems = opened.compare(source, format_name)
+            edits = opened.read_edits(source, format_name)
+            given, problems = edits.corrections, edits.problems
         else:
             assert table is not None
             from bagwise.io.files import check_readable
 
             log = CorrectionLog(check_readable(table).resolve())
             entries, problems = log.in_force(), log.problems
-            given = joined_labels([entry for entry in entries if entry.action != ABSENT], opened.label_sets)
+            answers = [entry for entry in entries if entry.action not in (ABSENT, *EDITS)]
+            given = joined_labels(answers, opened.label_sets)
             rejected = [(entry.bag, entry.label) for entry in entries if entry.action == ABSENT]
-        named = {name for *_, label in given for name in ([label] if isinstance(label, str) else label) if name}
+        boxes = [] if edits is None else [*edits.moved, *edits.drawn]
+        every = [label for *_, label in [*given, *boxes]]
+        named = {name for label in every for name in ([label] if isinstance(label, str) else label) if name}
         strange = sorted(named - set(opened.labels))
         if strange and not new_labels:
             raise InputError(_strange(strange, opened.labels))
         for bag, instance, label in given if dry_run else ():
             what = "noise" if label == "" else label if isinstance(label, str) else ", ".join(label)
             click.echo(f"{bag}, instance {instance}: {what}" if instance is not None else f"{bag}: {what}")
-        if not dry_run:
-            opened.correct(given, absent=rejected, by=by)  # one call: all of it or nothing
+        for bag, instance, place, label in edits.moved if dry_run and edits else ():
+            click.echo(f"{bag}, instance {instance}: moved to {_place(place)}, {_words(label)}")
+        for file, place, label in edits.drawn if dry_run and edits else ():
+            click.echo(f"{file}: drawn at {_place(place)}, {_words(label)}")
+        if not dry_run:  # one call: all of it or nothing
+            if edits is None:
+                opened.correct(given, absent=rejected, by=by)
+            else:
+                problems = [*problems, *opened.take_edits(edits, by=by)]
         print_problems(problems)
         done = "would write" if dry_run else "wrote"
-        click.echo(f"{done} {_count([*given, *rejected])} to {opened.path / 'corrections.csv'}")
+        counts = _count([*given, *rejected])
+        if boxes:
+            counts += f", {len(edits.drawn)} drawn and {len(edits.moved)} moved boxes"
+        click.echo(f"{done} {counts} to {opened.path / 'corrections.csv'}")
     end_with(problems)
+
+
+def _place(place: Any) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in place.items())
+
+
+def _words(label: Any) -> str:
+    return ", ".join([label] if isinstance(label, str) else label) or "no label"
 
 
 def _count(corrections: Any) -> str:

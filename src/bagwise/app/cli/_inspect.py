@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bagwise.app.cli._common import any_path, given_path
+from bagwise.app.cli._common import any_path, given_path, progress
 from bagwise.app.cli._options import run_options
 
 
@@ -21,7 +21,14 @@ from bagwise.app.cli._options import run_options
 @click.option("--pieces", type=click.IntRange(min=1), default=1, show_default=True, help="Pieces to draw (audio).")
 @run_options("settings")
 def inspect(file: Path, out: Path | None, start: float, pieces: int, settings: dict[str, Any]) -> None:
-    """Draw every stage that FILE, a recording or a picture, goes through before its instances are described."""
+    """Draw every stage that FILE, a recording or a picture, goes through before its instances are described.
+
+    Of a folder of recordings it says what is found in all of them, with shorter and longer frames, and whether calls
+    run together.
+    """
+    if file.is_dir():
+        _print_segments(file, settings)
+        return
     from bagwise.app.media.media_types import MEDIA
     from bagwise.core.exceptions import InputError
 
@@ -49,3 +56,34 @@ def inspect(file: Path, out: Path | None, start: float, pieces: int, settings: d
         if not n:  # nothing was drawn
             folder.rmdir()
     click.echo(f"{n} picture(s) in {folder}{os.sep}")
+
+
+RUN_TOGETHER = 0.25  # share of segments that hold several
+
+
+def _print_segments(folder: Path, settings: dict[str, Any]) -> None:
+    """What is found in all recordings of a folder."""
+    from bagwise.app.report.tables import format_table
+    from bagwise.app.runs.look import look_at_segments
+    from bagwise.app.runs.options import RunOptions
+
+    with progress(quiet=False) as report:
+        rows = look_at_segments(folder, RunOptions(settings=settings), report)
+    headings = ["frames", "found", "per file", "share of time", "median s", "longest s", "hold several"]
+    lines = [
+        [
+            row["scale"] + (" (default)" if row["given"] else ""),
+            *(str(row["instances"]), f"{row['per_file']:.1f}", f"{100 * row['share']:.1f} %"),
+            *(f"{row['median']:.3f}", f"{row['longest']:.2f}"),
+            "-" if row["merged"] is None else f"{100 * row['merged']:.1f} %",
+        ]
+        for row in rows
+    ]
+    click.echo(format_table(headings, lines, right=range(1, len(headings))))
+    click.echo("\nhold several: of the instances those that hold several of the ones found with the shortest frames")
+    used = next(row for row in rows if row["given"])
+    if used["merged"] is not None and used["merged"] >= RUN_TOGETHER:
+        click.echo(
+            f"calls run together with frames of {used['scale']}; annotate with labels chooses the frames by itself, "
+            "else give shorter ones (--media-set frame=...)"
+        )

@@ -61,7 +61,6 @@ _TYPES: dict[str, Any] = {
     "folds": click.IntRange(min=2),
     "share": click.FloatRange(0, 1),
     "open share": click.FloatRange(0, 1, min_open=True, max_open=True),
-    "segment": click.Choice(["syllables", "windows"]),
 }
 """How a value of each kind of `RunOptions` is read by click."""
 

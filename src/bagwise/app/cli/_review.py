@@ -30,6 +30,8 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
     otherwise, and then with a password, which is asked for here or taken from the environment variable
     BAGWISE_REVIEW_PASSWORD. Everything is saved as it is said.
     """
+    if sys.stderr.isatty():
+        click.echo(f"opening {run} ...", err=True)
     from bagwise.app.review.guard import THIS_MACHINE, Guard
     from bagwise.app.review.review import Review
     from bagwise.app.review.server import bind, make_app, make_server

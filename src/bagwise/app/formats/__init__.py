@@ -5,7 +5,7 @@ same annotations give the same bytes. Each reader takes a path and the annotatio
 `compare_marks` turns into corrections.
 """
 
-from bagwise.app.formats._compare import Correction, compare_marks, instances_inside, match_instances
+from bagwise.app.formats._compare import Correction, Edits, compare_marks, find_edits, instances_inside, match_instances
 from bagwise.app.formats._label_studio import (
     Interface,
     file_finder,
@@ -23,6 +23,7 @@ from bagwise.app.formats.formats import (
     check_formats,
     formats_of,
     guess_annotation_format,
+    read_boxes,
     read_marks,
     selections_format,
     write_formats,
@@ -34,6 +35,7 @@ __all__ = [
     "FORMATS",
     "Annotations",
     "Correction",
+    "Edits",
     "Format",
     "Interface",
     "Mark",
@@ -42,6 +44,7 @@ __all__ = [
     "check_formats",
     "compare_marks",
     "file_finder",
+    "find_edits",
     "formats_of",
     "guess_annotation_format",
     "instances_inside",
@@ -49,6 +52,7 @@ __all__ = [
     "match_instances",
     "plain_interface",
     "prediction_of",
+    "read_boxes",
     "read_marks",
     "read_number",
     "read_table",

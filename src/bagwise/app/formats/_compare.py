@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from bagwise.app.formats.annotations import Annotations, plain_cell
 Correction = tuple[Any, int, Any]
 """Bag, number of the instance in it, and its label, "" for noise; or a list of several labels."""
 
+NOTHING_THERE = "no instance was found there"
 LEAST_OVERLAP = 0.5  # of a mark and an instance, intersection over union
 LEAST_INSIDE = 0.5  # of an instance in a mark that may hold several
 # How far a mark may lie next to its instance because numbers were rounded when written; also a share of its length.
@@ -41,26 +43,73 @@ def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correcti
     problems : list of (name, message)
         Marks that lie on no instance or in no file of the run, and instances with marks of different labels.
     """
-    groups, problems = annotations.by_instance(), []
+    edits = find_edits(annotations, marks, boxes=False)
+    return edits.corrections, edits.problems
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What the marks say otherwise than the run.
+
+    Attributes
+    ----------
+    corrections : list of (bag, instance, label)
+        See `compare_marks`.
+    moved : list of (bag, instance, place, label)
+        Instances that lie elsewhere now; a place has the columns that the marks have.
+    drawn : list of (file, place, label)
+        Marks where there is no instance. A label is a tuple of several where instances may carry several.
+    problems : list of (name, message)
+    """
+
+    corrections: list[Correction]
+    moved: list[tuple[Any, int, dict[str, float], Any]]
+    drawn: list[tuple[str, dict[str, float], Any]]
+    problems: list[tuple[str, str]]
+
+
+def find_edits(annotations: Annotations, marks: Marks, boxes: bool = True) -> Edits:
+    """What the marks say otherwise than the run; with `boxes` also which ones were drawn and moved.
+
+    A mark that overlaps its instance and does not lie exactly there moved it. Of marks where there is no instance, and
+    instances that lost their mark, those that overlap in the same file belong together, those of one label first: these
+    moved too. What is left of such marks was drawn, and what is left of such instances is background. Marks that a
+    machine made, with a confidence, draw nothing.
+    """
+    groups, problems = annotations.by_instance(), list[tuple[str, str]]()
     rows = [own[0] for own in groups]
     named = [[row["label"] for row in own if annotations.is_shown(row) or marks.every_instance] for own in groups]
     shown = np.array([any(map(annotations.is_shown, own)) for own in groups], dtype=bool)
     found: dict[int, list[Mark]] = defaultdict(list)
+    homeless: list[Mark] = []
     for i, mark in _find_instances(annotations, rows, marks, shown):
-        if isinstance(i, str):
-            problems.append((str(mark.get("file", mark.get("bag"))), f"{mark['source']}: {i}"))
-        else:
+        if not isinstance(i, str):
             found[i].append(mark)
+        elif boxes and "start" in mark and "confidence" not in mark and i.startswith(NOTHING_THERE):
+            homeless.append(mark)
+        else:
+            problems.append((str(mark.get("file", mark.get("bag"))), f"{mark['source']}: {i}"))
+    lost = [i for i, row in enumerate(rows) if i not in found and shown[i] and row.get("file") in marks.covered]
+    pairs = _moved_pairs(rows, lost, homeless) if boxes else {}
+    moved = [(rows[i]["bag"], rows[i]["instance"], _place(mark), mark["label"]) for i, mark in pairs.items()]
+    taken = {id(mark) for mark in pairs.values()}
+    drawn = [(mark["file"], _place(mark), mark["label"]) for mark in homeless if id(mark) not in taken]
+    if annotations.label_sets:
+        drawn = _of_one_place(drawn)
     corrections: list[Correction] = []
     for i, row in enumerate(rows):
         if i not in found:
-            if shown[i] and row.get("file") in marks.covered:
+            if shown[i] and row.get("file") in marks.covered and i not in pairs:
                 corrections.append((row["bag"], row["instance"], ""))
             continue
         given = {_plain(mark["label"]): mark["label"] for mark in found[i]}
         now = {_plain(label) for label in named[i]} - {""}
         if annotations.label_sets:
             labels = [label for plain, label in given.items() if plain]
+            places = [_place(mark) for mark in found[i]]
+            if boxes and _lies_elsewhere(row, found[i][0]) and all(place == places[0] for place in places):
+                moved.append((row["bag"], row["instance"], places[0], tuple(labels) or ""))
+                continue
             is_whole = "" in given or row.get("file") in marks.covered  # else a row may have been left out
             if {*given} - {""} != now and (is_whole or not now.issuperset(given)):
                 corrections.append((row["bag"], row["instance"], labels if len(labels) > 1 else (labels or [""])[0]))
@@ -72,9 +121,59 @@ def compare_marks(annotations: Annotations, marks: Marks) -> tuple[list[Correcti
             problems.append((str(row["bag"]), f"{found[i][-1]['source']}: {text}; leave one of them."))
             continue
         ((plain, label),) = given.items()
+        if boxes and len(found[i]) == 1 and _lies_elsewhere(row, found[i][0]):
+            moved.append((row["bag"], row["instance"], _place(found[i][0]), label))
+            continue
         if {plain} - {""} != now:
             corrections.append((row["bag"], row["instance"], label))
-    return corrections, problems
+    return Edits(corrections, moved, drawn, problems)
+
+
+def _of_one_place(drawn: Sequence[tuple[str, dict[str, float], Any]]) -> list[tuple[str, dict[str, float], Any]]:
+    """Marks that lie in the same place as one with all of their labels."""
+    found: dict[Any, tuple[str, dict[str, float], list[str]]] = {}
+    for file, place, label in drawn:
+        found.setdefault((file, *place.items()), (file, place, []))[2].append(label)
+    return [(file, place, tuple(filter(None, labels)) or "") for file, place, labels in found.values()]
+
+
+def _place(mark: Mark) -> dict[str, float]:
+    return {name: mark[name] for pair in _EDGES.values() for name in pair if name in mark}
+
+
+def _lies_elsewhere(row: Mapping[str, Any], mark: Mark) -> bool:
+    """Whether a mark lies next to the instance that it is on by more than numbers lose when they are written."""
+    own, given = intervals(row), intervals(_place(mark))
+    for axis in own.keys() & given.keys() if "bag" not in mark else ():
+        length = own[axis][1] - own[axis][0]
+        reach = min(ROUNDING[axis], ROUNDING_SHARE * length) + 1e-9
+        if max(abs(a - b) for a, b in zip(own[axis], given[axis], strict=True)) > reach:
+            return True
+    return False
+
+
+def _moved_pairs(rows: Sequence[Mapping[str, Any]], lost: Sequence[int], homeless: Sequence[Mark]) -> dict[int, Mark]:
+    """Instances that lost their mark and where they are marked now: the same label first, then what overlaps most."""
+    options = []
+    for i in lost:
+        own = intervals(rows[i])
+        for j, mark in enumerate(homeless):
+            if mark["file"] != rows[i].get("file"):
+                continue
+            given = intervals(_place(mark))
+            axes = sorted(own.keys() & given.keys())
+            spans = np.array([[*own[axis], *given[axis]] for axis in axes]).T
+            together = np.maximum(np.minimum(spans[1], spans[3]) - np.maximum(spans[0], spans[2]), 0.0).prod()
+            size = (spans[1] - spans[0]).prod() + (spans[3] - spans[2]).prod() - together
+            if together > 0:
+                options.append((_plain(mark["label"]) != _plain(rows[i]["label"]), -together / size, i, j))
+    pairs: dict[int, Mark] = {}
+    used: set[int] = set()
+    for *_, i, j in sorted(options):
+        if i not in pairs and j not in used:
+            pairs[i] = homeless[j]
+            used.add(j)
+    return pairs
 
 
 def _plain(label: str) -> str:
@@ -105,7 +204,7 @@ def _find_instances(
         for j, mark in zip(_match(own, [rows[i] for i in index], shown[index], annotations), own, strict=True):
             place = ", ".join(f"{key} {mark[key]:g}" for key in _COLUMNS if key in mark and key != "polygon")
             where = f"{name}{', ' if place else ''}{place}"
-            found.append((f"no instance was found there ({where})." if j is None else int(index[j]), mark))
+            found.append((f"{NOTHING_THERE} ({where})." if j is None else int(index[j]), mark))
     return found
 
 

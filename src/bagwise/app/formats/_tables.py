@@ -78,8 +78,8 @@ _EVENT = {  # usual headings, without case
     "label": ("label", "species", "annotation", "class"),
 }
 _OF_SOME_EVENTS = {
-    "low": ("low", "low_hz", "low (hz)", "low freq (hz)", "min_freq"),
-    "high": ("high", "high_hz", "high (hz)", "high freq (hz)", "max_freq"),
+    "low": ("low", "low_hz", "low (hz)", "low freq (hz)", "low_freq", "min_freq"),
+    "high": ("high", "high_hz", "high (hz)", "high freq (hz)", "high_freq", "max_freq"),
     "confidence": ("confidence",),
 }
 
@@ -92,6 +92,20 @@ def event_columns(headings: Sequence[str]) -> tuple[dict[str, str], dict[str, st
         for columns in (_EVENT, _OF_SOME_EVENTS)
     ]
     return (found[0], found[1]) if len(found[0]) == len(_EVENT) and "instance" not in by_name else None
+
+
+def read_events(path: Path, annotations: Annotations) -> list[Mark]:
+    """The rows of a table with file, start and end by one of their usual headings; low and high if there."""
+    table = read_table(path)
+    found = event_columns([*table.headings, "label"])
+    if found is None:
+        raise FormatError(
+            f"{path}, row {table.lines[0]}: there are no columns file, start and end; found "
+            f"{plain_cell(', '.join(table.headings))[:200] or 'nothing'}."
+        )
+    columns = {what: heading for what, heading in found[0].items() if what != "label"}
+    reader = MarkReader(annotations, defuse, undefuse)
+    return [reader.mark(cells, columns, source, **found[1]) for source, cells in table.records()]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from bagwise.app.formats._coco import read_coco, write_coco
 from bagwise.app.formats._crowsetta import read_generic_seq, write_generic_seq
 from bagwise.app.formats._kaleidoscope import read_kaleidoscope, write_kaleidoscope
 from bagwise.app.formats._label_studio import read_label_studio, write_label_studio
-from bagwise.app.formats._marks import Marks, read_json
+from bagwise.app.formats._marks import Mark, Marks, read_json
 from bagwise.app.formats._occurrences import read_ebird, read_occurrences, write_ebird, write_occurrences
 from bagwise.app.formats._spans import read_spans, write_spans
 from bagwise.app.formats._tables import (
@@ -27,6 +27,7 @@ from bagwise.app.formats._tables import (
     event_columns,
     read_audacity,
     read_birdnet,
+    read_events,
     read_intervals,
     read_long,
     read_raven,
@@ -161,6 +162,13 @@ def guess_annotation_format(path: str | Path) -> str:
         f"{path}: annotations are read from .csv, .parquet, .json, .jsonl and .txt files and from folders of selection "
         "tables or label tracks; give one of these, or name the format."
     )
+
+
+def read_boxes(path: Path, annotations: Annotations) -> list[Mark]:
+    """Boxes of a detector: tables with file, start and end, of Raven, BirdNET or Audacity; labels do not matter."""
+    name = guess_annotation_format(path)
+    with one_file(path, f"it cannot be read as {name}", "Export it again."):
+        return read_events(path, annotations) if name == "csv" else FORMATS[name].read(path, annotations).rows
 
 
 def _known_by_headings(path: Path) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from bagwise.app.media._sound_input import SoundInput
 from bagwise.app.media._stages import draw_sound_stages, numbered_picture
 from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, make_clip, open_sound
 from bagwise.app.media.files import FileBags
-from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row
+from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row, Scales
 from bagwise.app.media.pictures import (
     CLOSE_HEIGHT,
     CLOSE_WIDTH,
@@ -35,7 +36,7 @@ from bagwise.app.media.pictures import (
     time_in_words,
     time_ticks,
 )
-from bagwise.app.media.spectrogram import AudioSettings, Stages, find_syllables, spectrogram
+from bagwise.app.media.spectrogram import AudioSettings, Spectrogram, Stages, find_syllables, spectrogram
 from bagwise.app.media.when import noted_time, recorded
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
@@ -53,7 +54,12 @@ HEIGHT = 300  # of pictures, in units of the page
 LONGEST_PICTURE = 30.0  # seconds: in more of them syllables could not be distinguished
 LONGEST_CLOSE_UP, AROUND, CONTEXT = 3.0, 0.25, 4.0  # seconds; the noise is that of the context
 PAGE_RATE = 24_000  # of the sounds of a report
-ULTRASOUND, SLOW = 15_000.0, 10  # where only what lies above this is looked at, it is played so many times slower
+ULTRASOUND, SLOW = 10_000.0, 10  # where only what lies above this is looked at, it is played so many times slower
+FRAMES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)  # seconds, from which a set may choose
+SHORTEST = 32  # samples of a frame: with fewer, frequencies cannot be distinguished
+BAT_RATE, BAT_FRAME = 120_000, 0.002  # hertz from which a recorder is one for ultrasound, and the frame for it
+LONG, LONGEST_SYLLABLE = 64, 2.0  # frames, and seconds: what is longer may be several
+BY_FRAME = {"frame", "overlap", "smooth", "close", "thin", "min_area", "min_frames"}  # counted in frames
 
 
 # What is sound and what is background noise does not depend on how a recording is cut into bags. The noise of a
@@ -87,13 +93,7 @@ def _hear_piece(sound: Sound, start: float, seconds: float, settings: AudioSetti
     picture, times = stages.picture, begin + stages.picture.times
     columns = _columns_between(times, start, start + seconds)
     labels = stages.labels[:, columns]
-    cut = replace(
-        picture,
-        level=picture.level[:, columns],
-        above_noise=picture.above_noise[:, columns],
-        intensity=picture.intensity[:, columns],
-        times=picture.times[columns] + begin - start,
-    )
+    cut = _cut_picture(picture, columns, start - begin)
     numbers = np.searchsorted(np.unique(np.append(labels, 0)), labels)  # those that are left, from 1
     return Stages(cut, stages.mask[:, columns], numbers, stages.decibels)
 
@@ -186,7 +186,10 @@ def _join(sound: Sound, name: str, parts: Sequence[FileBags], settings: AudioSet
     if not any(part.info["has_sound"] for part in parts):
         problems.append("every sample is zero: the recorder wrote nothing.")
     elif not sum(sizes):
-        problems.append("no syllable was found in it; lower the threshold if there are any.")
+        if settings.segment == "boxes":
+            problems.append("there is no box of it in the table.")
+        else:
+            problems.append("no syllable was found in it; lower the threshold if there are any.")
     facts = {"seconds": round(info.seconds, 4), "rate": info.rate, "channels": info.channels}
     return FileBags(
         bag_names=names,
@@ -283,7 +286,54 @@ def _only_inside(stages: Stages, box: np.ndarray) -> Stages:
         inside = stages.mask[rows, columns] if stages.mask[rows, columns].any() else np.ones_like(inside)
     labels = np.zeros_like(stages.labels)
     labels[rows, columns] = inside
-    return replace(stages, labels=labels)
+    context = _columns_between(picture.times, box[0] - AROUND, box[1] + AROUND)  # what features look at
+    return replace(stages, picture=_cut_picture(picture, context), labels=labels[:, context])
+
+
+def _cut_picture(picture: Spectrogram, columns: slice, begin: float = 0.0) -> Spectrogram:
+    """Some columns of a spectrogram, times from `begin` on."""
+    return replace(
+        picture,
+        level=picture.level[:, columns],
+        above_noise=picture.above_noise[:, columns],
+        intensity=picture.intensity[:, columns],
+        times=picture.times[columns] - begin,
+    )
+
+
+def _read_boxes(sound: Sound, name: str, places: Sequence[Row], settings: AudioSettings) -> FileBags:
+    """The bags of a recording whose instances are the boxes of a detector; only a stretch of it is in memory at a time.
+
+    What reaches beyond the recording is cut; boxes outside of it, or of the frequencies that are looked at, are named.
+    """
+    info, top = sound.info, min(sound.info.rate / 2, settings.high or np.inf)
+    kept: list[dict[str, float]] = []
+    for place in places:
+        low, high = place.get("low"), place.get("high")
+        low, high = (
+            settings.low if low is None else max(low, 0.0),
+            top if high is None else min(high, sound.info.rate / 2),
+        )
+        start, end = max(place["start"], 0.0), min(place["end"], info.seconds)
+        if end - start >= 1e-3 and low < top and high > settings.low and high - low >= 1.0:
+            kept.append({"start": start, "end": end, "low": low, "high": high})
+    kept.sort(key=lambda box: box["start"] + box["end"])
+    groups = groupby(kept, key=lambda box: int((box["start"] + box["end"]) / 2 // STRETCH))
+    parts = [replace(_describe_boxes(sound, name, list(own), settings), info={"has_sound": True}) for _, own in groups]
+    if len(kept) < len(places):
+        text = (
+            f"{len(places) - len(kept)} of {len(places)} boxes lie outside of its {info.seconds:.1f} s, or of the "
+            f"{settings.low:g} to {top:g} Hz that are looked at; they are not used."
+        )
+        parts.append(_no_boxes(settings, text))
+    return _join(sound, name, parts or [_no_boxes(settings)], settings)
+
+
+def _no_boxes(settings: AudioSettings, *problems: str) -> FileBags:
+    places = {key: np.zeros(0) for key in PLACES}
+    return FileBags(
+        ["part"], [0], np.empty((0, len(FEATURES[settings.features]))), places, {"has_sound": True}, [*problems]
+    )
 
 
 def _draw_sound(sound: Sound, name: str, rows: Sequence[Row], settings: AudioSettings, start: float) -> Picture:
@@ -390,6 +440,39 @@ def _picture_length(settings: AudioSettings) -> float:
     return min(settings.window, LONGEST_PICTURE)
 
 
+def _scales_of(
+    settings: AudioSettings, given: Collection[str], rates: Sequence[float]
+) -> tuple[list[AudioSettings], list[int]]:
+    """Frames from short to long; all else that is counted in frames follows. Of recorders for ultrasound the default is
+    short and leaves out what people hear, but all else is tried too."""
+    if BY_FRAME.intersection(given) or settings.segment == "windows":
+        return [settings], [0]
+    rate = min(rates, default=0.0)
+    found = [replace(settings, frame=frame) for frame in sorted({*FRAMES, settings.frame})]
+    found = [one for one in found if one.frame * rate >= SHORTEST or one.frame == settings.frame]
+    usual = next(i for i, one in enumerate(found) if one.frame == settings.frame)
+    if rate < BAT_RATE:
+        return found, [usual]
+    low = settings.low if "low" in given else ULTRASOUND
+    bats = [replace(one, low=low) for one in found if one.frame < settings.frame / 2]
+    first = next(i for i, one in enumerate(bats) if one.frame == BAT_FRAME)
+    audible = found[usual - 1 :]
+    return [*bats, *audible], [first, len(bats) + 1]
+
+
+def _scale_in_words(settings: AudioSettings) -> str:
+    low = "" if settings.low < ULTRASOUND else f", from {settings.low / 1000:g} kHz"
+    return f"{1000 * settings.frame:g} ms{low}"
+
+
+def _long(settings: AudioSettings) -> float:
+    return min(LONG * settings.frame, LONGEST_SYLLABLE)
+
+
+def _measure_sound(sound: Sound) -> tuple[float, float]:
+    return sound.info.seconds, sound.info.rate
+
+
 def _mark_value(row: Row, file: Row, text: str) -> dict[str, Any]:
     return {"start": row["start"], "end": row["end"], "channel": 0}
 
@@ -405,12 +488,18 @@ AUDIO = MediaType(
     settings=AudioSettings,
     bags="recordings",
     finer="label shorter pieces: with --window 1, a row 'song.wav@3' names the second that begins at 3 s",
+    too_few=(
+        "calls may run together: bagwise inspect FOLDER shows whether they do, and a shorter frame (--media-set "
+        "frame=0.008) or grow=0.8 takes them apart"
+    ),
     extensions=EXTENSIONS,
     unreadable=UNREADABLE,
     open=open_sound,
     read=_read_sound,
     parts=Parts(_cut, _read_part, _join),
     describe=_describe_boxes,
+    read_boxes=_read_boxes,
+    scales=Scales(_measure_sound, _scales_of, _scale_in_words, _long),
     feature_names=_feature_names,
     places=PLACES,
     place_in_words=_place_in_words,

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.core.dataset import Places
+
 Box = dict[str, Any]
+AXES = ("start", "end", "low", "high")
 
 
 def match_events(locations: Sequence[Box], events: Sequence[Box]) -> np.ndarray:
@@ -52,6 +55,14 @@ def _union_length(spans: Sequence[tuple[float, float]]) -> float:
     return total
 
 
+def seconds_covered(places: Places) -> float:
+    """Seconds of all files in which anything was found."""
+    by_file: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, start, end in zip(places["file"], places["start"].tolist(), places["end"].tolist(), strict=True):
+        by_file[name].append((start, end))
+    return sum(map(_union_length, by_file.values()))
+
+
 def _by_file(boxes: Sequence[Box]) -> dict[str, list[int]]:
     index: dict[str, list[int]] = defaultdict(list)
     for i, box in enumerate(boxes):
@@ -65,3 +76,18 @@ def _overlap(one: Box, other: Box, start: str, end: str) -> float:
 
 def _height(location: Box, event: Box) -> float:
     return _overlap(location, event, "low", "high") if "low" in event else 1.0
+
+
+def count_inside(places: Places, others: Places) -> np.ndarray:
+    """(m,) how many of the other boxes have their middle in each box: of those found with shorter frames, its parts.
+
+    Places are columns: file, start, end, low and high.
+    """
+    counts = np.zeros(len(places["file"]), dtype=np.int64)
+    mine, theirs = (np.array([own[key] for key in AXES], dtype=np.float64) for own in (places, others))
+    middle = (theirs[::2] + theirs[1::2]) / 2
+    for name in set(places["file"]):
+        own, inside = np.flatnonzero(places["file"] == name), np.flatnonzero(others["file"] == name)
+        box, point = mine[:, own, None], middle[:, None, inside]
+        counts[own] = np.all((box[::2] <= point) & (point <= box[1::2]), axis=0).sum(axis=1)
+    return counts

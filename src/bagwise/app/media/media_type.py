@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +112,28 @@ class Parts:
     join: Callable[[Any, str, Sequence[FileBags], Any], FileBags]
 
 
+@dataclass(frozen=True)
+class Scales:
+    """At which resolutions the instances of a media type can be looked for.
+
+    Attributes
+    ----------
+    measure : function of an open file that gives its length, in what progress is counted in, and its rate
+    settings : function of the settings, the names of those that were given, and the rates of some files
+        Gives settings from fine to coarse, and the numbers of those to begin with, the default first. There is nothing
+        to choose where that is one.
+    in_words : function of settings
+        What differs between them.
+    long : function of settings
+        Seconds from which on an instance is so long that several may have run together.
+    """
+
+    measure: Callable[[Any], tuple[float, float]]
+    settings: Callable[[Any, Collection[str], Sequence[float]], tuple[list[Any], list[int]]]
+    in_words: Callable[[Any], str]
+    long: Callable[[Any], float]
+
+
 @dataclass(frozen=True, repr=False)
 class MediaType:
     """Everything that is particular to a media type: settings, readers, formats, pictures, words.
@@ -131,6 +153,8 @@ class MediaType:
         What labels are given to, in the plural.
     finer : str
         How to label less at a time, so that labels can be distinguished.
+    too_few : str
+        Why a bag may hold fewer instances than labels, and what to try.
     extensions : tuple of str
         Endings of its files, in lower case with the dot.
     unreadable : mapping
@@ -144,6 +168,10 @@ class MediaType:
     describe : function of the open file, its name, places and settings, or None where people cannot draw instances
         Gives a `FileBags` with one bag of one instance per place, named as the bag that it belongs to. Places are
         mappings of `places` to numbers; low and high may be None.
+    read_boxes : function of the open file, its name, places and settings that gives its `FileBags`, or None
+        Its bags where instances are not looked for, but a detector or a person drew them.
+    scales : Scales or None
+        At which resolutions instances can be looked for, where a set can choose.
     belongs : function of path and settings
         Whether a file with a fitting ending is one of the media itself.
     companions : function of path, name and settings
@@ -196,12 +224,15 @@ class MediaType:
     settings: type[Settings]
     bags: str = "bags"
     finer: str = "label smaller bags"
+    too_few: str = ""
     extensions: tuple[str, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
     open: Callable[[Path], AbstractContextManager[Any]] = nullcontext
     read: Callable[[Any, str, Any], FileBags] | None = None
     parts: Parts | None = None
     describe: Callable[[Any, str, Sequence[Row], Any], FileBags] | None = None
+    read_boxes: Callable[[Any, str, Sequence[Row], Any], FileBags] | None = None
+    scales: Scales | None = None
     belongs: Callable[[Path, Any], bool] = _always
     companions: Callable[[Path, str, Any], Sequence[Path]] = _no_items
     feature_names: Callable[[Sequence[FileBags], Any], list[str]] = _common_feature_names

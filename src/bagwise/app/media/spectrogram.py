@@ -49,8 +49,11 @@ class AudioSettings(Settings):
         Bridges and specks thinner than this many points are cut.
     min_area, min_frames : int
         Least points and frames of a syllable.
-    segment : {"syllables", "windows"}
-        What the instances are: syllables that are found, or windows of a fixed length, for networks trained elsewhere.
+    segment : {"syllables", "windows", "boxes"}
+        What the instances are: syllables that are found; windows of a fixed length, for networks trained elsewhere; or
+        boxes that a detector drew.
+    boxes : str
+        Name and fingerprint of the table of these boxes (--segment TABLE).
     length, step : float or None
         Seconds of such a window, and from the start of one to the start of the next; None as the network has it.
     features : {"shape", "patch"}
@@ -73,10 +76,11 @@ class AudioSettings(Settings):
     thin: int = number(2, 0, 100)
     min_area: int = number(60, 1)
     min_frames: int = number(3, 1)
-    segment: str = choice("syllables", "windows")
+    segment: str = choice("syllables", "windows", "boxes")
     length: float | None = number(None, 0.05, 3600)
     step: float | None = number(None, 0.01, 3600)
     features: str = choice("shape", "patch")
+    boxes: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,10 +145,12 @@ def spectrogram(
     low, high = settings.low if low is None else low, rate / 2 if settings.high is None else settings.high
     transform = _transform(rate, settings.frame, settings.overlap)
     samples = np.asarray(samples, dtype=np.float32)
-    if len(samples) < transform.m_num:
-        samples = np.pad(samples, (0, transform.m_num - len(samples)))
-    first, last = transform.lower_border_end[1], transform.upper_border_begin(len(samples))[1]
-    last = max(last, first + 1)  # frames that lie wholly inside: padded ones would read as silence
+    # frames that lie wholly inside: padded ones would read as silence
+    first = -(-transform.m_num_mid // transform.hop)
+    least = first * transform.hop + transform.m_num - transform.m_num_mid
+    if len(samples) < least:
+        samples = np.pad(samples, (0, least - len(samples)))
+    last = first + 1 + (len(samples) - least) // transform.hop
     frequencies = transform.f
     rows = (frequencies >= low) & (frequencies <= high)
     if not rows.any():

@@ -14,6 +14,7 @@ from bagwise.app.media.media_type import MediaType
 from bagwise.core.dataset import BagDataset
 
 RARE = 3  # labels of fewer bags
+LONG_SHARE = 0.2  # of the time in long instances, from which on it is said
 N_SHOWN = 10  # labels that are listed
 N_BAGS_SHOWN = 5
 
@@ -93,6 +94,21 @@ def remarks_on_labels(hard: HardLabels, media_type: MediaType) -> list[str]:
             f"them, or {say}"
         )
     return remarks
+
+
+def remarks_on_lengths(dataset: BagDataset, media_type: MediaType, long: float) -> list[str]:
+    """A sentence where much of the time that was found is in instances of more than `long` seconds."""
+    assert dataset.locations is not None
+    seconds = dataset.locations["end"] - dataset.locations["start"]
+    longer = seconds > long
+    share = float(seconds[longer].sum() / seconds.sum())
+    if share <= LONG_SHARE:
+        return []
+    return [
+        f"{int(longer.sum())} of {len(seconds)} {media_type.instances} are longer than {long:.2g} s (up to "
+        f"{seconds.max():.1f} s) and hold {100 * share:.0f} % of the time in which anything was found: "
+        f"{media_type.too_few}."
+    ]
 
 
 def _some(texts: Sequence[str]) -> str:

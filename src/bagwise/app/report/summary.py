@@ -77,6 +77,8 @@ class AnnotateResult:
         How the model was chosen, see `bagwise.app.runs.choose`; empty where it was named.
     expected : str
         How many names are expected to be right, in words; "" where the model gives no probabilities.
+    resolution : dict
+        At which resolution instances were looked for, and why; empty where there is nothing to choose.
     dataset : BagDataset or None
         The features that the model saw, from which the page works out what is typical of a label.
     """
@@ -93,6 +95,7 @@ class AnnotateResult:
     remarks: list[str] = field(default_factory=list)
     choice: dict[str, Any] = field(default_factory=dict)
     expected: str = ""
+    resolution: dict[str, Any] = field(default_factory=dict)
     dataset: BagDataset | None = None
 
 
@@ -123,7 +126,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         ``about``, ``expected``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class),
         ``least_sure`` (rows, the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see
         `summarize_field`), ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``,
-        ``form``.
+        ``resolution``, ``form``.
     """
     annotations = result.annotations
     shown = annotations.shown()
@@ -164,6 +167,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "remarks": result.remarks,
         "notes": annotations.media_type.notes(annotations.files),
         "choice": result.choice,
+        "resolution": result.resolution,
+        "resolution_in_words": resolution_in_words(result.resolution),
         "form": result.form,
     }
 
@@ -344,4 +349,23 @@ def novelty_in_words(annotations: Annotations) -> str | None:
         f"{n} of {len(rows)} instances ({100 * share:.0f} %) are novel: far from all training data; in "
         f"bags like those of training {100 * ALARM:.0f} % are"
         + (". Their labels, however probable, are guesses about what the model never saw" if share > 5 * ALARM else "")
+    )
+
+
+def resolution_in_words(resolution: dict[str, Any]) -> str | None:
+    """At which resolution instances were looked for, and why; None where there is nothing to choose."""
+    if not resolution:
+        return None
+    chosen, rows = resolution["chosen"], {row["scale"]: row for row in resolution["rows"]}
+    begin = f"frames of {chosen}"
+    if not rows:
+        return f"{begin}, the default: {resolution['why']}"
+    tried = f"{len(rows)} tried on {resolution['bags']} bags of {resolution['files']} files"
+    if chosen == resolution["default"]:
+        return f"{begin}, the default: no other predicts the labels of held-out bags clearly better ({tried})"
+    row = rows[chosen]
+    return (
+        f"{begin} instead of {resolution['default']}: the log loss of the labels of held-out bags falls from "
+        f"{rows[resolution['default']]['loss']:.3f} to {row['loss']:.3f} (by {-row['difference']:.3f} +/- "
+        f"{row['error']:.3f}; {tried}); --media-set frame=... overrides it"
     )

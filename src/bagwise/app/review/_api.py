@@ -136,9 +136,11 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
     "/api/label-issues": lambda review, query: review.label_issues(),
     "/api/refit": lambda review, query: review.refit_state(),
     "/api/estimate": lambda review, query: review.estimate(query.text("by") or None),
+    "/api/undo": lambda review, query: review.would_undo(),
     "/api/history": lambda review, query: review.history(),
     "/media/spectrogram": _spectrogram,
     "/media/clip": _clip,
+    "/media/export": lambda review, query: Blob("application/zip", review.zip_export()),
     "/media/thumb": _thumb,
     "/media/picture": lambda review, query: Blob(PNG, review.media.picture(query.needed(query.text, "file"))),
 }

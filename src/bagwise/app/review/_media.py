@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ LARGEST_PICTURE = 1600  # points
 SLOWER = (1, 2, 5, 10)
 NARROWEST = 0.002  # width of a band that is heard, as a share of the rate
 NARROWEST_PICTURE = 1.0  # hertz
+BOX_COLOUR = (214, 96, 10)  # of an instance in the gallery
 SHORTEST = 0.001  # seconds
 MOST_RATE = 96_000  # that every browser plays
 
@@ -217,8 +218,9 @@ class MediaStore:
     def _sound_thumb(self, name: str, place: dict[str, Any], size: int) -> bytes:
         seconds, (bottom, top) = self.sound(name).seconds, self.band(name)
         around = max(0.15, 0.25 * (place["end"] - place["start"]))
-        start, end = max(0.0, place["start"] - around), min(seconds, place["end"] + around)
-        return self._draw(name, start, min(end, start + LONGEST_PICTURE), size, size, bottom, top)
+        start = max(0.0, place["start"] - around)
+        end = min(seconds, place["end"] + around, start + LONGEST_PICTURE)
+        return _outlined(self._draw(name, start, end, size, size, bottom, top), place, (start, end), (bottom, top))
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
@@ -280,6 +282,19 @@ def _band_pass(samples: np.ndarray, rate: int, low: float, high: float) -> np.nd
 @lru_cache(maxsize=64)
 def _filter(kind: str, edges: tuple[float, ...]) -> np.ndarray:
     return signal.butter(4, edges if len(edges) > 1 else edges[0], kind, fs=1, output="sos")
+
+
+def _outlined(picture: bytes, place: Mapping[str, Any], span: tuple[float, float], band: tuple[float, float]) -> bytes:
+    """A spectrogram of a stretch and a band with the box of an instance."""
+    from PIL import Image, ImageDraw
+
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    left, right = ((place[key] - span[0]) / (span[1] - span[0]) * (image.width - 1) for key in ("start", "end"))
+    top, below = ((band[1] - place[key]) / (band[1] - band[0]) * (image.height - 1) for key in ("high", "low"))
+    top, below = max(0.0, top), min(float(image.height - 1), below)
+    if left < right and top < below:
+        ImageDraw.Draw(image).rectangle((left, top, right, below), outline=BOX_COLOUR, width=max(1, image.width // 100))
+    return _png(image)
 
 
 def _png(image: Any) -> bytes:

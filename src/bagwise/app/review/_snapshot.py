@@ -40,6 +40,7 @@ class Places:
         else:
             code = {name: i for i, name in enumerate(self.files)}
             self.file_of = np.array([code[name] for name in names.tolist()], dtype=np.int64)
+        self.audible = _audible(self.columns, len(self.bag_of))
         self._by_file = np.argsort(self.file_of, kind="stable")
         self._file_edges = np.searchsorted(self.file_of[self._by_file], np.arange(len(self.files) + 1))
 
@@ -77,6 +78,18 @@ class Places:
     def place(self, row: int) -> dict[str, Any]:
         """All that is known of where an instance is."""
         return {name: plain(values[row]) for name, values in self.columns.items()}
+
+
+SHORTEST_HEARD, HIGHEST_HEARD = 0.08, 10_000.0  # seconds and hertz: by less than that or above nobody knows a sound
+
+
+def _audible(columns: Mapping[str, np.ndarray], m: int) -> np.ndarray:
+    """(m,) whether a person can hear what an instance is; of other media than sound everything can be seen."""
+    edges = [columns.get(name) for name in ("start", "end", "low", "high")]
+    if any(edge is None or edge.dtype.kind not in "iuf" for edge in edges):
+        return np.ones(m, dtype=bool)
+    start, end, low, _ = edges
+    return (end - start >= SHORTEST_HEARD) & (low < HIGHEST_HEARD)  # type: ignore[operator]  # none of them is missing
 
 
 @dataclass(frozen=True)
@@ -187,7 +200,8 @@ class Snapshot:
             return np.lexsort((places.file_of, places.columns["start"]))
         if name == "useful":
             ranked = self.ranking()
-            return np.concatenate([ranked[~self.found.checked[ranked]], ranked[self.found.checked[ranked]]])
+            checked, audible = self.found.checked[ranked], places.audible[ranked]
+            return ranked[np.lexsort((~audible, checked))]
         return np.lexsort((rows, places.file_of))
 
     def choose(

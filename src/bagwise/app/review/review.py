@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +39,6 @@ from bagwise.app.review._show import show_instance
 from bagwise.app.review._snapshot import Places, Snapshot, list_files
 from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
 from bagwise.app.runs import Run
-from bagwise.app.runs._material import in_windows
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
 from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, version_folder
 from bagwise.app.runs.supervision import Supervision
@@ -85,6 +86,7 @@ class Review:
         self.by = _read_reviewer(run.path)
         self._samples = read_samples(run.path)
         self._export_lock = threading.Lock()
+        self._exported: list[Path] = []
         self._learner = Learner(run, self._hear)
         self._refit: dict[str, Any] = dict(IDLE)
         self._later: threading.Timer | None = None
@@ -155,7 +157,7 @@ class Review:
                 "picture": media_type.shown_as in ("sound", "image", "series"),
             },
             "boxes": {
-                "draw": media_type.describe is not None and not in_windows(run.source) and run.media.exists(),
+                "draw": run.boxes.can_draw and run.media.exists(),
                 "remove": not run.source.is_table,
             },
             "problems": [message if name in message else f"{name}: {message}" for name, message in run.problems],
@@ -304,6 +306,11 @@ class Review:
             self._changed()
             return {"revision": self.revision, "corrections": self.run.n_corrections, "key": keys[0], "keys": keys}
 
+    def would_undo(self) -> dict[str, Any]:
+        """What `undo` would take back: answers, and whether a retraining with them."""
+        with self._lock:
+            return self.run.would_undo()
+
     def undo(self) -> dict[str, Any]:
         """Take back the last call of `correct`; the output files follow a little later."""
         with self._lock:
@@ -355,11 +362,23 @@ class Review:
         path = self.run.path
         with self._export_lock:
             outputs, problems = write_export(annotations, path, formats_of(self.run.media_type), confirmed_only)
+            self._exported = outputs
         return {
             "folder": FOLDER,
             "files": [output.relative_to(path).as_posix() for output in outputs],
             "problems": [message for _, message in problems],
         }
+
+    def zip_export(self) -> bytes:
+        """What was exported last, as one file."""
+        with self._export_lock:
+            if not self._exported:
+                raise MissingError("Nothing was exported yet; export first.")
+            stream = io.BytesIO()
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+                for output in self._exported:
+                    file.write(output, output.relative_to(self.run.path / FOLDER))
+            return stream.getvalue()
 
     def name_reviewer(self, by: str) -> dict[str, Any]:
         """Keep the name of the reviewer."""

@@ -15,7 +15,7 @@ import signal
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -73,6 +73,8 @@ class Source:
         Those of the model where it is trained already.
     single : bool
         Whether one file of the folder was asked for by name.
+    boxes : mapping or None
+        Places of instances by file, where these are not looked for.
     vectors : Embedding, VectorTable or None
         Where vectors of instances come from, in addition to their features or instead of them.
     embedded : dict or None
@@ -86,6 +88,7 @@ class Source:
     options: dict[str, Any] = field(default_factory=dict)
     feature_names: list[str] | None = None
     single: bool = False
+    boxes: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     vectors: Embedding | VectorTable | None = None
     embedded: dict[str, Any] | None = None
 
@@ -98,6 +101,11 @@ class Source:
     def folder(self) -> Path:
         """Where the files lie."""
         return self.path.parent if self.is_table else self.path
+
+    @property
+    def too_few(self) -> str:
+        """What is said of a bag with fewer instances than labels; nothing where instances are not looked for."""
+        return self.media_type.too_few if getattr(self.settings, "segment", "") == "syllables" else ""
 
     @property
     def has_features(self) -> bool:
@@ -337,6 +345,7 @@ class _Piece:
     weight: float
     n_bytes: int
     vectors: Embedding | VectorTable | None = None
+    boxes: Sequence[Mapping[str, Any]] | None = None
 
 
 _Done = tuple[Path | None, dict[str, str], float]
@@ -349,7 +358,7 @@ def read_files(
     jobs: int,
     progress: Progress,
     cluster: str | None = None,
-    keep: Collection[str] = (),
+    keep: Collection[str] | None = (),
 ) -> ReadFiles:
     """Read all files of a source; what is finished, of long files each part, is kept in the folder of the run at once.
 
@@ -361,7 +370,7 @@ def read_files(
     jobs : number of processes, -1 for all cores
     progress : called with what is done, how much and of how much: files, or seconds of sound
     cluster : address of a Dask cluster whose workers read the files, in place of processes here
-    keep : keys of other files, of which what is kept stays
+    keep : keys of other files, of which what is kept stays; None: of all, whatever the settings
     """
     media_type, shown = source.media_type, {name: printable(name) for name in source.names}
     errors = {text: f"{text}: its name is not UTF-8; rename it." for name, text in shown.items() if name != text}
@@ -402,7 +411,8 @@ def read_files(
                         kept[keys[name]] = media_type.parts.join(file, name, found, source.settings)
                     store.write({keys[name]: kept[keys[name]]})
                 bags[name] = kept[keys[name]]
-    store.forget_others([*keys.values(), *keep])
+    if keep is not None:
+        store.forget_others([*keys.values(), *keep])
     bags = {name: bags[name] for name in names if name in bags}
     if source.has_features:  # those that do not go together with the others, or with what a trained model takes
         errors |= media_type.check_files(bags, source.own_names)
@@ -417,6 +427,8 @@ def _cut(source: Source, name: str, key: str) -> list[_Piece]:
         return [_Piece(name, key, None, 1.0, n_bytes, vectors)]
     with source.media_type.opened(source.path / name) as file:
         spans = parts.cut(file, source.settings)
+    if source.boxes is not None:
+        return [_Piece(name, key, None, spans[-1][1] - spans[0][0], n_bytes, vectors, source.boxes.get(name, ()))]
     if _are_instances(vectors) or len(spans) == 1:
         return [_Piece(name, key, None, spans[-1][1] - spans[0][0], n_bytes, vectors)]
     return [
@@ -435,7 +447,9 @@ def _read_all(source: Source, run: Path, todo: list[_Piece], jobs: int, cluster:
 
     These share the storage of the media; what they read is kept from here.
     """
-    plain = replace(source, path=source.path.resolve(), names=[], vectors=None)  # pieces have what they need of them
+    plain = replace(
+        source, path=source.path.resolve(), names=[], vectors=None, boxes=None
+    )  # pieces have what they need of them
     if cluster is None:
         yield from _on_cores(partial(_read_and_keep, plain, run), todo, jobs)
         return
@@ -529,7 +543,10 @@ def _found(source: Source, piece: _Piece) -> FileBags:
         if _are_instances(vectors):
             assert parts is not None
             return parts.join(file, name, [vectors.instances(file, name)], settings)
-        if piece.part is None:
+        if piece.boxes is not None:
+            assert media_type.read_boxes is not None
+            found = media_type.read_boxes(file, name, piece.boxes, settings)
+        elif piece.part is None:
             found = media_type.read(file, name, settings)
         else:
             assert parts is not None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.app.formats import EVENTS, Annotations, compare_marks, read_marks
+from bagwise.app.formats import EVENTS, Annotations, compare_marks, read_boxes, read_marks
 from bagwise.app.labels.selections import MEDIA_TYPE, Selections, find_selections, known_by_selections, read_selections
 from bagwise.app.labels.tables import check_names, match_labels, names_in
 from bagwise.app.media.audio import NO_FEATURES
@@ -48,7 +48,7 @@ from bagwise.io.label_marks import marks_in_words, split_marks
 from bagwise.io.labels import LabelTable, read_labels
 from bagwise.preprocessing import filled
 
-WINDOWS = "windows"
+WINDOWS, BOXES = "windows", "boxes"
 Labels = LabelTable | Selections
 Known = list[tuple[str, int, str]]
 """Bag, number of the instance in it, and its label."""
@@ -149,9 +149,9 @@ def find_source(
         raise InputError("--embed-set says how a network is given its input, and there is none; add --embed.")
     if not path.exists():
         raise InputError(f"{path} is not a folder and no file; check the path.")
-    others = (options.labels, options.known, options.sites, options.embed, options.embeddings)
+    others = (options.boxes, options.labels, options.known, options.sites, options.embed, options.embeddings)
     exclude = [*exclude, *(other for other in others if other is not None and not holds(other, path))]
-    source = _find_files(path, options, trained, exclude, labels)
+    source = _with_boxes(_find_files(path, options, trained, exclude, labels), options)
     if isinstance(labels, LabelTable) and not source.is_table and not source.media_type.pieces_have_names:
         unread = [] if source.single else sorted({*list_files(source.path, exclude)} - {*source.names})
         check_names(labels, source.names, path, unread)
@@ -184,6 +184,40 @@ def find_source(
     if vectors.join and in_windows(source):
         raise InputError("Windows have no features of their own that vectors could join; leave --join out.")
     return replace(source, vectors=vectors, embedded=vectors.about)
+
+
+def _with_boxes(source: Source, options: RunOptions) -> Source:
+    """The source with the boxes of a table as instances, where these were asked for, or the model knows such."""
+    path, media_type = options.boxes, source.media_type
+    if path is None:
+        if getattr(source.settings, "segment", "") == BOXES:
+            raise InputError("The instances are boxes of a table, and none is given; name it (--segment boxes.csv).")
+        return source
+    if media_type.read_boxes is None:
+        raise InputError(
+            f"--segment {path}: boxes are for recordings, and these files are {media_type.name}; leave it out."
+        )
+    if not path.exists():
+        raise InputError(f"--segment {path}: there is no such table; use syllables, windows, or a table of boxes.")
+    if source.settings.segment == WINDOWS:
+        raise InputError(f"--segment {path}: the model was trained on windows; leave it out.")
+    boxes = read_boxes(path, Annotations(media_type, [], _with_seconds(source), [], folder=source.folder))
+    known = set(source.names)
+    by_file: dict[str, list[dict[str, Any]]] = {}
+    for box in boxes:
+        if box["file"] in known:
+            by_file.setdefault(box["file"], []).append(box)
+    if not by_file:
+        example = f", such as {boxes[0]['file']!r}," if boxes else ""
+        raise InputError(f"{path}: none of its {len(boxes)} boxes{example} is of a file in {source.path}; check names.")
+    print_ = fingerprint([[box["file"], box["start"], box["end"], box.get("low"), box.get("high")] for box in boxes])
+    settings = replace(source.settings, segment=BOXES, boxes=f"{path.name} {print_}")
+    return replace(source, settings=settings, boxes=by_file)
+
+
+def _with_seconds(source: Source) -> list[dict[str, Any]]:
+    """The files with their lengths, which tables of several recordings need."""
+    return [{"file": name, "seconds": _seconds(source, name)} for name in source.names]
 
 
 def _joins(options: RunOptions, source: Source, are_windows: bool) -> bool:
@@ -401,11 +435,11 @@ def read_material(
     labels: Labels | None,
     options: RunOptions,
     progress: Progress,
-    keep: Collection[str] = (),
+    keep: Collection[str] | None = (),
 ) -> Material:
     """Read all files, those that were read before from what was kept, and match the labels that were given.
 
-    `keep` are keys of other files of the run.
+    `keep` are keys of other files of the run; None: what is kept of all stays, whatever the settings.
     """
     media_type = source.media_type
     if isinstance(labels, Selections) and media_type.name != MEDIA_TYPE:

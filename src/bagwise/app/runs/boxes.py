@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.app.formats import Edits
 from bagwise.app.media.embedding import NETWORK, close_network, network_of, reopen_embedding
-from bagwise.app.media.files import FileBags, stack_rows
+from bagwise.app.media.files import FileBags, Problem, stack_rows
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.runs._features import Source, fingerprint, read_entries, write_entries
-from bagwise.app.runs._material import Material, features_of
+from bagwise.app.runs._material import Material, features_of, in_windows
 from bagwise.app.runs.corrections import ALSO, LABEL, NOISE, Correction, check_label
 from bagwise.app.runs.folder import FEATURES, MODEL_FILE
 from bagwise.app.runs.layout import BOX, MOVED, REMOVED, Key, Layout, NumberedDataset, Place, Span
@@ -136,6 +137,11 @@ class Boxes:
             and [float(box.locations[name][0]) for name in _columns(place)] == list(map(float, place))
             and (box.feature_names is None or isinstance(box.feature_names, list))
         )
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether people can draw instances, as long as the media are there."""
+        return self.source.media_type.describe is not None and not in_windows(self.source)
 
     def check_can_draw(self) -> None:
         """Refuse a media type whose instances people cannot draw."""
@@ -415,3 +421,38 @@ def remove(run: Run, key: Any, by: str = "") -> None:
     if run.material.dataset.bags.n_instances == 1:
         raise InputError("It is the last instance of the run; at least one must stay.")
     run.edit([_row(key, REMOVED, by)], [])
+
+
+def take_edits(run: Run, edits: Edits, by: str = "") -> list[Problem]:
+    """Take over what was put right in another program, see `Run.take_edits`."""
+    rows, drawn, problems = run.entries_of(edits.corrections, by=by), list[Drawn](), list[Problem]()
+    new: list[tuple[Drawn, str]] = []
+
+    def describe(where: str, place: Mapping[str, Any]) -> Drawn | None:
+        try:
+            return run.boxes.describe(where, [place])[0]
+        except (InputError, OSError) as error:
+            problems.append((where, str(error)))
+            return None
+
+    for bag, instance, place, label in edits.moved:
+        key, before = _place_of(run, (bag, instance))
+        box = describe(bag, before | place)
+        if box is None:
+            continue
+        if box[0] == bag:
+            rows += [_row(key, MOVED, by, box[1]), *_label_rows(key, label, by)]
+            drawn.append(box)
+        else:
+            rows.append(_row(key, REMOVED, by))
+            new.append((box, label))
+    for file, place, label in edits.drawn:
+        box = describe(file, place)
+        if box is not None:
+            new.append((box, label))
+    keys = _new_keys(run, [box[0] for box, _ in new])
+    for key, (box, label) in zip(keys, new, strict=True):
+        rows += [_row(key, BOX, by, box[1]), *_label_rows(key, label, by)]
+        drawn.append(box)
+    run.edit(rows, drawn)
+    return problems

@@ -124,6 +124,7 @@ _MANIFEST = _at_least(
     ),
     about=Maybe(_at_least(model=Text(), settings=Record(Attribute()))),
     choice=Maybe(Record(Attribute())),
+    resolution=Maybe(_at_least(asked=Record(Attribute()), chosen=Text(), rows=_all_of(Record(Attribute())))),
 )
 """What a manifest says; until the run was fitted much of it is missing."""
 _FITTED = ("versions", "options", "about")
@@ -420,6 +421,10 @@ class RunFolder:
             folder.close()
             raise
         return folder
+
+    def earlier(self) -> dict[str, Any]:
+        """The manifest of what is in the folder, empty where that is nothing."""
+        return _read_manifest(self.path) or {}
 
     def start(self, identity: dict[str, Any], overwrite: bool) -> dict[str, Any]:
         """Begin a run, or go on where the folder holds the same one; gives the manifest of that, else nothing.

@@ -435,7 +435,11 @@ def learn(
             jobs=options.jobs,
         )
     problems = fit_supervised(
-        model, supervision, checkpoint=checkpoint, callback=lambda i, objective: progress("learning", i, 0)
+        model,
+        supervision,
+        checkpoint=checkpoint,
+        callback=lambda i, objective: progress("learning", i, 0),
+        too_few=source.too_few,
     )
     recipe = {
         "medium": source.media_type.name,
@@ -484,7 +488,12 @@ def _known_instances(model: Any, supervision: Supervision, training: BagDataset)
 
 
 def fit_supervised(
-    model: Any, supervision: Supervision, *, checkpoint: Path | None = None, callback: Callback | None = None
+    model: Any,
+    supervision: Supervision,
+    *,
+    checkpoint: Path | None = None,
+    callback: Callback | None = None,
+    too_few: str = "",
 ) -> list[Problem]:
     """Fit the model of a run, and keep with it what its training instances look like.
 
@@ -497,6 +506,8 @@ def fit_supervised(
     checkpoint : folder or None
         A fit that was interrupted there goes on, if it was the same one; another one is discarded.
     callback : callable or None
+    too_few : str
+        What is said of a bag with fewer instances than labels, see `MediaType`.
     """
     problems: list[Problem] = []
     if bag_tags(model).label_sets:
@@ -508,7 +519,7 @@ def fit_supervised(
     known = _known_instances(model, supervision, training)
     given = _given_labels(model, supervision, training)
     if not bag_tags(model).label_sets:
-        problems = _unexplainable(training)
+        problems = _unexplainable(training, too_few)
     state = None
     if checkpoint is not None and bag_tags(model).checkpoint:
         identity = _fit_identity(model, training, known, given)
@@ -533,11 +544,14 @@ def fit_supervised(
     return problems
 
 
-def _unexplainable(training: BagDataset) -> list[Problem]:
+def _unexplainable(training: BagDataset, too_few: str) -> list[Problem]:
     assert training.Y is not None
     counts, sizes = training.Y.sum(axis=1, dtype=np.int64), training.bags.sizes
     bags = [(str(training.bag_names[i]), counts[i], sizes[i]) for i in np.flatnonzero(counts > sizes)]
-    return [(bag, f"{bag}: {n} labels but {size} instance(s), so not all can be explained.") for bag, n, size in bags]
+    hint = f"; {too_few}." if too_few else "."
+    return [
+        (bag, f"{bag}: {n} labels but {size} instance(s), so not all can be explained{hint}") for bag, n, size in bags
+    ]
 
 
 def select_setting(

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+
 from bagwise.app.media.files import FileNames
+from bagwise.app.media.matching import count_inside, seconds_covered
 from bagwise.app.media.media_types import MEDIA, list_files
+from bagwise.app.runs._features import Progress
+from bagwise.app.runs._material import find_source, read_material
+from bagwise.app.runs.folder import FEATURES
 from bagwise.app.runs.folder import NAME as MANIFEST
+from bagwise.app.runs.options import RunOptions
 from bagwise.core.exceptions import BagwiseError, InputError
 from bagwise.io.labels import read_labels
 
 TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet")
 MODELS = ".bagwise"
+MOST_RATES = 20  # files whose rate is looked at
 MOST_TABLES = 20  # that are opened to see whether they are tables of labels
 
 
@@ -103,6 +113,53 @@ def look_at(folder: str | Path) -> Look:
         tables=sorted(fits, key=lambda fit: -fit.n_found),
         models=[str(path / name) for name in names if name.endswith(MODELS)],
     )
+
+
+def look_at_segments(folder: Path, options: RunOptions, progress: Progress) -> list[dict[str, Any]]:
+    """What is found in all files of a folder at its resolution, at two finer ones and at a coarser one.
+
+    Returns
+    -------
+    list of dict
+        From fine to coarse: ``scale`` (in words), ``given`` (whether it is that of the options), ``instances``,
+        ``per_file``, ``share`` of the time in which anything is found, ``median`` and ``longest`` seconds, ``merged``
+        (share that holds several instances of the finest of them; None for that).
+    """
+    source = find_source(folder, options, exclude=[])
+    scales = source.media_type.scales
+    if scales is None:
+        raise InputError(f"{folder} holds files of type {source.media_type.name}; folders of recordings are looked at.")
+    rates = []
+    for name in source.names[:MOST_RATES]:
+        with suppress(BagwiseError, OSError), source.media_type.opened(source.path / name) as file:
+            rates.append(scales.measure(file)[1])
+    candidates, begin = scales.settings(source.settings, (), rates)
+    rows: list[dict[str, Any]] = []
+    finest = None
+    with tempfile.TemporaryDirectory(prefix="bagwise-") as kept:
+        (Path(kept) / FEATURES).mkdir()
+        for i in range(max(0, begin[0] - 2), min(begin[0] + 2, len(candidates))):
+            plain = replace(source, settings=candidates[i])
+            material = read_material(plain, Path(kept), None, options, progress)
+            places = material.dataset.locations
+            assert places is not None
+            seconds = places["end"] - places["start"]
+            total = sum(file["seconds"] for file in material.files)
+            merged = None if finest is None else float(np.mean(count_inside(places, finest) > 1))
+            finest = places if finest is None else finest
+            rows.append(
+                {
+                    "scale": scales.in_words(candidates[i]),
+                    "given": i == begin[0],
+                    "instances": len(seconds),
+                    "per_file": len(seconds) / len(material.files),
+                    "share": seconds_covered(places) / total,
+                    "median": float(np.median(seconds)),
+                    "longest": float(seconds.max()),
+                    "merged": merged,
+                }
+            )
+    return rows
 
 
 def fit_table(table: str | Path, names: Sequence[str]) -> TableFit | None:

@@ -116,7 +116,10 @@ class RunOptions:
         "NAME=VALUE",
     )
     segment: str | None = _option(
-        None, "--segment", "segment", "What the instances of recordings are; windows go with --embed or --embeddings."
+        None,
+        "--segment",
+        "text",
+        "What the instances of recordings are: syllables, windows (with --embed or --embeddings), or a table of boxes.",
     )
     embed: Path | None = _option(
         None,
@@ -200,6 +203,8 @@ class RunOptions:
         paths = {one.name for one in fields(self) if one.metadata.get("kind") == "path"}
         changed: dict[str, Any] = {name: Path(given[name]) for name in paths & given.keys()}
         own = {name: given[name] for name in ("window", "segment") if name in given}
+        if self.boxes is not None:
+            del own["segment"]
         if isinstance(self.settings, Mapping) or self.settings is None:
             changed["settings"] = {**(self.settings or {}), **own}
         elif own:
@@ -220,7 +225,12 @@ class RunOptions:
     @property
     def has_segment(self) -> bool:
         """Whether it was said what the instances are."""
-        return "segment" in self.settings if isinstance(self.settings, Mapping) else True
+        return "segment" in self.settings or self.boxes is not None if isinstance(self.settings, Mapping) else True
+
+    @property
+    def boxes(self) -> Path | None:
+        """The table of boxes that are the instances, if that was said."""
+        return None if self.segment in (None, "syllables", "windows") else Path(self.segment)
 
 
 def option_table() -> list[str]:

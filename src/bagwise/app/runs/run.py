@@ -16,13 +16,22 @@ from typing import Any
 import numpy as np
 
 from bagwise import load
-from bagwise.app.formats import Annotations, check_formats, compare_marks, formats_of, read_marks, write_formats
+from bagwise.app.formats import (
+    Annotations,
+    Edits,
+    check_formats,
+    compare_marks,
+    find_edits,
+    formats_of,
+    read_marks,
+    write_formats,
+)
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.selections import Selections
 from bagwise.app.labels.sites import Site, check_sites, in_field, read_sites, site_problems
 from bagwise.app.media.files import Problem
 from bagwise.app.media.recipe import RECIPE
-from bagwise.app.report.facts import remarks_on_labels
+from bagwise.app.report.facts import remarks_on_labels, remarks_on_lengths
 from bagwise.app.report.field import write_field_tables
 from bagwise.app.report.page import check_page_can_be_made, write_page
 from bagwise.app.report.summary import AnnotateResult, Reliability, expected_in_words
@@ -39,6 +48,7 @@ from bagwise.app.runs._material import (
     reopen_material,
     reopen_source,
 )
+from bagwise.app.runs._scale import choose_scale
 from bagwise.app.runs.choose import WINDOWS
 from bagwise.app.runs.corrections import (
     ABSENT,
@@ -245,11 +255,23 @@ class Run:
         if licence := (found.embedded or {}).get("licence"):
             say(f"Vectors of {licence}.")
         kept = {**_writing_options(asked, found), "trained": trained is not None}
-        identity = _identity(asked, found)
         folder = RunFolder(place)
         try:
+            before = folder.earlier()
+            resolution, n_read = before.get("resolution", {}), 0
+            if resolution.get("asked") == found.settings.to_dict():  # as it was chosen when the run was begun
+                found = replace(found, settings=found.media_type.make_settings(before["identity"]["settings"]))
+            identity = _identity(asked, found)
+            if before.get("identity") != identity:
+                resolution = {}
             old = folder.start(identity, asked.overwrite)
+            if not resolution and trained is None and not found.is_table and not old.get("versions"):
+                settings, resolution, n_read = choose_scale(found, place, table, asked, step)
+                found = replace(found, settings=settings)
+                identity = _identity(asked, found)
+                folder.write({"identity": identity, "resolution": resolution, "status": UNFINISHED})
             material = read_material(found, place, table, asked, step)
+            material = replace(material, n_reused=max(0, material.n_reused - n_read))  # before this command
             material = _without_useless(material, kept["formats"], trained)
             _outdate_corrections(folder, material)
             for note in found.media_type.notes(material.files):
@@ -257,11 +279,12 @@ class Run:
             supervision = put_together(material.dataset, material.sets, material.known, marked=material.marked)
             if trained is None:
                 hard = hard_labels(supervision.dataset, supervision.known)
-                for remark in remarks_on_labels(hard, found.media_type):
+                for remark in remarks_on_labels(hard, found.media_type) + _remarks_on_lengths(found, material):
                     say(remark)
             model_print = None if trained is None else file_fingerprint(str(asked.model))
             manifest = {
                 "identity": identity,
+                **({"resolution": resolution} if resolution else {}),
                 "options": kept,
                 "fitted": fingerprint([material.to_dict(), identity, asked.noise_share, asked.folds, model_print]),
                 "outputs": old.get("outputs", []),
@@ -512,7 +535,8 @@ class Run:
     def remarks(self) -> list[str]:
         """Which labels are hard to learn, with the cure in the words of the media type."""
         supervision = self.supervision()
-        return remarks_on_labels(hard_labels(supervision.dataset, supervision.known), self.media_type)
+        remarks = remarks_on_labels(hard_labels(supervision.dataset, supervision.known), self.media_type)
+        return remarks + _remarks_on_lengths(self.source, self.material)
 
     def result(self) -> AnnotateResult:
         """Annotations and all that the page and the command line tell of them."""
@@ -546,6 +570,7 @@ class Run:
             remarks=self.remarks() if self._has_learned else [],
             choice=self.manifest.get("choice", {}),
             expected=self.expected(),
+            resolution=self.manifest.get("resolution", {}),
             dataset=self.material.dataset,
         )
 
@@ -628,6 +653,12 @@ class Run:
         InputError
             If any of them is impossible; nothing is written then.
         """
+        self._append(self.entries_of(corrections, absent, by))
+
+    def entries_of(
+        self, corrections: Iterable[Any], absent: Iterable[tuple[str, str]] = (), by: str = ""
+    ) -> list[Correction]:
+        """The rows of what `correct` is given, checked."""
         predictions, find = self.predictions(), row_finder(self.material.dataset)
         entries = []
         checked = [check_label_set(given, self.layout) for given in corrections]
@@ -648,7 +679,7 @@ class Run:
         if rejected:
             supervision = self._supervision_with(entries) if entries else self.supervision()
             entries += [self._absent(supervision, bag, label, by) for bag, label in rejected]
-        self._append(entries)
+        return entries
 
     def reject(self, bag: str, label: str, *, by: str = "") -> None:
         """Say that a bag does not carry a label; instances that a person named so are unknown again.
@@ -677,6 +708,16 @@ class Run:
         """
         annotations = self.result().annotations
         return compare_marks(annotations, read_marks(path, annotations, format))
+
+    def read_edits(self, path: str | Path, format: str | None = None) -> Edits:
+        """The same with the boxes that were drawn and moved there, where people can draw any; for `take_edits`."""
+        annotations = self.result().annotations
+        marks = read_marks(path, annotations, format)
+        return find_edits(annotations, marks, self.boxes.can_draw and not self.media_type.joined)
+
+    def take_edits(self, edits: Edits, *, by: str = "") -> list[Problem]:
+        """Take over what was put right elsewhere, in one call; gives the boxes that could not be described."""
+        return boxes.take_edits(self, edits, by)
 
     def add_instance(
         self,
@@ -775,6 +816,14 @@ class Run:
             self._write_for_people("They were taken back")
         return [asdict(correction) for correction in taken]
 
+    def would_undo(self) -> dict[str, Any]:
+        """What `undo` would take back: how many corrections, and of which version the model would be then."""
+        calls, entries = self._corrections.calls, self._corrections.in_force()
+        versions = self.manifest["versions"]
+        left = [v["number"] for v in versions if set(v["calls"]) <= set(calls[:-1])] or [versions[0]["number"]]
+        taken = sum(entry.call == calls[-1] for entry in entries) if calls else 0
+        return {"corrections": taken, "version": left[-1], "learned": left[-1] != self.version}
+
     def _settle(self) -> bool:
         """Go back to the fit before what was taken back; gives whether what is written for people still knows it.
 
@@ -868,7 +917,11 @@ class Run:
         if warm:
             final.set_params(warm_start=True)
         problems = fit_supervised(
-            model, self._with_training_run(supervision), checkpoint=self.path / STATE / "fit", callback=callback
+            model,
+            self._with_training_run(supervision),
+            checkpoint=self.path / STATE / "fit",
+            callback=callback,
+            too_few=self.source.too_few,
         )
         if warm:
             final.set_params(warm_start=False)
@@ -984,6 +1037,13 @@ class Run:
                 f"{done}, but the files for people in {self.path} are older now and could not be written "
                 f"({in_words(error)}); they are written when the run is opened next."
             ) from error
+
+
+def _remarks_on_lengths(source: Source, material: Material) -> list[str]:
+    scales = source.media_type.scales
+    if scales is None or not source.too_few:
+        return []
+    return remarks_on_lengths(material.dataset, source.media_type, scales.long(source.settings))
 
 
 def _moved(path: Path) -> str:

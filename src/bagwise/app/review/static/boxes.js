@@ -100,17 +100,15 @@ export function boxButtons(about) {
   const press = (key) => () => boxKey({ key, shiftKey: false }, about);
   const one = (text, name, key, hint, id) => button(text, { icon: name, key, hint, id, on: press(key === "Del" ? "Delete" : key) });
   return [
-    h(
-      "span",
-      { class: "group", role: "group", "aria-label": T.boxes },
-      canDraw() && [
-        one(T.boxNewShort, "plus", "D", T.boxNewHint, "box-new"),
-        one(T.boxEditShort, "pen", "E", T.boxEditHint, "box-edit"),
-        one(T.boxSplitShort, "cut", "S", T.boxSplitHint, "box-split"),
-        one(T.boxMergeShort, "join", "M", T.boxMergeHint, "box-merge"),
-      ],
-      one(T.boxRemoveShort, "bin", "Del", T.boxRemoveHint, "box-remove"),
-    ),
+    ...(canDraw()
+      ? [
+          one(T.boxNewShort, "plus", "D", T.boxNewHint, "box-new"),
+          one(T.boxEditShort, "pen", "E", T.boxEditHint, "box-edit"),
+          one(T.boxSplitShort, "cut", "S", T.boxSplitHint, "box-split"),
+          one(T.boxMergeShort, "join", "M", T.boxMergeHint, "box-merge"),
+        ]
+      : []),
+    one(T.boxRemoveShort, "bin", "Del", T.boxRemoveHint, "box-remove"),
   ];
 }
 

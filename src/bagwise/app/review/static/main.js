@@ -5,7 +5,7 @@ import { files, filesKey, openFiles } from "./files.js";
 import { historyView, openHistory } from "./history.js";
 import { list, queue, reveal } from "./list.js";
 import { closeOne, one, oneKey, openOne } from "./one.js";
-import { drawShell, showKeys } from "./shell.js";
+import { askedUndo, drawShell, showKeys } from "./shell.js";
 import {
   clearFilters,
   emit,
@@ -15,7 +15,6 @@ import {
   show,
   start,
   store,
-  undo,
   viewAfter,
   writeAddress,
 } from "./store.js";
@@ -61,10 +60,10 @@ document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || !shown) return;
   const taken = isTaken(event);
   const isUndo = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !event.shiftKey;
-  if (isUndo && !event.target.closest?.("input, textarea")) undo();
+  if (isUndo && !event.target.closest?.("input, textarea")) askedUndo();
   else if (taken || event.ctrlKey || event.metaKey || event.altKey) return;
   else if (event.key === "?") showKeys();
-  else if (event.key === "u" || event.key === "U") undo();
+  else if (event.key === "u" || event.key === "U") askedUndo();
   else if (event.key === "]") show(viewAfter(1));
   else if (event.key === "[") show(viewAfter(-1));
   else if (!shown.key?.(event)) return;

@@ -1,5 +1,5 @@
 // The top of the page: views, how far one is, retraining, undo, export, keys, light or dark, who reviews.
-import { get, post } from "./api.js";
+import { get, media, post } from "./api.js";
 import { button, dialog, h, iconButton, replace, say, select, toast } from "./dom.js";
 import { addressOf, beat, on, show, store, undo } from "./store.js";
 import { percent, T } from "./texts.js";
@@ -26,8 +26,8 @@ export function drawShell() {
     h(
       "div",
       { class: "tools" },
-      button(T.undo, { icon: "undo", key: "U", id: "undo", on: undo }),
-      iconButton("out", T.export, askExport, { id: "export" }),
+      button(T.undo, { icon: "undo", key: "U", id: "undo", on: askedUndo }),
+      button(T.export, { icon: "out", id: "export", on: askExport }),
       iconButton("person", T.who, () => askWho(true), { id: "who" }),
       iconButton("sun", T.theme, askTheme, { id: "theme" }),
       button("?", { hint: T.keys, "aria-label": T.keys, class: "bare", id: "keys", on: showKeys }),
@@ -39,6 +39,32 @@ export function drawShell() {
   drawProblems();
   if (!store.run.by && !remembered("bagwise-asked")) askWho(false);
 }
+
+// Undo, after a question where it would take back what was learned.
+export const askedUndo = () =>
+  undo(
+    (would) =>
+      new Promise((answer) => {
+        let isSure = false;
+        const box = dialog(
+          T.undoTitle,
+          T.close,
+          h(
+            "div",
+            { id: "sure" },
+            h("p", {}, T.undoWords(would.corrections, store.run.version, would.version)),
+            h(
+              "div",
+              { class: "line" },
+              button(T.undoSure, { class: "main", id: "sure-yes", on: () => ((isSure = true), box.close()) }),
+              button(T.undoNot, { id: "sure-no", on: () => box.close() }),
+            ),
+          ),
+          { on: () => answer(isSure) },
+        );
+        document.getElementById("sure-no").focus();
+      }),
+  );
 
 function drawRun() {
   const { run } = store;
@@ -208,6 +234,7 @@ function askExport() {
       replace(
         out,
         problems.map((problem) => h("p", { class: "bad" }, String(problem))),
+        h("p", {}, h("a", { class: "button", id: "export-zip", href: media("/media/export"), download: `${store.run.name}.zip` }, T.exportZip)),
         h("p", { class: "note" }, T.exported),
         h(
           "ul",

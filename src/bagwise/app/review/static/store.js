@@ -293,7 +293,15 @@ async function takeOver() {
 
 const BOXES = ["box", "moved", "removed"];
 
-export async function undo() {
+// What was learned from is taken back only where somebody says so: `sure` asks, and is given what it would be.
+export async function undo(sure = async () => true) {
+  try {
+    const would = await send(() => get("/api/undo"));
+    if (would.learned && !(await sure(would))) return;
+  } catch (error) {
+    emit("failed", error, "undo");
+    return;
+  }
   const entry = done.pop();
   if (entry) putBack(entry);
   try {
@@ -367,7 +375,7 @@ async function pulse() {
   if (first) return;
   try {
     if (learned)
-      await load({ keep: !current()?.checked }); // what was answered is no place to go on from
+      await load({ keep: false }); // to the new first: another answer helps most now
     else if (moved && isUntouched && store.query.order === "useful")
       await load({ keep: false }); // an order that came late
     else if (moved || unknown) await refresh();
