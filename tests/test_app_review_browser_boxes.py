@@ -282,3 +282,32 @@ def test_a_span_of_a_series_is_drawn_and_deleted(page_of, series):  # noqa: F811
     page.press("u", "u")
     wait_count(page, n)
     assert page.errors() == []
+
+
+def test_frequencies_brightness_and_colors_of_the_picture(page_of, sounds):  # noqa: F811
+    page = page_of(sounds)
+    first, _ = ready(page)
+    drawn = "return document.querySelectorAll('.sound .box').length"
+    before = page.js(drawn)
+    page.js("document.querySelector('#look-open').click()")
+    page.wait("return document.querySelector('dialog[open] #look-low')")
+    page.js(
+        "const low = document.querySelector('#look-low'); low.value = 0.5 + arguments[0] / 1000;"
+        "low.dispatchEvent(new Event('change'));"
+        "const colors = document.querySelector('#look-colors'); colors.value = 'viridis';"
+        "colors.dispatchEvent(new Event('change'));"
+        "const gain = document.querySelector('#look-gain'); gain.value = 1; gain.dispatchEvent(new Event('input'))",
+        first["high"],
+    )
+    page.wait("return document.querySelector('.sound img').src.includes('low=' + (500 + arguments[0]))", first["high"])
+    page.press(Keys.ESCAPE)
+    assert page.js("return document.querySelector('.sound img').style.filter") == 'url("#look")'
+    assert page.js("return document.querySelector('filter feFuncR').getAttribute('exponent')") == "2"
+    assert page.js(drawn) < before  # what lies below is not seen
+    shoot(page, "10-look")
+    page.js("document.querySelector('#look-open').click()")
+    page.wait("return document.querySelector('#look-reset')")
+    page.js("document.querySelector('#look-reset').click()")
+    page.wait("return !document.querySelector('.sound img').style.filter")
+    assert page.js(drawn) == before
+    assert page.errors() == []

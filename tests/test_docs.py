@@ -105,6 +105,20 @@ def test_code_of_the_page_on_annotating_runs(tmp_path, monkeypatch):
         assert {row["label"] for row in run.annotations() if row["file"] == "b.wav"} == {"robin"}
 
 
+def test_code_of_the_page_on_reviewing_runs(tmp_path, monkeypatch):
+    media = write_songs(tmp_path / "media")
+    bagwise.Run.create(
+        media, tmp_path / "run", labels=media / "labels.csv", formats=["csv"], page=False, jobs=1
+    ).close()
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    (block,) = blocks_of("review.md")
+    exec(compile(block, "docs/review.md", "exec"), names)
+    with names["run"] as run:
+        (row,) = [row for row in run.annotations() if (row["bag"], row["instance"]) == names["key"]]
+        assert [row[key] for key in ("start", "end", "low", "high", "label")] == [1.2, 1.6, 2000, 3500, "wren"]
+
+
 def test_code_of_the_page_on_embeddings_writes_tables_that_are_read(tmp_path, monkeypatch):
     """Whoever makes the vectors: an object with the method of opensoundscape's models stands in for one."""
     pandas = pytest.importorskip("pandas")

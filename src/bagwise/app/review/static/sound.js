@@ -2,6 +2,7 @@
 import { get, media } from "./api.js";
 import { add, boxButtons, boxKey, canDraw, change, handles, middleOf, penOn } from "./boxes.js";
 import { button, h, replace, s, say, toast } from "./dom.js";
+import { askLook, drawFilter, shownBand } from "./look.js";
 import { colourOf, goTo, keyOf, nameOf, rowOf } from "./store.js";
 import { T } from "./texts.js";
 import { ticks, timeline } from "./timeline.js";
@@ -22,7 +23,8 @@ export function soundStage() {
   const pane = h("div", { class: "pane" }, image);
   const overlay = s("svg", { class: "overlay", role: "img" });
   const head = h("div", { class: "playhead", hidden: true });
-  const stage = h("div", { class: "stage sound" }, pane, overlay, head);
+  const filter = s("svg", { class: "filter", "aria-hidden": "true" });
+  const stage = h("div", { class: "stage sound" }, filter, pane, overlay, head);
   const audio = h("audio", { preload: "none", "aria-label": T.play });
   const bar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.play });
   const boxBar = h("div", { class: "bar-of-tools", role: "toolbar", "aria-label": T.boxes });
@@ -38,10 +40,11 @@ export function soundStage() {
     middle: () => (row.start >= line.view.from && row.end <= line.view.to ? (row.start + row.end) / 2 : null),
   });
   const { x, width, height } = line;
-  const y = (hertz) => height() * (1 - (hertz - shown.low) / (shown.high - shown.low));
+  const band = () => shownBand(shown);
+  const y = (hertz) => height() * (1 - (hertz - band()[0]) / (band()[1] - band()[0]));
 
   // -- boxes --
-  const room = () => ({ time: [0, shown.seconds], hertz: [shown.low, shown.high] });
+  const room = () => ({ time: [0, shown.seconds], hertz: band() });
   const pen = penOn(stage, {
     // what is under the pointer; outside of the picture nothing, or (`held`) the nearest place in it
     spot(event, held = false) {
@@ -52,7 +55,7 @@ export function soundStage() {
       const put = (value, [first, last]) => Math.max(first, Math.min(last, value));
       return {
         time: put(line.timeAt(Math.max(LEFT, Math.min(LEFT + width(), across))), time),
-        hertz: put(shown.high - (down / height()) * (shown.high - shown.low), hertz),
+        hertz: put(hertz[1] - (down / height()) * (hertz[1] - hertz[0]), hertz),
       };
     },
     room,
@@ -64,7 +67,7 @@ export function soundStage() {
     file: shown.file,
     marks: shown.boxes,
     cursor: pen.cursor ?? (playing ? playing.from + audio.currentTime / playing.slow : null),
-fresh: middleOf(line.view, shown.low, shown.high),
+fresh: middleOf(line.view, ...band()),
   });
 
   function draw() {
@@ -76,7 +79,7 @@ fresh: middleOf(line.view, shown.low, shown.high),
       image.style.width = `${((drawnView.to - drawnView.from) / (line.view.to - line.view.from)) * w}px`;
     }
     const axes = [
-      ticks(shown.low / 1000, shown.high / 1000, tall / 55).map((k) => [
+      ticks(band()[0] / 1000, band()[1] / 1000, tall / 55).map((k) => [
         s("line", { class: "grid", x1: LEFT, x2: LEFT + w, y1: y(1000 * k), y2: y(1000 * k) }),
         s("text", { x: LEFT - 6, y: Math.max(10, y(1000 * k) + 4), "text-anchor": "end" }, String(k)),
       ]),
@@ -91,7 +94,9 @@ fresh: middleOf(line.view, shown.low, shown.high),
       ]),
     ];
     const mine = row && keyOf(row);
-    const boxes = shown.boxes.filter((box) => box.end >= line.view.from && box.start <= line.view.to);
+    const [low, high] = band();
+    const inBand = (box) => (box.high ?? high) > low && (box.low ?? low) < high;
+    const boxes = shown.boxes.filter((box) => box.end >= line.view.from && box.start <= line.view.to && inBand(box));
     boxes.sort((a, b) => (keyOf(a) === mine) - (keyOf(b) === mine)); // the one in question on top
     const edges = boxes.map((box) => edgesOf(box));
     replace(
@@ -107,9 +112,9 @@ fresh: middleOf(line.view, shown.low, shown.high),
 
   function edgesOf(box) {
     const left = Math.max(LEFT, x(box.start));
-    const top = Math.max(0, y(box.high ?? shown.high));
+    const top = Math.max(0, y(box.high ?? band()[1]));
     const wide = Math.max(3, Math.min(LEFT + width(), x(box.end)) - left);
-    return { left, top, wide, tall: Math.max(4, Math.min(height(), y(box.low ?? shown.low)) - top) };
+    return { left, top, wide, tall: Math.max(4, Math.min(height(), y(box.low ?? band()[0])) - top) };
   }
 
   const wordsOf = (now) => `${nameOf(now.label)}${now.checked ? " ✓" : ""}`;
@@ -163,6 +168,8 @@ fresh: middleOf(line.view, shown.low, shown.high),
       to: wanted.to,
       width: wide,
       height: 2 * Math.ceil(height() / 100) * 50,
+      low: band()[0],
+      high: band()[1],
     });
     const next = new Image();
     next.onload = () => {
@@ -188,6 +195,13 @@ fresh: middleOf(line.view, shown.low, shown.high),
       // boxes beyond the first stretch are missing; those at hand stay
     }
   }
+
+  function seenOtherwise() {
+    drawFilter(filter, image);
+    draw();
+    fetchPicture();
+  }
+  drawFilter(filter, image);
 
   // -- hearing --
   function play(only) {
@@ -274,6 +288,7 @@ fresh: middleOf(line.view, shown.low, shown.high),
         ),
         h("kbd", { "aria-hidden": "true" }, "T"),
       ),
+      button(T.lookShort, { icon: "sun", hint: T.look, id: "look-open", on: () => askLook(shown, seenOtherwise) }),
       line.tools(),
     );
     replace(boxBar, boxButtons(about));

@@ -144,6 +144,15 @@ export const T = {
   value: "Value",
   nothingToShow: "There is nothing to see or hear for this instance.",
 
+  look: "Picture of the sound",
+  lookShort: "Picture",
+  lookLow: "From, kHz",
+  lookHigh: "Up to, kHz",
+  lookGain: "Brightness",
+  lookColors: "Colors",
+  lookMaps: { grey: "Grey", dark: "Grey on black", viridis: "Viridis", heat: "Heat" },
+  lookReset: "As it was",
+
   // boxes
   boxes: "Boxes",
   boxNew: "New box",
