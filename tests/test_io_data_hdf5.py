@@ -72,10 +72,12 @@ def test_what_anndata_writes_is_read(tmp_path):
     anndata = pytest.importorskip("anndata", reason="make test-formats installs it")
     import pandas as pd
 
-    obs = pd.DataFrame({"patient": pd.Categorical(PATIENTS), "state": [LABELS[p] for p in PATIENTS]})
-    obs.index = [f"cell{i}" for i in range(6)]
+    given = {"patient": PATIENTS, "state": [LABELS[p] for p in PATIENTS]}
+    columns = {name: pd.Categorical(pd.Series(column, dtype=object)) for name, column in given.items()}
+    obs = pd.DataFrame(columns, index=pd.Index([f"cell{i}" for i in range(6)], dtype=object))
+    var = pd.DataFrame(index=pd.Index(["gene0", "gene1", "gene2"], dtype=object))
     for form in (np.asarray, sp.csr_matrix):
-        made = anndata.AnnData(X=form(matrix()), obs=obs)
+        made = anndata.AnnData(X=form(matrix()), obs=obs, var=var)
         made.write_h5ad(tmp_path / "b.h5ad")
         data = read_dataset(tmp_path / "b.h5ad", bag="patient", labels="state")
         again = read_dataset(cells(tmp_path / "a.h5ad", form(matrix())), bag="patient", labels="state")
