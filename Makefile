@@ -80,7 +80,7 @@ $(BIRDNET)/.ready: requirements-birdnet.txt
 	@touch $@
 
 test-formats: $(OTHERS)/.ready
-	@$(OTHERS)/bin/python -m pytest -n $(JOBS) -q tests/test_app_formats_exchange.py
+	@$(OTHERS)/bin/python -m pytest -n $(JOBS) -q tests/test_app_formats_exchange.py tests/test_io_data_hdf5.py
 
 $(OTHERS)/.ready: requirements-dev.lock requirements-formats.txt pyproject.toml
 	@$(PYTHON) tools/set_up.py $(OTHERS) requirements-dev.lock requirements-formats.txt

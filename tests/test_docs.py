@@ -9,9 +9,12 @@ import re
 import runpy
 import shlex
 import shutil
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -52,6 +55,28 @@ def test_code_of_the_page_on_scikit_learn_runs():
 def test_code_of_the_page_on_export_runs():
     (block,) = blocks_of("export.md")
     exec(compile(block, "docs/export.md", "exec"), {})
+
+
+def test_code_of_the_page_on_mlflow_gives_our_numbers(tmp_path, monkeypatch):
+    """The class of the page, on a base that does nothing, as MLflow's does in these two methods."""
+    monkeypatch.setitem(sys.modules, "mlflow", types.ModuleType("mlflow"))
+    pyfunc = types.ModuleType("mlflow.pyfunc")
+    pyfunc.PythonModel = object
+    monkeypatch.setitem(sys.modules, "mlflow.pyfunc", pyfunc)
+    names: dict = {}
+    exec(compile(blocks_of("mlflow.md")[0], "docs/mlflow.md", "exec"), names)
+    data = make_gaussian_bags(n_bags=30, random_state=0)
+    model = bagwise.make_pipeline(bagwise.ORedLogisticRegression()).fit(data.bags, data.Y)
+    columns = [f"f{i}" for i in range(data.bags.n_features)]
+    bagwise.save(model, tmp_path / "model.bagwise", about={"feature_names": columns})
+    table = pd.DataFrame(data.bags.instances, columns=columns).assign(bag=data.bags.bag_index)
+    shuffled = table.sample(frac=1.0, random_state=0)[["bag", *reversed(columns)]]
+    served = names["BagwiseModel"]()
+    served.load_context(types.SimpleNamespace(artifacts={"model": tmp_path / "model.bagwise"}))
+    found = served.predict(None, shuffled)
+    assert list(found.index) == list(shuffled.index)
+    expected = model.predict_instances_proba(data.bags)
+    np.testing.assert_allclose(found.loc[table.index].to_numpy(), expected, atol=1e-12)
 
 
 def write_songs(folder, rate=16_000):

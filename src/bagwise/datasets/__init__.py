@@ -3,13 +3,14 @@
 from bagwise.datasets._letters import draw_letters, letter_features, make_letter_bags
 from bagwise.datasets._soundscape import Soundscape, make_soundscape
 from bagwise.datasets._synthetic import make_gaussian_bags
-from bagwise.io.data import load_npz
+from bagwise.io.data import load_npz, load_slides
 
 __all__ = [
     "Soundscape",
     "draw_letters",
     "letter_features",
     "load_npz",
+    "load_slides",
     "make_gaussian_bags",
     "make_letter_bags",
     "make_soundscape",

@@ -16,6 +16,7 @@ from bagwise.app.formats._kaleidoscope import read_kaleidoscope, write_kaleidosc
 from bagwise.app.formats._label_studio import read_label_studio, write_label_studio
 from bagwise.app.formats._marks import Mark, Marks, read_json
 from bagwise.app.formats._occurrences import read_ebird, read_occurrences, write_ebird, write_occurrences
+from bagwise.app.formats._qupath import read_qupath, write_qupath
 from bagwise.app.formats._spans import read_spans, write_spans
 from bagwise.app.formats._tables import (
     BIRDNET,
@@ -81,6 +82,7 @@ FORMATS = {
     "camtrap-dp": Format(write_camtrap, read_camtrap, SOUND),
     "darwin-core": Format(write_occurrences, read_occurrences, SOUND),
     "ebird": Format(write_ebird, read_ebird, SOUND),
+    "qupath": Format(write_qupath, read_qupath, ("table",)),
     "yolo": Format(write_yolo, read_yolo, ("image",)),
 }
 

@@ -25,6 +25,7 @@ from bagwise.io.data._csv import (
     write_miml_csv,
     write_musk,
 )
+from bagwise.io.data._hdf5 import read_h5ad, read_slide
 from bagwise.io.data._long import BAG_NAME, has_names, has_unlabelled, with_labels
 from bagwise.io.data._mat import BAGS, FEATURES, mat_variables, read_benchmark, read_lamda, write_benchmark, write_lamda
 from bagwise.io.data._mat import CLASS as _MAT_CLASS
@@ -64,6 +65,10 @@ class Format:
     write: Callable[..., None]
     holds: frozenset[str]
     options: tuple[str, ...] = ()
+
+
+def _not_written(dataset: BagDataset, path: PathLike) -> None:
+    raise InputError(f"{path}: this format is read only; write parquet.")
 
 
 _COLUMNS = ("bag", "labels", "instance_label", "features")
@@ -112,6 +117,11 @@ FORMATS: dict[str, Format] = {
 }
 add_installed(FORMATS, DATA_FORMATS, Format)
 
+READ_ONLY: dict[str, Format] = {  # read like any other, and written by the tools that they come from
+    "h5ad": Format("AnnData", ".h5ad", read_h5ad, _not_written, frozenset(), ("bag", "labels", "instance_label")),
+    "slide-h5": Format("features of a slide", ".h5", read_slide, _not_written, frozenset()),
+}
+
 PARQUET = ("parquet", "parquet-nested")
 _FIXED_CLASS = {"mil-mat": [_MAT_CLASS], "musk": [MUSK]}
 _BY_EXTENSION = {
@@ -126,6 +136,7 @@ _BY_EXTENSION = {
     ".data": ("musk",),
 }
 _BROUGHT = {format.extension: (name,) for name, format in FORMATS.items() if format.extension not in _BY_EXTENSION}
+_BROUGHT |= {format.extension: (name,) for name, format in READ_ONLY.items()}
 _BY_EXTENSION |= _BROUGHT
 _TEXT_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:%[^\n]*\n\s*)*@relation", re.IGNORECASE)
 
@@ -143,8 +154,8 @@ def guess_format(path: PathLike) -> str:
     ending = path.suffix.casefold()
     if found not in _BY_EXTENSION.get(ending, (found,)):
         raise FormatError(
-            f"{path}: it is named {ending} but its content looks like {FORMATS[found].about}; rename it, or name the "
-            f"format {found!r}."
+            f"{path}: it is named {ending} but its content looks like {find_format(found).about}; rename it, or name "
+            f"the format {found!r}."
         )
     return found
 
@@ -316,9 +327,10 @@ def format_for_writing(path: PathLike) -> str:
 
 def find_format(name: str) -> Format:
     """The format of this name."""
-    if name not in FORMATS:
-        raise InputError(f"There is no format {name!r}; the formats are {', '.join(FORMATS)}.")
-    return FORMATS[name]
+    everything = {**FORMATS, **READ_ONLY}
+    if name not in everything:
+        raise InputError(f"There is no format {name!r}; the formats are {', '.join(everything)}.")
+    return everything[name]
 
 
 def iter_dataset(
