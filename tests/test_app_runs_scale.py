@@ -16,6 +16,8 @@ from bagwise.app.media.spectrogram import spectrogram
 from bagwise.app.report.facts import remarks_on_lengths
 from bagwise.app.report.summary import resolution_in_words
 from bagwise.app.runs._scale import FEWEST_FILES, FOLDS, SURE, _held_out_loss, _Trial
+from bagwise.app.runs.data import read_bags
+from bagwise.app.runs.options import RunOptions
 from bagwise.catalog import make_model
 from bagwise.datasets import make_gaussian_bags
 
@@ -178,3 +180,16 @@ def test_inspect_of_a_folder_says_that_calls_run_together(fast):
     assert [int(rows[name].replace("(default)", "").split()[2]) for name in ("8", "32")] == counted
     result = CliRunner().invoke(main, ["inspect", str(sounds), "--media-set", "frame=0.01", "--media-set", "low=1000"])
     assert "10 ms (default)" in result.output
+
+
+def test_bats_without_labels_have_the_frames_of_their_rate(tmp_path):
+    """`bagwise cluster` and `featurize` have nothing to judge others by."""
+    bats = replace(SONGS["bats"], n_files=3, seconds=1.0)
+    sounds, *_ = make_songs(bats, 1).write(tmp_path)
+    found = read_bags(sounds, RunOptions(jobs=1), exclude=[], progress=lambda what, done, total: None)
+    assert (found.media.settings.frame, found.media.settings.low) == (0.002, 10_000.0)
+    lengths = found.dataset.locations["end"] - found.dataset.locations["start"]
+    assert np.median(lengths) < 0.01  # of calls of 3 to 5 ms
+    given = RunOptions(jobs=1, settings={"frame": 0.004, "low": 20_000})
+    found = read_bags(sounds, given, exclude=[], progress=lambda what, done, total: None)
+    assert (found.media.settings.frame, found.media.settings.low) == (0.004, 20_000)

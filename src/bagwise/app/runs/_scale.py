@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from bagwise.io.labels import LabelTable
 
 FEWEST_FILES = 12
 LEAST_FILES, MOST_FILES = 60, 120  # of a set half of the files, within these
+MOST_RATES = 20  # files whose rate is looked at where nothing is tried
 MOST_SOUND = 1200.0  # seconds that are read at one resolution
 REPEATS, FOLDS = 3, 5
 SURE = 0.02  # a probability nearer to 0 or 1 than this says no more
@@ -118,6 +119,18 @@ def choose_scale(
     chosen = {"chosen": scales.in_words(candidates[best]), "default": scales.in_words(first)}
     n_read = tried[best].n_read if source.vectors is None else 0
     return candidates[best], {**about, **chosen, "rows": rows, "bags": len(bags)}, n_read
+
+
+def scales_of(source: Source, given: Collection[str]) -> tuple[list[Any], int]:
+    """Settings from fine to coarse by the rates of the first files, and which of them is the default for such files."""
+    scales, rates = source.media_type.scales, list[float]()
+    if scales is None:
+        return [source.settings], 0
+    for name in source.names[:MOST_RATES]:
+        with suppress(BagwiseError, OSError), source.media_type.opened(source.path / name) as file:
+            rates.append(scales.measure(file)[1])
+    found, begin = scales.settings(source.settings, given, rates)
+    return found, begin[0]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from bagwise.app.media.files import Problem
 from bagwise.app.report.page import MediaFiles
 from bagwise.app.runs._features import Progress
 from bagwise.app.runs._material import find_source, read_label_table, read_material, refuse_media_options
+from bagwise.app.runs._scale import scales_of
 from bagwise.app.runs.folder import FEATURES
 from bagwise.app.runs.options import RunOptions
 from bagwise.app.runs.supervision import put_together
@@ -84,6 +85,9 @@ def read_bags(
     else:
         exclude = [*exclude, Path(labels.path)]
     source = find_source(path, options, exclude=exclude, labels=labels)
+    if isinstance(options.settings, Mapping):
+        found, default = scales_of(source, options.settings)
+        source = replace(source, settings=found[default])
     with tempfile.TemporaryDirectory(prefix="bagwise-") as kept:
         (Path(kept) / FEATURES).mkdir()
         material = read_material(source, Path(kept), labels, options, progress)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +16,7 @@ from bagwise.app.media.matching import count_inside, seconds_covered
 from bagwise.app.media.media_types import MEDIA, list_files
 from bagwise.app.runs._features import Progress
 from bagwise.app.runs._material import find_source, read_material
+from bagwise.app.runs._scale import scales_of
 from bagwise.app.runs.folder import FEATURES
 from bagwise.app.runs.folder import NAME as MANIFEST
 from bagwise.app.runs.options import RunOptions
@@ -25,7 +25,6 @@ from bagwise.io.labels import read_labels
 
 TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet")
 MODELS = ".bagwise"
-MOST_RATES = 20  # files whose rate is looked at
 MOST_TABLES = 20  # that are opened to see whether they are tables of labels
 
 
@@ -129,16 +128,12 @@ def look_at_segments(folder: Path, options: RunOptions, progress: Progress) -> l
     scales = source.media_type.scales
     if scales is None:
         raise InputError(f"{folder} holds files of type {source.media_type.name}; folders of recordings are looked at.")
-    rates = []
-    for name in source.names[:MOST_RATES]:
-        with suppress(BagwiseError, OSError), source.media_type.opened(source.path / name) as file:
-            rates.append(scales.measure(file)[1])
-    candidates, begin = scales.settings(source.settings, (), rates)
+    candidates, default = scales_of(source, ())
     rows: list[dict[str, Any]] = []
     finest = None
     with tempfile.TemporaryDirectory(prefix="bagwise-") as kept:
         (Path(kept) / FEATURES).mkdir()
-        for i in range(max(0, begin[0] - 2), min(begin[0] + 2, len(candidates))):
+        for i in range(max(0, default - 2), min(default + 2, len(candidates))):
             plain = replace(source, settings=candidates[i])
             material = read_material(plain, Path(kept), None, options, progress)
             places = material.dataset.locations
@@ -150,7 +145,7 @@ def look_at_segments(folder: Path, options: RunOptions, progress: Progress) -> l
             rows.append(
                 {
                     "scale": scales.in_words(candidates[i]),
-                    "given": i == begin[0],
+                    "given": i == default,
                     "instances": len(seconds),
                     "per_file": len(seconds) / len(material.files),
                     "share": seconds_covered(places) / total,
