@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bagwise.core.evidence import Absent, OneOf, Possible
 from bagwise.core.exceptions import FormatError
+from bagwise.core.validation import Absent, OneOf, Possible
 from bagwise.io.files import undefuse
 from bagwise.io.tables import TextTable
 
