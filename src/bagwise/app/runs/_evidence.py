@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.validation import Absent, Given, OneOf, Possible, as_evidence
-from bagwise.io.label_marks import parse_mark
+from bagwise.io.labels import parse_mark
 from bagwise.pipeline import final_step
 
 
