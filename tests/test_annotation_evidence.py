@@ -11,9 +11,8 @@ from bagwise import Absent, BagDataset, Bags, Certain, InputError, OneOf, ORedLo
 from bagwise.annotation import MostFrequentAnnotator, ORedForest
 from bagwise.annotation.objective import ORedObjective
 from bagwise.calibration import CalibratedAnnotator
-from bagwise.core.evidence import Evidence, as_evidence
 from bagwise.core.exceptions import InfeasibleBagWarning
-from bagwise.core.validation import encode_evidence, encode_known, learn_evidence
+from bagwise.core.validation import Evidence, as_evidence, encode_evidence, encode_known, learn_evidence
 from bagwise.datasets import make_gaussian_bags
 from bagwise.metrics import get_scorer
 from bagwise.pipeline import bag_tags

@@ -16,8 +16,8 @@ from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.annotation.noisy_or import NoisyOrObjective
 from bagwise.annotation.rates import RateParameters
 from bagwise.catalog import make_model
-from bagwise.core.evidence import Evidence, as_evidence
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import Evidence, as_evidence
 from bagwise.datasets import make_gaussian_bags
 from bagwise.model_selection import choose_model
 from bagwise.union import LabelNoise

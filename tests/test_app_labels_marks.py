@@ -9,11 +9,10 @@ from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.app.runs.corrections import Correction
 from bagwise.app.runs.supervision import put_together
 from bagwise.calibration import CalibratedAnnotator
-from bagwise.core.evidence import Evidence
 from bagwise.core.exceptions import CalibrationWarning, FormatError, InputError
+from bagwise.core.validation import Evidence
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io.label_marks import Confident, marks_in_words, parse_mark, split_marks
-from bagwise.io.labels import read_labels
+from bagwise.io.labels import Confident, marks_in_words, parse_mark, read_labels, split_marks
 
 NAMES = ["crow", "robin", "tit", "wren"]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise.app.media.audio_file import MOST_BYTES, _content, _riff_chunks
-from bagwise.app.media.when import NOTES, _time_in_name, name_before_time, noted_time, recorded
+from bagwise.app.media.files import NOTES, _time_in_name, name_before_time, noted_time, recorded
 
 times = st.datetimes(datetime(1990, 1, 1), datetime(2099, 12, 31, 23, 59, 59)).map(lambda t: t.replace(microsecond=0))
 sites = st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True)

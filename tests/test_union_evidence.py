@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Absent, Certain, OneOf, Possible
-from bagwise.core.evidence import Evidence, as_evidence
 from bagwise.core.exceptions import ApproximationWarning, InputError
+from bagwise.core.validation import Evidence, as_evidence
 from bagwise.union import METHODS, LabelNoise, UnionProblem, union_posterior
 from conftest import random_bags
 

@@ -13,7 +13,7 @@ import numpy as np
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.sites import read_sites
 from bagwise.app.media.audio_file import _content, _riff_chunks
-from bagwise.app.media.when import NOTES, noted_time
+from bagwise.app.media.files import NOTES, noted_time
 from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BagwiseError

@@ -13,10 +13,9 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from bagwise.core.bags import Bags, as_bags, as_indicator
-from bagwise.core.evidence import Evidence
 from bagwise.core.exceptions import InputError
 from bagwise.core.typing import BagsLike
-from bagwise.core.validation import encode_labels, sort_classes
+from bagwise.core.validation import Evidence, encode_labels, sort_classes
 from bagwise.solvers import minimize_lbfgs
 from bagwise.union import union_log_odds
 

@@ -26,11 +26,17 @@ from bagwise.annotation.union_annotator import (
 )
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_count, check_max_features, check_positive
-from bagwise.core.evidence import Evidence, Given, listed_labels
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import ITERATED, Attribute, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
-from bagwise.core.validation import check_single_precision, refuse_sparse, validate_weights
+from bagwise.core.validation import (
+    Evidence,
+    Given,
+    check_single_precision,
+    listed_labels,
+    refuse_sparse,
+    validate_weights,
+)
 from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest, tree_shares
 from bagwise.solvers.result import Callback

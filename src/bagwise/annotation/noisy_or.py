@@ -30,11 +30,10 @@ from bagwise.core.base import (
     name_bags,
 )
 from bagwise.core.checks import check_count, check_not_negative
-from bagwise.core.evidence import Evidence, Given, possible_labels
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, RateLike, WeightsLike
-from bagwise.core.validation import encode_evidence
+from bagwise.core.validation import Evidence, Given, encode_evidence, possible_labels
 from bagwise.kernels.noisy_or import infer_noisy_or
 from bagwise.preprocessing import LinearHead
 from bagwise.solvers.result import Callback, CheckpointLike

@@ -25,11 +25,10 @@ from bagwise.annotation.union_annotator import (
 from bagwise.core.backends import OBJECTIVES
 from bagwise.core.bags import Bags, known_labels
 from bagwise.core.checks import check_allocation, check_choice, check_not_negative, check_that, is_count
-from bagwise.core.evidence import Evidence
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
-from bagwise.core.validation import validate_weights
+from bagwise.core.validation import Evidence, validate_weights
 from bagwise.preprocessing import LinearHead
 from bagwise.solvers import SolveResult, generalized_em
 from bagwise.solvers.result import Callback, CheckpointLike

@@ -14,9 +14,9 @@ from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
 from bagwise.core.bags import Bags
-from bagwise.core.evidence import Given, listed_labels
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import Either, Number, Numbers
+from bagwise.core.validation import Given, listed_labels
 from bagwise.solvers import minimize_lbfgs
 from bagwise.union import LabelNoise, UnionProblem, as_rates, softmax_in_place
 

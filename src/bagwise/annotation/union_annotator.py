@@ -24,11 +24,10 @@ from bagwise.core.base import (
     union_of_best,
 )
 from bagwise.core.checks import check_that
-from bagwise.core.evidence import Given, possible_labels
 from bagwise.core.exceptions import BackgroundShareWarning, InfeasibleBagWarning, warn_caller
 from bagwise.core.fitted import Attribute, Choice, Flag, Maybe, Number
 from bagwise.core.typing import BagsLike, LabelsLike
-from bagwise.core.validation import encode_evidence
+from bagwise.core.validation import Given, encode_evidence, possible_labels
 from bagwise.union import (
     LabelledBags,
     LabelNoise,

@@ -47,11 +47,10 @@ from bagwise.calibration._recalibration import (
 )
 from bagwise.core.bags import Bags, as_instance_labels, known_labels, offsets_of
 from bagwise.core.checks import check_that, is_count
-from bagwise.core.evidence import Evidence, Given
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, Plain, TupleOf
 from bagwise.core.typing import BagsLike, LabelsLike, Learner, WeightsLike
-from bagwise.core.validation import learn_evidence, split_dataset, validate_bags, validate_weights
+from bagwise.core.validation import Evidence, Given, learn_evidence, split_dataset, validate_bags, validate_weights
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.preprocessing import LinearHead, linear_head

@@ -28,11 +28,10 @@ from bagwise.calibration.annotator import ENOUGH_HELD_OUT, FEWEST_BAGS
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.base import BagClassifierMixin, BagEstimator, Findings, InstanceAnnotatorMixin
 from bagwise.core.checks import check_that, is_count
-from bagwise.core.evidence import Given, listed_labels
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
 from bagwise.core.fitted import Attribute, Either, Numbers, Part, Plain
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learner, WeightsLike
-from bagwise.core.validation import learn_evidence, split_dataset, validate_bags, validate_weights
+from bagwise.core.validation import Given, learn_evidence, listed_labels, split_dataset, validate_bags, validate_weights
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.solvers.result import Callback, CheckpointLike

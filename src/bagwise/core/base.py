@@ -16,17 +16,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.core.bags import Bags, is_flat, known_labels
 from bagwise.core.checks import check_that, is_count
-from bagwise.core.evidence import Evidence, Given, possible_labels
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError, warn_caller
 from bagwise.core.fitted import COUNT_OF_JOBS, INPUTS, OUTPUT, Attribute, Flag, Labels, Maybe, Number
 from bagwise.core.typing import BagsLike, Callback, InstanceLabelsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import (
+    Evidence,
+    Given,
     decode_labels,
     encode_evidence,
     encode_known,
     encode_labels,
     learn_evidence,
     plain_labels,
+    possible_labels,
     split_dataset,
     validate_bags,
     validate_weights,
@@ -46,7 +48,7 @@ class BagTags:
     probabilities : bool
         It gives them probabilities: `annotate_proba`, `predict_instances_proba`.
     evidence : bool
-        It takes more than plain lists of labels (`bagwise.core.evidence`).
+        It takes more than plain lists of labels (`bagwise.core.validation`).
     background : bool
         It knows instances of no class: `background_proba`. Once fitted, what the fit found; before, what it was asked.
     label_sets : bool

@@ -11,10 +11,9 @@ from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
 from bagwise.core.bags import Bags, as_bags
 from bagwise.core.dataset import BagDataset
-from bagwise.core.evidence import listed_labels
 from bagwise.core.exceptions import InputError
 from bagwise.core.typing import BagsLike, LabelsLike, Learner
-from bagwise.core.validation import encode_evidence, split_dataset
+from bagwise.core.validation import encode_evidence, listed_labels, split_dataset
 from bagwise.metrics import calibration_error, instance_outcomes, reliability_table
 from bagwise.pipeline import bag_tags, final_step, find_instances
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.core.evidence import Given
 from bagwise.core.exceptions import InputError
-from bagwise.core.validation import as_given, encode_evidence
+from bagwise.core.validation import Given, as_given, encode_evidence
 from bagwise.union._problem import (
     MAX_EXACT_LABELS,
     METHODS,

@@ -17,8 +17,8 @@ from joblib import effective_n_jobs
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.base import check_known_listed, name_bags
 from bagwise.core.checks import check_allocation
-from bagwise.core.evidence import Evidence, Given, possible_labels
 from bagwise.core.exceptions import ApproximationWarning, InfeasibleBagWarning, InputError, warn_caller
+from bagwise.core.validation import Evidence, Given, possible_labels
 from bagwise.union import constants
 from bagwise.union._infer import infer
 from bagwise.union.constants import FEW_LABELS
@@ -99,7 +99,7 @@ class UnionProblem:
     relaxed : (n,) bool or (0,)
         Bags whose listed labels may occur but need not.
     said : (total,) float64 or (0,)
-        What is said of each of the labels, as `bagwise.core.evidence.Evidence` has it; (0,) where all are listed.
+        What is said of each of the labels, as `bagwise.core.validation.Evidence` has it; (0,) where all are listed.
     group_starts, member_starts, members : (n + 1,), (g + 1,) and (h,) int64, or (0,) each
         Groups of which one member at least is in the bag: the first of every bag, and their columns in CSR fashion.
     """

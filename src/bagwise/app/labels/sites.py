@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bagwise.app.formats import Annotations, read_number, read_table, require_columns
-from bagwise.app.media.files import Problem
-from bagwise.app.media.when import name_before_time
+from bagwise.app.media.files import Problem, name_before_time
 from bagwise.core.exceptions import FormatError, InputError
 
 COLUMNS = ("site", "latitude", "longitude")

@@ -20,7 +20,7 @@ from bagwise.app.media._features import (
 from bagwise.app.media._sound_input import SoundInput
 from bagwise.app.media._stages import draw_sound_stages, numbered_picture
 from bagwise.app.media.audio_file import EXTENSIONS, UNREADABLE, AudioInfo, Sound, make_clip, open_sound
-from bagwise.app.media.files import FileBags
+from bagwise.app.media.files import FileBags, noted_time, recorded
 from bagwise.app.media.media_type import LabelStudio, MediaType, Parts, Row, Scales
 from bagwise.app.media.pictures import (
     CLOSE_HEIGHT,
@@ -37,7 +37,6 @@ from bagwise.app.media.pictures import (
     time_ticks,
 )
 from bagwise.app.media.spectrogram import AudioSettings, Spectrogram, Stages, find_syllables, spectrogram
-from bagwise.app.media.when import noted_time, recorded
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 

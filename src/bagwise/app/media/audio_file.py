@@ -15,7 +15,7 @@ import numpy as np
 from scipy import signal
 
 from bagwise.app.media import _ffmpeg as ffmpeg
-from bagwise.app.media.when import NOTES
+from bagwise.app.media.files import NOTES
 from bagwise.core.exceptions import FormatError, one_file
 
 FOR_FFMPEG = (".m4a", ".m4b", ".aac", ".wma", ".amr", ".3gp", ".mka", ".wv", ".ape")  # libsndfile does not read them

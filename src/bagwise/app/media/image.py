@@ -32,13 +32,12 @@ from bagwise.app.media._image_regions import (
 )
 from bagwise.app.media._picture_input import PictureInput
 from bagwise.app.media._stages import draw_image_stages, numbered_picture
-from bagwise.app.media.files import FileBags
+from bagwise.app.media.files import FileBags, recorded
 from bagwise.app.media.image_file import EXTENSIONS, Pixels, read_mask, read_pixels
 from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.app.media.pictures import CLOSE_WIDTH, CloseUp, Picture, as_photograph, filled_region
 from bagwise.app.media.rle import Rings, ring_area, rings_of
 from bagwise.app.media.settings import Settings, choice, number
-from bagwise.app.media.when import recorded
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.core.evidence import Absent, Given, OneOf, Possible, as_evidence
-from bagwise.io.label_marks import parse_mark
+from bagwise.core.validation import Absent, Given, OneOf, Possible, as_evidence
+from bagwise.io.labels import parse_mark
 from bagwise.pipeline import final_step
 
 
@@ -20,7 +20,7 @@ class BagMarks:
     Attributes
     ----------
     values : dict
-        Label to its number, as of `bagwise.core.evidence`: NaN for possible, a confidence, -inf for absent.
+        Label to its number, as of `bagwise.core.validation`: NaN for possible, a confidence, -inf for absent.
     groups : list of tuple of labels
     """
 

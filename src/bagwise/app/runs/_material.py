@@ -12,8 +12,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.app.formats import EVENTS, Annotations, compare_marks, read_boxes, read_marks
-from bagwise.app.labels.selections import MEDIA_TYPE, Selections, find_selections, known_by_selections, read_selections
-from bagwise.app.labels.tables import check_names, match_labels, names_in
+from bagwise.app.labels.tables import (
+    MEDIA_TYPE,
+    Selections,
+    check_names,
+    find_selections,
+    known_by_selections,
+    match_labels,
+    names_in,
+    read_selections,
+)
 from bagwise.app.media.audio import NO_FEATURES
 from bagwise.app.media.embedding import (
     NETWORK,
@@ -44,8 +52,7 @@ from bagwise.io.data import unique_names
 from bagwise.io.data.formats import read_described, select_features
 from bagwise.io.data.vectors import read_vector_file
 from bagwise.io.files import file_fingerprint
-from bagwise.io.label_marks import marks_in_words, split_marks
-from bagwise.io.labels import LabelTable, read_labels
+from bagwise.io.labels import LabelTable, marks_in_words, read_labels, split_marks
 from bagwise.preprocessing import filled
 
 WINDOWS, BOXES = "windows", "boxes"
@@ -65,7 +72,7 @@ class Material:
     sets : dict
         Bag to its labels; bags that nobody labelled are missing.
     marked : dict
-        Bag to what was said of it beyond a list, as entries of a table (`bagwise.io.label_marks`).
+        Bag to what was said of it beyond a list, as entries of a table (`bagwise.io.labels`).
     known : list of (bag, instance, label)
     whole : list of str
         Files whose labels speak of the whole file, which is then one bag.

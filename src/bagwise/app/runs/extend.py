@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bagwise.app.labels.selections import Selections
+from bagwise.app.labels.tables import Selections
 from bagwise.app.media.files import FileNames
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.runs._features import Progress

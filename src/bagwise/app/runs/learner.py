@@ -35,9 +35,9 @@ from bagwise.catalog import for_sparse, make_model
 from bagwise.core.bags import Bags
 from bagwise.core.base import BagEstimator
 from bagwise.core.dataset import BagDataset
-from bagwise.core.evidence import Evidence, Given
 from bagwise.core.exceptions import CalibrationWarning, FormatError, InfeasibleBagWarning, InputError
 from bagwise.core.fitted import is_fitted, n_inputs, real_steps
+from bagwise.core.validation import Evidence, Given
 from bagwise.io.checkpoint import Checkpoint, fingerprint, identity_of
 from bagwise.io.files import check_readable
 from bagwise.io.model import read_about

@@ -20,8 +20,8 @@ from bagwise.calibration import CalibratedPrecision, select_at_precision
 from bagwise.calibration.novelty import Novelty
 from bagwise.core.bags import Bags, cut_bags
 from bagwise.core.dataset import BagDataset, as_column
-from bagwise.core.evidence import Given
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
+from bagwise.core.validation import Given
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, classes_of, final_step
 

@@ -27,8 +27,8 @@ from bagwise.app.formats import (
     write_formats,
 )
 from bagwise.app.formats.names import read_names
-from bagwise.app.labels.selections import Selections
 from bagwise.app.labels.sites import Site, check_sites, in_field, read_sites, site_problems
+from bagwise.app.labels.tables import Selections
 from bagwise.app.media.files import Problem
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.report.facts import remarks_on_labels, remarks_on_lengths

@@ -15,9 +15,8 @@ from bagwise.app.runs.corrections import ABSENT, ALSO, PRESENT, Correction
 from bagwise.app.runs.layout import EDITS, row_finder
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset
-from bagwise.core.evidence import Given
 from bagwise.core.exceptions import InputError
-from bagwise.core.validation import sort_classes
+from bagwise.core.validation import Given, sort_classes
 from bagwise.scale import BagSource
 
 
