@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import zipfile
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -22,7 +23,14 @@ from bagwise.app.labels.sites import in_field
 from bagwise.app.media import AudioSettings
 from bagwise.app.media._image_regions import outlines
 from bagwise.app.media.audio import AUDIO
-from bagwise.app.media.pictures import filled_region, span_in_words, tick_words, time_in_words
+from bagwise.app.media.pictures import (
+    filled_region,
+    name_once,
+    outline_region,
+    span_in_words,
+    tick_words,
+    time_in_words,
+)
 from bagwise.app.media.rle import ring_counts, sample_counts
 from bagwise.app.report.field import BY_FILE
 from bagwise.app.report.page import (
@@ -137,7 +145,7 @@ def test_every_file_has_a_row_also_without_a_picture(result, tmp_path):
 def test_the_least_sure_lead_to_their_regions(result, tmp_path):
     write_page(result, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    table = text[text.index('id="uncertain"') : text.index('id="files"')]
+    table = text[text.index('id="uncertain"') : text.index('id="inputs"')]
     links = re.findall(r'<a href="#(i\d+)">', table)
     assert len(links) == 3
     for link in links:
@@ -476,3 +484,39 @@ def test_sounds_of_the_page_play_what_is_shown(result, tmp_path):
     assert np.abs(samples).max() == pytest.approx(0.9, abs=0.01)
     spectrum = np.abs(np.fft.rfft(samples))
     assert np.argmax(spectrum) * got / len(samples) == pytest.approx(3000, abs=2)
+
+
+def test_names_lie_over_no_others_and_each_label_is_read_somewhere():
+    rng = np.random.default_rng(0)
+    for n in (1, 5, 60):
+        rows = [{"label": f"label {i % 4}", "probability": 0.5, "bag": "a", "instance": i} for i in range(n)]
+        corners = rng.uniform(0, 1, (n, 2)) * (900, 250)
+        regions = [
+            outline_region(row, x, y, x + 30, y + 20, 1000) for row, (x, y) in zip(rows, corners.tolist(), strict=True)
+        ]
+        named = [region for region in name_once(regions) if region["named"]]
+        spans = []
+        for region in named:
+            width = 8 * len(region["label"])  # of letters of 11 px, in bold
+            begin = region["name_at"] - width if region["anchor"] == "end" else region["name_at"]
+            spans.append((begin, begin + width, region["name_down"]))
+        assert not any(
+            a[0] < b[1] and b[0] < a[1] and abs(a[2] - b[2]) < 11 for i, a in enumerate(spans) for b in spans[:i]
+        )
+        if n < 60:
+            assert {region["label"] for region in named} == {row["label"] for row in rows}
+
+
+def test_the_page_opens_with_what_was_found_and_ends_with_settings(result, tmp_path):
+    write_page(result, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    headings = re.findall(r'<h2 id="([^"]*)"', text)
+    assert (headings[0], headings[-1]) == ("labels", "inputs")
+    assert headings.index("gallery") < headings.index("pictures") < headings.index("uncertain")
+    for address in re.findall(r'href="(report-sounds/[^"]*[.]zip)"', text):
+        with zipfile.ZipFile(tmp_path / address) as archive:
+            clips = {archive.read(name) for name in archive.namelist()}
+        assert clips <= {path.read_bytes() for path in (tmp_path / "report-sounds").glob("*.flac")}
+    assert len(list((tmp_path / "report-sounds").glob("*.zip"))) == len(
+        {row["label"] for row in result.annotations.shown()}
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,18 +148,37 @@ def _room_inside(rings: Sequence[Ring]) -> tuple[float, float, float]:
 
 
 def name_once(regions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave the name out near a region of the same label that has one already: overtones lie close together."""
-    named: list[dict[str, Any]] = []
+    """Leave out names that would lie over others, and those near a region of the same label that has one: overtones.
+
+    The first region of each label is asked before any second one, so that every label is read somewhere.
+    """
+    counts: Counter[str] = Counter()
+    turns: list[tuple[bool, int, dict[str, Any]]] = []
     for region in sorted(regions, key=lambda region: region["top"]):
-        region["named"] = not any(
-            other["label"] == region["label"]
-            and abs(other["left"] - region["left"]) < NEAR_X
-            and abs(other["top"] - region["top"]) < NEAR_Y
-            for other in named
-        )
+        turns.append((counts[region["label"]] > 0, len(turns), region))
+        counts[region["label"]] += 1
+    named: list[dict[str, Any]] = []
+    for _, _, region in sorted(turns, key=lambda turn: turn[:2]):
+        region["named"] = not any(_names_collide(region, other) for other in named)
         if region["named"]:
             named.append(region)
     return regions
+
+
+def _names_collide(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the names of two outlined regions lie over each other, or are the same and close."""
+    (left, right), (begin, end) = _reach(one), _reach(other)
+    if left < end and begin < right and abs(one["name_down"] - other["name_down"]) < NAME_SIZE:
+        return True
+    near = abs(other["left"] - one["left"]) < NEAR_X and abs(other["top"] - one["top"]) < NEAR_Y
+    return near and one["label"] == other["label"]
+
+
+def _reach(region: Mapping[str, Any]) -> tuple[float, float]:
+    """From where to where a name goes."""
+    width = NAME_SIZE * LETTER * len(region["label"])
+    left = region["name_at"] - (width if region["anchor"] == "end" else 0.0)
+    return left, left + width
 
 
 def time_ticks(seconds: float) -> list[float]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
+import re
+import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -41,6 +44,7 @@ MOST_SOUND = 8_000_000  # bytes of all sounds of a page together
 CANDIDATES = 400  # of a label that are compared with each other
 N_MOMENTS = 20_000  # instances that mean and deviation of the features are taken from
 REACH = 3.0  # deviations that a drawing shows to each side of the mean
+_UNSAFE = re.compile(r"[^\w.()-]+")  # what not every system has in names of files
 PAPER, FAINT, INK = 255, 170, 30  # greys
 
 Row = dict[str, Any]
@@ -74,6 +78,16 @@ def write_page(
     alone = [*summary["least_sure"], *(row for part in gallery for row in (*part["typical"], *part["uncertain"]))]
     sounds = Sounds(f"{path.stem}-sounds")
     shown, pictures = _drawn(annotations, alone, sounds, features, lambda done, total: progress("drawing", done, total))
+    for number, part in enumerate(gallery, 1):
+        rows = {_key_of(row): row for row in (*part["typical"], *part["uncertain"])}
+        clips = {
+            _plain_name(
+                f"{part['label']} {row['probability'] or 0:.2f} {row.get('file')} {row.get('start')}.flac"
+            ): shown[key].sound
+            for key, row in rows.items()
+            if key in shown
+        }
+        part["clips"] = sounds.pack(_plain_name(f"{number:03d} {part['label']}.zip"), clips)
     # a row leads to its region in the picture that holds it, where there is one; texts to the picture
     regions = {key for picture in pictures for key in picture["keys"]}
     by_piece = {picture["piece"]: picture["id"] for picture in pictures}
@@ -220,6 +234,11 @@ def _when(file: dict[str, Any], seconds: float) -> str:
 # Instances shown one by one
 
 
+def _plain_name(text: str) -> str:
+    """A text as the name of a file on any system."""
+    return _UNSAFE.sub("_", text)
+
+
 def _key_of(row: Row) -> Key:
     """Bag and instance, which name a row of annotations."""
     return row["bag"], row["instance"]
@@ -250,6 +269,18 @@ class Sounds:
         name = f"{len(self.files) + 1:03d}.flac"
         self.files[name] = content
         self.left -= len(content)
+        return f"{self.folder}/{name}"
+
+    def pack(self, name: str, addresses: Mapping[str, str]) -> str:
+        """Put sounds into an archive, each under a name of its own; gives its address, "" where there are none."""
+        names = {own: address.rpartition("/")[2] for own, address in addresses.items() if address}
+        if not names:
+            return ""
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w") as archive:
+            for own, there in names.items():
+                archive.writestr(zipfile.ZipInfo(own), self.files[there])  # of 1980, so that the same run is the same
+        self.files[name] = stream.getvalue()
         return f"{self.folder}/{name}"
 
 

@@ -177,7 +177,9 @@ def _classes(names: list[str], shown: list[dict[str, Any]], labelled: list[set[s
     listed = Counter(label for labels in labelled for label in labels)
     instances = Counter(row["label"] for row in shown)
     probabilities: dict[str, list[float]] = defaultdict(list)
+    files: dict[str, set[str]] = defaultdict(set)
     for row in shown:
+        files[row["label"]].add(row.get("file", ""))
         if row["probability"] is not None:
             probabilities[row["label"]].append(row["probability"])
     rows = []
@@ -187,7 +189,7 @@ def _classes(names: list[str], shown: list[dict[str, Any]], labelled: list[set[s
         mean = sum(values) / len(values) if values else None
         rows.append(
             {"name": name, **look._asdict(), "bags": listed[name], "instances": instances[name]}
-            | {"mean_probability": mean, "histogram": [bars[i] for i in range(BARS)]}
+            | {"files": len(files[name]), "mean_probability": mean, "histogram": [bars[i] for i in range(BARS)]}
         )
     return rows
 
