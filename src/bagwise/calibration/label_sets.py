@@ -89,10 +89,12 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     seen_bags_: np.ndarray
     reliability_: dict[str, Any] | None
     _fitted: ClassVar[dict[str, Attribute]] = {
-        "estimator_": Part("find", "instance_decision_function"), "new_": Numbers("classes", 2),
-        "seen_": Numbers("classes", 2), "seen_bags_": Numbers("seen", whole=True, empty=True),
+        "estimator_": Part("find", "instance_decision_function"),
+        "new_": Numbers("classes", 2),
+        "seen_": Numbers("classes", 2),
+        "seen_bags_": Numbers("seen", whole=True, empty=True),
         "reliability_": Either(None, Plain()),
-    }  # fmt: skip
+    }
 
     def __init__(self, estimator: Learner, cv: int = 5):
         self.estimator = estimator
@@ -119,9 +121,11 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         self.largest_bag_ = int(bags.sizes.max())
         given, _, _ = learn_evidence(y, len(bags))
         asked = {
-            "instance_labels": instance_labels, "callback": callback, "checkpoint": checkpoint,
+            "instance_labels": instance_labels,
+            "callback": callback,
+            "checkpoint": checkpoint,
             "sample_weight": sample_weight,
-        }  # fmt: skip
+        }
         asked = {name: value for name, value in asked.items() if value is not None}
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(bags, y, **fit_parameters(self.estimator_, **asked))

@@ -209,7 +209,7 @@ def evidence_of_sets(sets: list[set[Any]], column: dict[Any, int]) -> tuple[Give
     n_unknown = np.zeros(len(sets), dtype=np.int64)
     groups: list[list[list[int]]] = [[] for _ in sets]
     for i, labels in enumerate(sets):
-        told: dict[Any, Any] = {}
+        stated: dict[Any, Any] = {}
         for label in labels:
             names = names_in(label)
             columns = [column[name] for name in names if name in column]
@@ -218,12 +218,12 @@ def evidence_of_sets(sets: list[set[Any]], column: dict[Any, int]) -> tuple[Give
                 if len(columns) == len(names):
                     groups[i].append(columns)
                 continue
-            if names[0] in told:
+            if names[0] in stated:
                 raise InputError(
-                    f"The labels of bag {i} say two things of {names[0]!r}, {told[names[0]]!r} and {label!r}; keep one "
+                    f"The labels of bag {i} say two things of {names[0]!r}, {stated[names[0]]!r} and {label!r}; keep one "
                     "of them."
                 )
-            told[names[0]] = label
+            stated[names[0]] = label
             if columns:
                 values[i, columns[0]] = SAID.get(type(label), 1.0)
     return as_evidence(values, groups), n_unknown
