@@ -165,6 +165,7 @@ const drafted = (row) => [
 function toggle(label) {
   const row = current();
   if (!row) return;
+  goTo(keyOf(row), { quiet: true }); // from now on rows keep their places
   const now = chosen(row);
   const isOff = now.includes(label);
   row.draft = isOff ? now.filter((name) => name !== label) : [...now, label];
