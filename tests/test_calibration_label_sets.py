@@ -12,7 +12,7 @@ import bagwise
 from bagwise import Absent, Bags, ORedLogisticRegression, Possible, make_pipeline
 from bagwise.annotation import NoisyOrLogisticRegression
 from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
-from bagwise.calibration.label_sets import OWN_SPREAD, SPREAD, fit_links, nearest_links
+from bagwise.calibration._label_sets import OWN_SPREAD, SPREAD, fit_links, nearest_links
 from bagwise.core.exceptions import CalibrationWarning, InputError
 from bagwise.preprocessing import PerInstance
 

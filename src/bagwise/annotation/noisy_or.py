@@ -241,7 +241,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
             if instance_labels is not None:
                 raise InputError("instance_labels are known labels among those of the bags; pass Y with them.")
             proba = expit(self._instance_scores(bags))
-            return Findings(proba.argmax(axis=1), proba, lacks_all(proba))
+            return Findings(proba.argmax(axis=1), proba, _lacks_all(proba))
         indicator = encode_evidence(Y, self.classes_, len(bags))
         known = known_entries(instance_labels, bags.offsets, len(self.classes_))
         objective = self._objective(bags, indicator, known)
@@ -253,7 +253,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         labels[~carried.any(axis=1)] = -1
         if known is not None:
             labels[(known == 0).all(axis=1)] = -1
-        return Findings(labels, proba, lacks_all(proba))
+        return Findings(labels, proba, _lacks_all(proba))
 
     def _weights(self) -> np.ndarray:
         return np.hstack([self.coef_, self.intercept_[:, None]])
@@ -483,7 +483,7 @@ def first_weights(given: Given, n_instances: float, bag_weights: np.ndarray | No
     return np.column_stack([np.zeros((len(absent), n_features)), np.log1p(-absent) - np.log(absent)])
 
 
-def lacks_all(proba: np.ndarray) -> np.ndarray:
+def _lacks_all(proba: np.ndarray) -> np.ndarray:
     """(m,) probability that an instance carries no label."""
     return np.prod(1.0 - proba, axis=1)
 

@@ -1,8 +1,8 @@
 """A wrapper that calibrates any annotator, selection at a wanted precision, novelty, and totals with intervals."""
 
+from bagwise.calibration._label_sets import CalibratedLabelSets
 from bagwise.calibration._recalibration import CalibratedPrecision, PrecisionModel, select_at_precision
 from bagwise.calibration.annotator import CalibratedAnnotator
-from bagwise.calibration.label_sets import CalibratedLabelSets
 from bagwise.calibration.novelty import Novelty
 from bagwise.calibration.totals import (
     Totals,

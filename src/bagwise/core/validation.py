@@ -200,7 +200,7 @@ def _simplified(bag: int, values: np.ndarray, groups: list[frozenset[int]]) -> t
     return tuple(tuple(sorted(g)) for g in sorted(open_groups, key=sorted) if not any(o < g for o in open_groups))
 
 
-def evidence_of_sets(sets: list[set[Any]], column: dict[Any, int]) -> tuple[Given, np.ndarray]:
+def _evidence_of_sets(sets: list[set[Any]], column: dict[Any, int]) -> tuple[Given, np.ndarray]:
     """Label sets with markers over the classes of these columns, and how many names of each are none of them.
 
     A group with a member of another class says nothing of these: that one may be what is there.
@@ -622,7 +622,7 @@ def _encode_sets(sets: list[set[Any]], classes: np.ndarray) -> tuple[Given, np.n
     """Indicator or evidence, and how many labels of each bag are none of the classes."""
     column = {label: c for c, label in enumerate(classes.tolist())}
     if any(type(label) in MARKERS for labels in sets for label in labels):
-        return evidence_of_sets(sets, column)
+        return _evidence_of_sets(sets, column)
     indicator = np.zeros((len(sets), len(classes)), dtype=np.uint8)
     n_unknown = np.zeros(len(sets), dtype=np.int64)
     for i, labels in enumerate(sets):

@@ -126,7 +126,7 @@ def marks_in_words(marked: Iterable[str]) -> str:
     return f"; labels that are more than listed: {', '.join(found)}; \\? \\! \\| are parts of a name"
 
 
-def fold_columns(table: TextTable, is_label: Mapping[str, object] | frozenset[str] | set[str], mark: str) -> TextTable:
+def _fold_columns(table: TextTable, is_label: Mapping[str, object] | frozenset[str] | set[str], mark: str) -> TextTable:
     """The table without its columns ``possible``, ``also``, ``absent`` and ``confidence``, whose cells join the labels.
 
     Parameters
@@ -152,7 +152,7 @@ def fold_columns(table: TextTable, is_label: Mapping[str, object] | frozenset[st
                 _share(sure)
             except FormatError as error:
                 raise FormatError(f"{table.path}, row {line}: {error}.") from None
-            names = [name if is_marked(name) else f"{name}?{sure}" for name in names]
+            names = [name if _is_marked(name) else f"{name}?{sure}" for name in names]
         for key in POSSIBLE:
             names += [f"{_escaped(name)}?" for name in _names(cells.get(key, ""))]
         names += [f"!{_escaped(name)}" for name in _names(cells.get(ABSENT[0], ""))]
@@ -162,7 +162,7 @@ def fold_columns(table: TextTable, is_label: Mapping[str, object] | frozenset[st
     return replace(table, rows=rows, flaws=flaws)
 
 
-def is_marked(entry: str) -> bool:
+def _is_marked(entry: str) -> bool:
     """Whether an entry says more than a list, or tries to."""
     return bool(_BAR.search(entry)) or entry.startswith("!") or _UNSURE.fullmatch(entry) is not None
 
@@ -336,7 +336,7 @@ def read_labels(
         cells = [
             row[j] for j, cell in enumerate(table.headings) if cell.casefold() in headings for row in table.rows[1:]
         ]
-        table = fold_columns(table, headings, mark or _find_mark(cells)[0] or LIST_MARK)
+        table = _fold_columns(table, headings, mark or _find_mark(cells)[0] or LIST_MARK)
     reader = _Reader(table, path, mark, repeats == "join")
     found = reader.automatic() if name is None and label is None else reader.named(name, label)
     if fold_case:

@@ -5,18 +5,9 @@ same annotations give the same bytes. Each reader takes a path and the annotatio
 `compare_marks` turns into corrections.
 """
 
+from bagwise.app.formats._annotations import Annotations, write_json
 from bagwise.app.formats._compare import Correction, Edits, compare_marks, find_edits, instances_inside, match_instances
-from bagwise.app.formats._label_studio import (
-    Interface,
-    file_finder,
-    marks_of_tasks,
-    plain_interface,
-    prediction_of,
-    rows_by_file,
-)
-from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, require_columns
-from bagwise.app.formats.annotations import Annotations, write_json
-from bagwise.app.formats.formats import (
+from bagwise.app.formats._formats import (
     EVENTS,
     FORMATS,
     Format,
@@ -28,6 +19,15 @@ from bagwise.app.formats.formats import (
     selections_format,
     write_formats,
 )
+from bagwise.app.formats._label_studio import (
+    Interface,
+    file_finder,
+    marks_of_tasks,
+    plain_interface,
+    prediction_of,
+    rows_by_file,
+)
+from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, require_columns
 from bagwise.core.plugins import ANNOTATION_FORMATS, add_installed
 
 __all__ = [

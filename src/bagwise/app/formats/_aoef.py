@@ -6,8 +6,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from bagwise.app.formats._annotations import Annotations, write_json
 from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_json, read_number
-from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.core.exceptions import FormatError
 from bagwise.io.files import open_folder
 

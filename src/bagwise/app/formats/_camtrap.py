@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from bagwise.app.formats._annotations import Annotations, Row, probability_text, write_json
 from bagwise.app.formats._marks import MarkReader, Marks, read_table, require_columns
-from bagwise.app.formats.annotations import Annotations, Row, probability_text, write_json
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import defuse, open_folder, undefuse
 from bagwise.io.tables import write_csv

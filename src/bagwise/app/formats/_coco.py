@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bagwise.app.formats._annotations import Annotations, write_json
 from bagwise.app.formats._marks import MarkReader, Marks, read_json, read_number
-from bagwise.app.formats.annotations import Annotations, write_json
 from bagwise.app.media.rle import compress_counts, ring_area, ring_counts, rings_of
 from bagwise.core.exceptions import FormatError
 from bagwise.io.files import open_folder

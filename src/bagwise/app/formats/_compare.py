@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.app.formats._annotations import Annotations, plain_cell
 from bagwise.app.formats._marks import Mark, Marks
-from bagwise.app.formats.annotations import Annotations, plain_cell
 
 Correction = tuple[Any, int, Any]
 """Bag, number of the instance in it, and its label, "" for noise; or a list of several labels."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bagwise.app.formats._annotations import Annotations
 from bagwise.app.formats._marks import MarkReader, Marks, read_table, require_columns
-from bagwise.app.formats.annotations import Annotations
 from bagwise.io.files import defuse, open_folder, undefuse
 from bagwise.io.tables import write_csv
 

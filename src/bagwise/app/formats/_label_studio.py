@@ -12,9 +12,9 @@ from xml.sax.saxutils import quoteattr
 
 from defusedxml import DefusedXmlException, ElementTree
 
+from bagwise.app.formats._annotations import Annotations
 from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_json, read_number
 from bagwise.app.formats._tables import intervals_by_file, spread_marks
-from bagwise.app.formats.annotations import Annotations
 from bagwise.app.media.documents import document_text
 from bagwise.app.media.media_type import LabelStudio, MediaType, Row
 from bagwise.core.exceptions import FormatError, InputError

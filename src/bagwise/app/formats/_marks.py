@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bagwise.app.formats.annotations import Annotations, plain_cell
+from bagwise.app.formats._annotations import Annotations, plain_cell
 from bagwise.app.media.files import FileNames
 from bagwise.core.exceptions import LONGEST, FormatError
 from bagwise.io.files import read_text, undefuse

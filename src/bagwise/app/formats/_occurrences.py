@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from bagwise.app.formats._annotations import Annotations, Row, probability_text
 from bagwise.app.formats._marks import MarkReader, Marks, read_table, require_columns
-from bagwise.app.formats.annotations import Annotations, Row, probability_text
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import atomic_write, defuse, open_folder, undefuse
 from bagwise.io.tables import write_csv

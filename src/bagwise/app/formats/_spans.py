@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bagwise.app.formats._annotations import Annotations
 from bagwise.app.formats._marks import MarkReader, Marks, text_lines
-from bagwise.app.formats.annotations import Annotations
 from bagwise.app.media.documents import document_text
 from bagwise.core.exceptions import FormatError
 from bagwise.io.files import open_folder

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bagwise.app.formats._annotations import Annotations, Row, plain_cell, probability_text
 from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, require_columns, text_lines
-from bagwise.app.formats.annotations import Annotations, Row, plain_cell, probability_text
 from bagwise.app.media.windows import Part, join_windows, own_parts
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError

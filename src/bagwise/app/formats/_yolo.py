@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bagwise.app.formats._annotations import Annotations, plain_cell
 from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, text_lines
-from bagwise.app.formats.annotations import Annotations, plain_cell
 from bagwise.core.exceptions import FormatError
 from bagwise.io.files import atomic_write, open_folder
 

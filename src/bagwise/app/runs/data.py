@@ -32,7 +32,7 @@ NEEDED = 3  # times the instances: as they are read, as the learner sees them, a
 
 
 @dataclass(frozen=True)
-class FoundBags:
+class _FoundBags:
     """Bags, and where they came from.
 
     Attributes
@@ -60,7 +60,7 @@ def read_bags(
     *,
     exclude: Sequence[Path],
     progress: Progress,
-) -> FoundBags:
+) -> _FoundBags:
     """The bags of all files of a folder of media, those that cannot be read named and left out; or those of a file.
 
     Parameters
@@ -78,7 +78,7 @@ def read_bags(
                 f"{path} is a file, and media are read from a folder; bagwise convert goes from file to file."
             )
         refuse_media_options(path, options)
-        return FoundBags(*read_described(path, **reading))
+        return _FoundBags(*read_described(path, **reading))
     labels = (reading or {}).get("labels_from")
     if labels is None:
         labels = read_label_table(options)
@@ -102,7 +102,7 @@ def read_bags(
     if material.form:
         understood = f"{understood}; labels: {material.form}"
     seconds = {file["file"]: file["seconds"] for file in material.files if "seconds" in file}
-    return FoundBags(dataset, understood, MediaFiles(kind, source.settings, path, seconds), material.problems)
+    return _FoundBags(dataset, understood, MediaFiles(kind, source.settings, path, seconds), material.problems)
 
 
 def large_source(

@@ -141,7 +141,7 @@ class Layout:
             self.gone.add((bag, number))
             return None
         assert place is not None
-        if (problem := misplaced(place, self.rooms.get(bag, ()))) is not None:
+        if (problem := _misplaced(place, self.rooms.get(bag, ()))) is not None:
             return f"The box {number} of the bag {bag!r} {problem}"
         self.changed[bag, number] = place
         return None
@@ -177,7 +177,7 @@ class Layout:
         return found
 
 
-def misplaced(place: Place, room: Sequence[Span]) -> str | None:
+def _misplaced(place: Place, room: Sequence[Span]) -> str | None:
     """What is wrong with a place, if anything is."""
     if len(place) != 2 * len(room):
         return f"has {len(place)} numbers for its place, and {2 * len(room)} are expected."

@@ -29,7 +29,7 @@ MOST_TABLES = 20  # that are opened to see whether they are tables of labels
 
 
 @dataclass(frozen=True)
-class TableFit:
+class _TableFit:
     """How a table of labels and the files of a folder fit together.
 
     Attributes
@@ -68,7 +68,7 @@ class Look:
         Files of that media type.
     others : dict
         Other media types and how many of their files there are.
-    tables : list of TableFit
+    tables : list of _TableFit
         Tables in the folder, or next to it, that name its files; the best first.
     models : list of str
     is_run : bool
@@ -79,7 +79,7 @@ class Look:
     media_type: str | None = None
     n_files: int = 0
     others: dict[str, int] = field(default_factory=dict)
-    tables: list[TableFit] = field(default_factory=list)
+    tables: list[_TableFit] = field(default_factory=list)
     models: list[str] = field(default_factory=list)
     is_run: bool = False
 
@@ -98,7 +98,7 @@ def look_at(folder: str | Path) -> Look:
     beside = [other for other in path.resolve().parent.iterdir() if other.is_file()]
     candidates = [table for table in [*(path / name for name in names), *beside] if _is_table(table.name)]
     candidates.sort(key=lambda table: ("label" not in table.stem.lower(), table))
-    fits = [fit for table in candidates[:MOST_TABLES] if (fit := fit_table(table, names)) is not None]
+    fits = [fit for table in candidates[:MOST_TABLES] if (fit := _fit_table(table, names)) is not None]
     # a table of labels is no series of measurements, and no text
     tables = {Path(fit.path) for fit in fits}
     endings = Counter(PurePosixPath(name).suffix.lower() for name in names if path / name not in tables)
@@ -157,7 +157,7 @@ def look_at_segments(folder: Path, options: RunOptions, progress: Progress) -> l
     return rows
 
 
-def fit_table(table: str | Path, names: Sequence[str]) -> TableFit | None:
+def _fit_table(table: str | Path, names: Sequence[str]) -> _TableFit | None:
     """How a table names these files; None where it is no table of labels, or names none of them."""
     path = Path(table)
     try:
@@ -170,7 +170,7 @@ def fit_table(table: str | Path, names: Sequence[str]) -> TableFit | None:
         return None
     counts = Counter(label for labels in read.label_sets for label in set(labels))
     missing = [name for name, there in zip(read.names, found, strict=True) if not there]
-    return TableFit(str(path), read.form, len(read), sum(found), dict(counts.most_common()), missing[:5])
+    return _TableFit(str(path), read.form, len(read), sum(found), dict(counts.most_common()), missing[:5])
 
 
 def _is_table(name: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from bagwise.app.formats._annotations import Annotations
 from bagwise.app.formats._aoef import read_aoef, write_aoef
 from bagwise.app.formats._camtrap import read_camtrap, write_camtrap
 from bagwise.app.formats._coco import read_coco, write_coco
@@ -41,7 +42,6 @@ from bagwise.app.formats._tables import (
     write_raven,
 )
 from bagwise.app.formats._yolo import read_yolo, write_yolo
-from bagwise.app.formats.annotations import Annotations
 from bagwise.app.media.media_type import MediaType
 from bagwise.core.exceptions import FormatError, InputError, one_file
 from bagwise.io.tables import read_headings
