@@ -25,19 +25,20 @@ class BackgroundTask:
     ----------
     fit : hashable
         Which fit; the number of a version is used again after an undo.
-    layout : Layout
-        Which instances there were when it began.
-    work : callable that gives the result
+    work : function of this task that gives the result
     notify : callable
         Called when it is done, if somebody waited in vain.
 
     Attributes
     ----------
     result : what `work` gave; None before, and where it failed
+    layout : Layout or None
+        Which instances there were when it began; `work` says so.
     """
 
-    def __init__(self, fit: Hashable, layout: Layout, work: Callable[[], Any], notify: Callable[[], None]):
-        self.fit, self.layout = fit, layout
+    def __init__(self, fit: Hashable, work: Callable[[BackgroundTask], Any], notify: Callable[[], None]):
+        self.fit = fit
+        self.layout: Layout | None = None
         self._work, self._notify = work, notify
         self.result: Any = None
         self._done = threading.Event()
@@ -53,7 +54,7 @@ class BackgroundTask:
 
     def _run(self) -> None:
         try:
-            self.result = self._work()
+            self.result = self._work(self)
         except Exception:  # the page works without: whatever it is, the terminal shows it
             traceback.print_exc()
         finally:

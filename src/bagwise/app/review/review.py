@@ -239,11 +239,13 @@ class Review:
             return now.order("least-sure")
         with self._lock:
             layout = self.run.layout
-        if work.layout.same_as(layout):
-            return work.result
-        place = np.argsort(work.result)  # boxes that came since come first
-        rows = layout.rows_in(work.layout)
-        return np.argsort(np.where(rows < 0, -1, place[rows]), kind="stable")
+        assert work.layout is not None
+        ranked = work.result
+        if not work.layout.same_as(layout):
+            rows = layout.rows_in(work.layout)  # boxes that came since come first
+            ranked = np.argsort(np.where(rows < 0, -1, np.argsort(work.result)[rows]), kind="stable")
+        # another box may have come since this snapshot
+        return ranked if len(ranked) == len(now.found.label) else now.order("least-sure")
 
     def label_issues(self) -> dict[str, Any]:
         """Labels that are probably missing or spurious, by the model as it is, and the answers given since.
@@ -271,9 +273,13 @@ class Review:
             fit = (self.run.version, *self.run.manifest["versions"][-1]["calls"])
         with self._task_lock:
             if what not in self._tasks or self._tasks[what].fit != fit:
-                with self._lock:
-                    layout, known = self.run.layout, self._model_and_supervision()
-                self._tasks[what] = BackgroundTask(fit, layout, lambda: work(*known), self._notify)
+
+                def begin(task: BackgroundTask) -> Any:  # in a thread of its own, which holds no other lock
+                    with self._lock:
+                        task.layout, known = self.run.layout, self._model_and_supervision()
+                    return work(*known)
+
+                self._tasks[what] = BackgroundTask(fit, begin, self._notify)
             return self._tasks[what]
 
     def _model_and_supervision(self) -> tuple[Any, Supervision]:
