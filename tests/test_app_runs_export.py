@@ -16,7 +16,7 @@ from bagwise.app.networks._tflite import TfliteFile
 from bagwise.app.networks.heads import write_tflite
 from bagwise.app.runs import Run
 from bagwise.app.runs.export import export_model
-from bagwise.calibration import CalibratedAnnotator
+from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
 from bagwise.catalog import make_model
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
@@ -28,6 +28,7 @@ LEARNERS = {
     "ored": lambda: ORedLogisticRegression(l2=0.1),
     "ored-background": lambda: ORedLogisticRegression(l2=0.1, background=True),
     "calibrated": lambda: CalibratedAnnotator(ORedLogisticRegression(l2=0.1, background=True)),
+    "calibrated-sets": lambda: CalibratedLabelSets(NoisyOrLogisticRegression(l2=0.1)),
     "noisy-or": lambda: NoisyOrLogisticRegression(l2=0.1),
 }
 
@@ -126,11 +127,6 @@ def test_run_is_exported_with_its_names(tmp_path):
         ),
         (make_model("ored-rbf"), "m.onnx", "RBFDictionary does more than scale"),
         (make_pipeline(PerInstance(MinMaxScaler(clip=True)), ORedLogisticRegression()), "m.onnx", "MinMaxScaler does"),
-        (
-            make_pipeline(PerInstance(MinMaxScaler()), CalibratedAnnotator(NoisyOrLogisticRegression())),
-            "m.onnx",
-            "calibrate=none",
-        ),
         (ORedLogisticRegression(), "m.tflite", "1024 numbers of BirdNET 2.4, and this model takes 6 features; export"),
         (ORedLogisticRegression(), "m.pb", "exported as .onnx or .tflite, not as 'm.pb'"),
     ],

@@ -34,6 +34,7 @@ from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learne
 from bagwise.core.validation import Given, learn_evidence, listed_labels, split_dataset, validate_bags, validate_weights
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
+from bagwise.preprocessing import LinearHead, linear_head
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelNoise
 
@@ -252,6 +253,13 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         """That of the estimator."""
         bags = self._start_predict_bags(X)
         return self.estimator_.predict(bags)
+
+    def linear_head(self) -> LinearHead:
+        """What `bagwise.preprocessing.linear_head` gives of it, with the calibration of new bags."""
+        head = linear_head(self.estimator_)
+        weights = head.weights * self.new_[:, :1]
+        weights[:, -1] += self.new_[:, 1]
+        return replace(head, weights=weights)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self.estimator_.instance_decision_function(bags)

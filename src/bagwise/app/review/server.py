@@ -129,7 +129,7 @@ def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endp
     return endpoint
 
 
-def make_plain_app(addresses: Mapping[str, Mapping[str, Plain]], guard: Admits, largest: int) -> Any:
+def make_plain_app(addresses: Mapping[str, Mapping[str, Plain]], guard: _Admits, largest: int) -> Any:
     """The guard, then addresses by method, each answered by a function of the JSON object that comes, if any does."""
     routes = [
         Route(path, _plain(handler, largest), methods=[method])
@@ -181,7 +181,7 @@ def _file(name: str) -> Response:
     return Response(path.read_bytes(), 200, {"cache-control": "no-cache"}, KINDS[path.suffix])
 
 
-class Admits(Protocol):
+class _Admits(Protocol):
     """Decides over each request before anybody else sees it."""
 
     def admit(self, head: RequestHead) -> Entry | None:
@@ -191,7 +191,7 @@ class Admits(Protocol):
 class Guarded:
     """Lets the guard see each request first, puts the headers that protect on each answer, and answers what fails."""
 
-    def __init__(self, app: Any, guard: Admits):
+    def __init__(self, app: Any, guard: _Admits):
         self.app = app
         self.guard = guard
 

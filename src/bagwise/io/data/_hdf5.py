@@ -121,11 +121,16 @@ def read_h5ad(
     Y = None if sets is None else np.array([[label in found for label in classes] for found in sets], dtype=np.uint8)
     own = None if known is None else Bags(np.array([index.get(known[i], -1) for i in order]), offsets)
     dataset = BagDataset(
-        Bags(X[order], offsets), Y, classes, own,
-        bag_names=[str(values[codes[i]]) for i in firsts], feature_names=names,
-        locations={"cell": np.array(cells, dtype=object)[order]}, name=Path(path).stem,
+        Bags(X[order], offsets),
+        Y,
+        classes,
+        own,
+        bag_names=[str(values[codes[i]]) for i in firsts],
+        feature_names=names,
+        locations={"cell": np.array(cells, dtype=object)[order]},
+        name=Path(path).stem,
         **({} if labelled is None else {"labelled": labelled}),
-    )  # fmt: skip
+    )
     return dataset, f"AnnData, {X.shape[0]} cells of {len(values)} bags by {bag!r}, {len(names)} features"
 
 
