@@ -230,8 +230,8 @@ def test_fit_chooses_too(quick, data, tmp_path):
     assert "--model auto tries several models, and --select l2 is a setting of one" in refused.stderr
 
 
-def test_labels_that_cannot_be_told_apart_are_said_and_are_no_problem(tmp_path):
-    """Two species that are only ever listed together: the first file was blamed, with exit code 3."""
+def test_labels_that_cannot_be_distinguished_are_remarked_on_before_the_fit(tmp_path):
+    """Two species that are only ever listed together: no file is blamed, and the one that got nothing is named."""
     made = make_soundscape(8, seconds=6.0, species_per_recording=(1, 2), random_state=1)
     sounds, _, _ = made.write(tmp_path)
     rows = ["file,labels", *(f"{name},{'left;right' if i % 2 else 'left;right;third'}"
@@ -239,10 +239,10 @@ def test_labels_that_cannot_be_told_apart_are_said_and_are_no_problem(tmp_path):
     (tmp_path / "both.csv").write_text("\n".join(rows))
     command = ("annotate", sounds, "--labels", tmp_path / "both.csv", "--out", tmp_path / "run", "--jobs", 1)
     result = run(*command, "--no-page", "--format", "csv")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     assert "Note: Listed by every one of the 8 labelled recordings" in result.stderr
     assert "'left', 'right'" in result.stderr
-    assert "Problem" not in result.stderr
+    assert result.stderr.count("Problem: The label ") == result.stderr.count("Problem") == 1
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert len(manifest["remarks"]) == 1
     assert f"remarks      {manifest['remarks'][0]}" in run("info", tmp_path / "run").stdout

@@ -220,8 +220,8 @@ def _evidence_of_sets(sets: list[set[Any]], column: dict[Any, int]) -> tuple[Giv
                 continue
             if names[0] in stated:
                 raise InputError(
-                    f"The labels of bag {i} say two things of {names[0]!r}, {stated[names[0]]!r} and {label!r}; keep one "
-                    "of them."
+                    f"The labels of bag {i} say two things of {names[0]!r}, {stated[names[0]]!r} and {label!r}; "
+                    "keep one of them."
                 )
             stated[names[0]] = label
             if columns:
