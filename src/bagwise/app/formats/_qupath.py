@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bagwise.app.formats._annotations import Annotations, Row
 from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_json
-from bagwise.app.formats.annotations import Annotations, Row
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import atomic_write, open_folder
 
