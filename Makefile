@@ -12,9 +12,8 @@ OTHERS := .venv-formats
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-formats test-shuffled nightly lint format bench benchmark-peers papers fuzz fuzz-guided mutants dist sbom docs screenshots \
-    lock clean \
-    clean-kernels
+.PHONY: help setup dev demo check test coverage test-torch test-birdnet test-formats test-shuffled nightly lint format \
+    bench benchmark-peers papers fuzz fuzz-guided mutants dist sbom docs screenshots lock clean clean-kernels
 
 help:
 	@echo "make demo    make a soundscape, learn from the species of each recording, show who sang what"
