@@ -158,7 +158,7 @@ def _nothing_found(where: str, name: str, labels: list[str]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Selections of Raven and results of BirdNET as labels: those of a file's selections, and instances that are known by them.
+# Selections of Raven and results of BirdNET as labels: those of a file, and instances that are known by them.
 
 MIN_CONFIDENCE = 0.5
 MEDIA_TYPE = "audio"
