@@ -70,8 +70,8 @@ KERNELS = (
 )
 K_MLR = (
     "K-MLR on MSRC v2, standardized, is below the paper since 500 steps of gradient ascent end far from the optimum: "
-    "what was tried is in docs/development/experiments/ored.md. On features as they are (`k-mlr-raw`) the same steps "
-    "lead further."
+    "what was tried, on two folds, is in docs/development/experiments/ored.md. There the same steps lead further on "
+    "features as they are, which is why they have a row (`k-mlr-raw`)."
 )
 LEARNED_FROM = (
     "SLR has the C of Table 3; SIM is shown with the best of six alpha, LSB-CMM with the best of three sigma2, at "
