@@ -129,7 +129,7 @@ def variants(name: str, rates: tuple[float, float]) -> Iterator[tuple[str, dict[
 
     Small rates were candidates for the default of `bagwise annotate`, which is no forest.
     """
-    yield "plain", {}
+    yield "plain", {"background": False}  # bags all of whose labels are missing are no examples of background
     if any(rates):
         yield "true rates", {"missed": rates[0], "spurious": rates[1]}
     if name != "ored-forest":

@@ -35,7 +35,7 @@ def random_scores(seed, ties=False):
 def test_loss_equals_the_papers_sum(ties):
     for seed in range(10):
         scores, candidates = random_scores(seed, ties)
-        assert_allclose(_ambiguous_loss(scores, candidates)[0], oracles._ambiguous_loss(scores, candidates), rtol=1e-12)
+        assert_allclose(_ambiguous_loss(scores, candidates)[0], oracles.ambiguous_loss(scores, candidates), rtol=1e-12)
 
 
 def test_derivative_equals_finite_differences():
@@ -78,9 +78,9 @@ def test_history_is_the_objective_and_falls(data):
     model = CLPL(C=0.1).fit(data.bags, data.Y)
     history = model.objective_history_
     candidates = np.repeat(data.Y, data.bags.sizes, axis=0)
-    at_zero = 0.1 * oracles._ambiguous_loss(np.zeros(candidates.shape), candidates)
+    at_zero = 0.1 * oracles.ambiguous_loss(np.zeros(candidates.shape), candidates)
     scores = data.bags.instances @ model.coef_.T
-    at_end = 0.5 * np.sum(model.coef_**2) + 0.1 * oracles._ambiguous_loss(scores, candidates)
+    at_end = 0.5 * np.sum(model.coef_**2) + 0.1 * oracles.ambiguous_loss(scores, candidates)
     assert_allclose(history[[0, -1]], [at_zero, at_end], rtol=1e-10)
     assert np.diff(history).max() <= 1e-10 * history[0]
     assert len(history) == model.n_iter_ + 1

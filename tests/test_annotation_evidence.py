@@ -186,8 +186,6 @@ def test_learners_of_lists_refuse_more_and_say_who_takes_it(data):
     values = spoken(data.Y)
     with pytest.raises(InputError, match="ORedLogisticRegression and ORedForest take"):
         MostFrequentAnnotator().fit(data.bags, values)
-    with pytest.raises(InputError, match="more than plain lists"):
-        CalibratedAnnotator(ORedLogisticRegression()).fit(data.bags, values)
     with pytest.raises(InputError, match="pass missed=0"):
         ORedForest(missed=0.1).fit(data.bags, values)
     with pytest.raises(InputError, match="fit with device=None"):

@@ -88,7 +88,7 @@ def test_exit_codes(scene, tmp_path):
         ((*base, "--out", tmp_path / "a", "--window", 3), 1, "holds another run"),
         ((*base, "--out", tmp_path / "b", "--media-set", "window"), 2, "--media-set takes NAME=VALUE"),
         ((*base, "--out", tmp_path / "b", "--media-set", "window=x"), 1, "takes a number"),
-        (base, 2, "Missing option '--out'"),
+        (base, 2, "Say where the results go: --out FOLDER"),
         (("annotate", tmp_path / "nowhere", "--labels", folder / "labels.csv", "--out", tmp_path / "b"), 1, "nowhere"),
         (("annotate", sounds, "--out", tmp_path / "b"), 1, "nothing to learn from"),
     ):
@@ -389,8 +389,8 @@ def test_inspect_draws_the_pieces_asked_for(tmp_path, monkeypatch):
     assert sorted(p.name for p in drawn.iterdir()) == ["001-a@2.png", "002-a@4.png", "003-a@0.png"]
     for arguments, message in (
         ((path, "--start", 9), "5.00 s long"),
-        ((tmp_path / "no.wav",), "no such file"),
-        ((tmp_path / "a.txt",), "only recordings and pictures"),
+        ((tmp_path / "no.wav",), "does not exist; check the path"),
+        ((tmp_path / "a.txt",), "does not exist"),
         ((path, "--out", path), "for the pictures cannot be made"),
         (
             (path, "--media-set", "low=1005", "--media-set", "high=1020"),

@@ -155,10 +155,11 @@ def test_annotate_passes_it_all_on_and_a_run_that_is_opened_keeps_it(tmp_path):
              "--jobs", "1", "--no-page", *map(str, options)],
         )  # fmt: skip
 
+    (tmp_path / "elsewhere").mkdir()
     for options, message in (
         (["--names", tmp_path / "names.csv", "--format", "csv"], "--names is for the format birdnet"),
         (["--label-studio-root", tmp_path, "--format", "csv"], "--label-studio-root is for the format label-studio"),
-        (["--label-studio-root", tmp_path / "run"], "does not lie in"),
+        (["--label-studio-root", tmp_path / "elsewhere"], "does not lie in"),
     ):
         refused = annotate(*options)
         assert (refused.exit_code, message in refused.output) == (1, True), refused.output

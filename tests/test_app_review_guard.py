@@ -353,7 +353,7 @@ def test_another_host_needs_a_password_and_warns(served, monkeypatch):
         "No such option" in review(served.run, "--password", "x").stderr
     )  # all would read it in the list of processes
     monkeypatch.setenv("BAGWISE_REVIEW_PASSWORD", "x")
-    done = review(served.run.parent / "nothing", "--host", "0.0.0.0", "--no-browser")
+    done = review(served.run, "--host", "0.0.0.0", "--no-browser")
     assert "Warning: 0.0.0.0 answers other machines" in done.stderr
 
 
@@ -369,7 +369,7 @@ def test_the_password_is_asked_for_and_not_shown(served):
         "-m",
         "bagwise.app.cli",
         "review",
-        str(served.run.parent / "nothing"),
+        str(served.run),
         "--host",
         "0.0.0.0",
     ]

@@ -313,13 +313,16 @@ def review(*arguments):
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
 
 
-@pytest.mark.parametrize("arguments", [("nothing",), ("folder",), ("file.txt",)])
-def test_what_is_no_run_is_refused_in_words(tmp_path, arguments):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nothing", "does not exist"), ("folder", "holds no run of bagwise"), ("file.txt", "holds no run of bagwise")],
+)
+def test_what_is_no_run_is_refused_in_words(tmp_path, name, message):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file.txt").write_text("x", encoding="utf-8")
-    done = CliRunner().invoke(main, ["review", str(tmp_path / arguments[0]), "--no-browser"], catch_exceptions=False)
+    done = CliRunner().invoke(main, ["review", str(tmp_path / name), "--no-browser"], catch_exceptions=False)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "holds no run of bagwise" in done.stderr
+    assert message in done.stderr
 
 
 def test_a_run_that_is_being_written_is_refused_in_words(run):

@@ -261,7 +261,8 @@ def test_what_cannot_go_by_pieces_is_told(tmp_path):
     data = made()
     source = BagSource.from_dataset(data, piece_bags=9)
     with pytest.raises(
-        InputError, match="MIMLFast cannot learn from pieces; ORedLogisticRegression, CLPL, SupportInstanceMachine"
+        InputError,
+        match="MIMLFast cannot learn from pieces; ORedLogisticRegression, NoisyOrLogisticRegression, CLPL, Support",
     ):
         fit_source(make_pipeline(PerInstance(CLPLScaler()), MIMLFast()), source)
     with pytest.raises(

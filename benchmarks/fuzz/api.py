@@ -143,13 +143,14 @@ def requests(folder: Path) -> Ready:
         f"/api/show?{key}&from=0&to=1", "/api/files?search=a&limit=5&offset=0", "/api/label-issues", "/api/refit",
         "/api/history", f"/media/spectrogram?{span}&width=60&height=40&low=100&high=5000",
         f"/media/clip?{span}&low=100&high=5000&slow=2", f"/media/thumb?{key}&size=40",
-        f"/media/picture?file={file}",
+        f"/media/picture?file={file}", "/api/estimate?by=file", "/api/undo", "/media/export",
     ]  # fmt: skip
     one = {"bag": bag, "instance": 0, "label": "new"}
     posted: dict[str, Any] = {
         "corrections": {"corrections": [one, {"bag": bag, "label": row["label"], "action": "absent"}], "by": "me"},
         "undo": {}, "refit": {}, "refit/cancel": {}, "sample": {"label": None, "n": 2, "seed": 1},
-        "export": {"confirmed_only": True}, "by": {"by": "me"},
+        "export": {"confirmed_only": True}, "by": {"by": "me"}, "survey": {"n": 2, "seed": 1},
+        "boxes": {"action": "split", "key": {"bag": bag, "instance": 0}, "at": (start + end) / 2},
     }  # fmt: skip
     seeds = [f"GET {target}\nrange: bytes=0-99\ncookie: a=b\n\n".encode() for target in got]
     seeds += [f"POST /api/{name}\n\n{json.dumps(body)}".encode() for name, body in posted.items()]

@@ -38,8 +38,8 @@ if TYPE_CHECKING:  # what type checkers see of the names below
     from bagwise.clustering import M3IC
     from bagwise.core.bags import Bags
     from bagwise.core.dataset import BagDataset
+    from bagwise.core.evidence import Absent, Certain, OneOf, Possible
     from bagwise.core.exceptions import BagwiseError, FormatError, InputError
-    from bagwise.core.validation import Absent, Certain, OneOf, Possible
     from bagwise.io.data import read_table
     from bagwise.io.data.formats import read_dataset, write_dataset
     from bagwise.io.model import load, save
@@ -50,10 +50,10 @@ if TYPE_CHECKING:  # what type checkers see of the names below
 _NAMES = {
     "Bags": "bagwise.core.bags",
     "BagDataset": "bagwise.core.dataset",
-    "Certain": "bagwise.core.validation",
-    "Possible": "bagwise.core.validation",
-    "Absent": "bagwise.core.validation",
-    "OneOf": "bagwise.core.validation",
+    "Certain": "bagwise.core.evidence",
+    "Possible": "bagwise.core.evidence",
+    "Absent": "bagwise.core.evidence",
+    "OneOf": "bagwise.core.evidence",
     "BagwiseError": "bagwise.core.exceptions",
     "InputError": "bagwise.core.exceptions",
     "FormatError": "bagwise.core.exceptions",

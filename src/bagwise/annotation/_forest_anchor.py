@@ -79,17 +79,17 @@ class Opinion(NamedTuple):
 class KernelJudge:
     """The kernel model with the forest's settings, fitted three times for a rate, each on two thirds of the bags."""
 
-    def __init__(self, forest: Any, bags: Bags, labelled: LabelledBags):
+    def __init__(self, forest: Any, bags: Bags, labelled: LabelledBags, background: bool = False):
         indicator, weights = labelled.indicator, labelled.weights
         n_classes = indicator.shape[1]
         scaled = StandardScaler().fit_transform(bags.instances)
         features = RBFDictionary(WIDTH, size=SIZE, whiten=True, random_state=0).set_output(transform="default")
         self.model = ORedLogisticRegression(
-            l2=L2, background=forest.background_, missed=forest.missed, spurious=forest.spurious, random_state=0
+            l2=L2, background=background, missed=forest.missed, spurious=forest.spurious, random_state=0
         )
         self.bags, self.indicator, self.weights = Bags(features.fit_transform(scaled), bags.offsets), indicator, weights
         self.instance_labels = as_instance_labels(labelled.known, bags.offsets, n_classes)
-        self.n_columns = n_classes + forest.background_
+        self.n_columns = n_classes + background
 
     def opinion(self, missed: Any) -> Opinion:
         """With that rate of missed labels."""
@@ -146,7 +146,7 @@ def find_missed(
     if not enough_to_judge(labelled.indicator):
         return parameters, None
     bags = bags[labelled.index]
-    judge = KernelJudge(forest, bags, labelled)
+    judge = KernelJudge(forest, bags, labelled, forest.background_)
     model = UnionModel(parameters.n_classes, parameters.background)
     problem = model.problem(bags.offsets, labelled.indicator, labelled.known)
     logits, _ = learn_rates(parameters, problem, judge.opinion(LEARN).proba, parameters.start({}), labelled.weights)

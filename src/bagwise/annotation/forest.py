@@ -360,7 +360,7 @@ class ORedForest(UnionAnnotator):
             return Start(np.full((bags.n_instances, n_columns), 1.0 / n_columns), parameters, logits, None)
         if smooth is None:
             labelled = LabelledBags.of(bags.offsets, indicator, known, weights)
-            smooth = KernelJudge(self, bags, labelled).opinion(parameters.given["missed"]).proba
+            smooth = KernelJudge(self, bags, labelled, self.background_).opinion(parameters.given["missed"]).proba
         logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
         _, posterior = replace(model, noise=parameters.rates(logits)).posterior(problem, guess.copy(), warn=False)
         anchor = Anchor(smooth, bags, indicator, weights)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bagwise.core.checks import check_choice
+from bagwise.core.evidence import Absent, OneOf, Possible
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.core.validation import Absent, OneOf, Possible
 from bagwise.io.files import PathLike, undefuse
 from bagwise.io.tables import TextTable, first_repeated, read_rows
 

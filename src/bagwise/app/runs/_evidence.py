@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.core.validation import Absent, Given, OneOf, Possible, as_evidence
+from bagwise.core.evidence import Absent, OneOf, Possible
+from bagwise.core.validation import Given, as_evidence
 from bagwise.io.labels import parse_mark
 from bagwise.pipeline import final_step
 

@@ -474,7 +474,8 @@ def read_material(
     marks = None
     if isinstance(labels, Selections):
         labels, marks = read_selections(labels, media_type, source.path, done.bags)
-    if isinstance(labels, LabelTable) and source.single:  # of a folder, of which one file is annotated
+    # of a folder, of which one file is annotated; the recordings of one table go by names of their own
+    if isinstance(labels, LabelTable) and source.single and not source.media_type.pieces_have_names:
         labels = labels.part(names_in(labels, source.names))
     if labels is not None:
         unread = [] if source.single else sorted(set(list_files(source.path)) - set(source.names))

@@ -217,6 +217,8 @@ def _parse_value(name: str, given: Any, default: Any) -> Any:
     last, word = name.rpartition("__")[2], given.casefold() if isinstance(given, str) else None
     if given is None or word in ("none", "null"):
         return None
+    if default == "auto" and word in ("true", "false"):
+        return word == "true"
     if last in RATES:
         try:
             return given if given == LEARN else coerce_value(name, given, 0.0)
