@@ -106,7 +106,7 @@ def test_slides_to_annotations_in_qupath(tmp_path):
     labels = "bag,label\n" + "".join(f"s{i:02},{'ab'[i % 2]}\n" for i in range(12))
     (tmp_path / "labels.csv").write_text(labels)
     write_dataset(data, tmp_path / "slides.parquet")
-    options = {"labels": tmp_path / "labels.csv", "page": False, "formats": ["csv", "qupath"]}
+    options = {"labels": tmp_path / "labels.csv", "page": False, "formats": ["csv", "qupath"], "max_noise": 0.5}
     with Run.create(tmp_path / "slides.parquet", tmp_path / "run", **options) as run:
         rows = run.annotations()
         documents = [json.loads((tmp_path / "run" / "qupath" / f"s{i:02}.geojson").read_text()) for i in range(12)]

@@ -280,9 +280,9 @@ class ORedLogisticRegression(UnionAnnotator):
         """
         callback = self._progress(callback)
         parameters = RateParameters.of(self.missed, self.spurious, len(self.classes_))
+        self.background_ = has_background(self, labelled, parameters.may_miss)
         if "missed" in parameters.learned:
             parameters = keep_if_useful(parameters, self, *sample())
-        self.background_ = has_background(self, labelled, parameters.may_miss)
         parameters = replace(parameters, background=self.background_)
         labelled = select_bags(
             labelled, background=self.background_, on_infeasible=self.on_infeasible, prune=self.prune,

@@ -277,6 +277,8 @@ def cross_fitted(
     """The model with that rate fitted on all folds but one, and the bags of that one."""
     for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(np.arange(len(indicator))):
         judge = clone(model).set_params(missed=missed, verbose=0)
+        if "background_" in vars(model):  # which bags without labels mean is settled by the fit that asks
+            judge.background = model.background_
         judge._is_judge = True  # it learns a rate without asking judges of its own
         own = None if instance_labels is None else instance_labels[train]
         weighted = {} if weights is None else {"sample_weight": weights[train]}
