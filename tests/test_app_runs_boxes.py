@@ -341,3 +341,16 @@ def test_a_box_in_a_file_that_was_silent_is_outdated_when_that_is_another(media,
         assert ("silent.wav", 0) in keys_of(again)
         assert not any(row["checked"] for row in again.annotations())
         assert again.problems == []
+
+
+def test_what_the_model_says_of_a_box_is_the_same_when_the_run_is_opened_again(run):
+    """It follows from all that was said of its bag, not from what was said when it was drawn."""
+    row = row_at(run, alone(run))
+    new = run.add_instance(row["file"], *place_of(row))
+    label = row_at(run, new)["label"]
+    assert label
+    for step in (lambda: run.reject(row["bag"], label), lambda: run.undo()):
+        step()
+        with Run.open(run.path) as again:
+            assert again.annotations() == run.annotations()
+    assert row_at(run, new)["label"] == label

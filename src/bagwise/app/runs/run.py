@@ -164,7 +164,7 @@ class Run:
         folder.count = lambda calls: len(self._corrections.layout_at(calls).rows().bag)
         self._corrections = CorrectionLog(open_ended(folder.path, FILE), self._sizes, self.boxes.rooms)
         self._numbered: tuple[list[str], dict[str, int]] = [], {}
-        self._aligned: tuple[Version, Layout, Predictions] | None = None
+        self._aligned: tuple[Version, Layout, list[Correction], Predictions] | None = None
         self._unwritten: list[Problem] = []
         self._forget()
         folder.leave_fits(self._corrections.calls)
@@ -496,9 +496,11 @@ class Run:
         )
 
     def _predicted(self) -> Predictions:
-        """What the fit in force predicts; of boxes that came since with what was said of their bags then."""
-        version, layout = self._folder.version, self.layout
-        if self._aligned is None or self._aligned[0] is not version or not self._aligned[1].same_as(layout):
+        """What the fit in force predicts; of boxes that came since with all that was said of their bags."""
+        version, layout, known = self._folder.version, self.layout, self._aligned
+        boxed = {bag for bag, _ in layout.changed}
+        said = [correction for correction in self._corrections.in_force() if correction.bag in boxed]
+        if known is None or known[0] is not version or not known[1].same_as(layout) or known[2] != said:
             predictions, before = self._align(version), self._corrections.layout_at(version.calls)
             rows = np.zeros(0, dtype=np.int64)
             if not before.same_as(layout):
@@ -509,8 +511,8 @@ class Run:
                 own = np.flatnonzero(np.isin(bag_of, bag_of[rows]))
                 found = predict_labels(self.model(), supervision.part(own))
                 predictions = predictions.updated(rows, found, np.searchsorted(own, rows))
-            self._aligned = version, layout, predictions
-        return self._aligned[2]
+            self._aligned = known = version, layout, said, predictions
+        return known[3]
 
     def supervision(self) -> Supervision:
         """The bags with all that was said of them."""
