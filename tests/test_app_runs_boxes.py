@@ -326,3 +326,31 @@ def test_a_table_has_no_boxes(tmp_path):
         ):  # fmt: skip
             with pytest.raises(InputError, match="is a file of bags, whose instances have no place"):
                 work()
+
+
+def test_a_box_in_a_file_that_was_silent_is_outdated_when_that_is_another(media, tmp_path):
+    """Else the label of the box would be that of the instance which bears its number now."""
+    for name in ("recordings", "labels.csv"):
+        (shutil.copytree if name == "recordings" else shutil.copy2)(media / name, tmp_path / name)
+    options = {"labels": tmp_path / "labels.csv", "page": False, "jobs": 1}
+    with Run.create(tmp_path / "recordings", tmp_path / "run", **options) as first:
+        assert first.add_instance("silent.wav", 0.5, 1.0, 2000, 4000, label="drawn") == ("silent.wav", 0)
+    sounds = tmp_path / "recordings"
+    shutil.copyfile(sounds / "recording-000.wav", sounds / "silent.wav")
+    with Run.create(sounds, tmp_path / "run", **options) as again:
+        assert ("silent.wav", 0) in keys_of(again)
+        assert not any(row["checked"] for row in again.annotations())
+        assert again.problems == []
+
+
+def test_what_the_model_says_of_a_box_is_the_same_when_the_run_is_opened_again(run):
+    """It follows from all that was said of its bag, not from what was said when it was drawn."""
+    row = row_at(run, alone(run))
+    new = run.add_instance(row["file"], *place_of(row))
+    label = row_at(run, new)["label"]
+    assert label
+    for step in (lambda: run.reject(row["bag"], label), lambda: run.undo()):
+        step()
+        with Run.open(run.path) as again:
+            assert again.annotations() == run.annotations()
+    assert row_at(run, new)["label"] == label

@@ -158,3 +158,60 @@ def test_texts_keep_the_terms_that_were_learned(tmp_path):
         found = [row for row in run.annotations() if row["file"].startswith("more/")]
         assert {row["label"] for row in found if row["file"] == "more/14.txt"} == {"a"}
         assert {row["label"] for row in found if row["file"] == "more/15.txt"} == {"b"}
+
+
+def create_again(made, run):
+    return Run.create(made / "recordings", run, labels=made / "first.csv", page=False, jobs=1)
+
+
+def test_the_command_that_made_the_run_goes_on_where_it_was_stopped(made, run, monkeypatch):
+    """What was given to the run with its later files is kept until a new fit replaces it, corrections in any case."""
+    extend_run(run, made / "recordings" / "2027", jobs=1).close()
+    with monkeypatch.context() as stopped:
+        stopped.setattr("bagwise.app.runs.run.learn", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            create_again(made, run)
+    with create_again(made, run) as again:
+        assert again.n_corrections == 1
+        assert {row["file"] for row in again.annotations()} >= {f"2027/{name}" for name in NEW}
+    assert [path.name for path in (run / ".run").glob("*supervision*")] == ["supervision.json"]
+
+
+def test_the_command_that_made_the_run_goes_on_without_the_files_that_came(made, run, tmp_path):
+    before = rows_of(run)
+    extend_run(run, made / "recordings" / "2027", jobs=1).close()
+    (made / "recordings" / "2027").rename(tmp_path / "away")
+    try:
+        with create_again(made, run) as again:
+            assert again.n_corrections == 1
+            places = [(row["bag"], row["instance"]) for row in again.annotations()]
+    finally:
+        (tmp_path / "away").rename(made / "recordings" / "2027")
+    assert places == [(row["bag"], row["instance"]) for row in before]
+
+
+def test_answers_that_the_model_learned_do_not_show_how_far_it_can_be_believed(made, run):
+    with Run.open(run) as opened:
+        named = [row for row in opened.annotations() if row["label"]][:9]
+        opened.correct([(row["bag"], row["instance"], row["runner_up"]) for row in named])
+        opened.refit()
+    with extend_run(run, made / "recordings" / "2027", jobs=1) as extended:
+        assert extended._reliability().instances is None
+        row = next(row for row in extended.annotations() if row["label"] and is_new(row))
+        extended.correct([(row["bag"], row["instance"], row["label"])])
+        assert sum(bin["count"] for bin in extended._reliability().instances) == 1
+
+
+def test_a_fit_that_was_taken_back_annotates_no_new_files(made, run, monkeypatch):
+    """Also where the disk was full when it was taken back, so that the manifest still names it."""
+    with Run.open(run) as opened:
+        named = [row for row in opened.annotations() if row["label"]][:9]
+        opened.correct([(row["bag"], row["instance"], row["runner_up"]) for row in named])
+        opened.refit()
+        with monkeypatch.context() as full:
+            full.setattr(RunFolder, "commit", lambda *a: (_ for _ in ()).throw(OSError(28, "full")))
+            with pytest.raises(InputError, match="taken back"):
+                opened.undo()
+        before = opened.annotations()
+    with extend_run(run, made / "recordings" / "2027", jobs=1) as extended:
+        assert [row for row in extended.annotations() if not is_new(row)] == before

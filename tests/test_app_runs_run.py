@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import bagwise
 from bagwise import Run, write_dataset
 from bagwise.app.media.matching import match_events
+from bagwise.app.runs.folder import RunFolder
 from bagwise.app.runs.learner import fit_supervised
 from bagwise.app.runs.predictions import predict_labels
 from bagwise.app.runs.supervision import put_together
@@ -644,3 +645,22 @@ def test_example_of_the_contract(whole, tmp_path):
     assert run.corrections() == []
     assert Path(run.path, "corrections.csv").exists()
     run.close()
+
+
+def test_a_run_that_was_killed_before_anything_was_written_can_be_opened(tmp_path, monkeypatch):
+    """The limit of background is part of it as soon as the fit counts."""
+    write_dataset(make_gaussian_bags(n_bags=30, random_state=0), tmp_path / "made.csv")
+    real = RunFolder.add
+
+    def add_and_die(*given):
+        real(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(RunFolder, "add", add_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            Run.create(tmp_path / "made.csv", tmp_path / "run", page=False)
+    with Run.open(tmp_path / "run") as opened:
+        assert opened.manifest["status"] == "finished"
+        assert 0 < opened.manifest["options"]["max_noise"] <= 0.5
+        assert (tmp_path / "run" / "annotations.csv").exists()

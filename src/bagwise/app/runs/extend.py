@@ -21,12 +21,14 @@ from bagwise.app.runs._material import (
     reopen_material,
     reopen_source,
 )
+from bagwise.app.runs.corrections import FILE, CorrectionLog
 from bagwise.app.runs.folder import SUPERVISION, RunFolder, Version
 from bagwise.app.runs.options import RunOptions
 from bagwise.app.runs.predictions import predict_labels
 from bagwise.app.runs.run import Run
 from bagwise.app.runs.supervision import put_together
 from bagwise.core.exceptions import InputError
+from bagwise.io.files import open_ended
 
 
 def extend_run(
@@ -59,6 +61,7 @@ def extend_run(
     place, step, say = Path(path), progress or (lambda what, done, total: None), say or (lambda text: None)
     folder = RunFolder.open(place)
     try:
+        folder.leave_fits(CorrectionLog(open_ended(place, FILE)).calls)  # what was taken back counts no more
         model, source = folder.model, reopen_source(folder.manifest)
         if source.is_table or folder.manifest["identity"].get("file"):
             raise InputError(f"{place} is a run of one file, to which no others can be added; make a new run.")
@@ -88,7 +91,9 @@ def extend_run(
         before, name = folder.supervision, f"{number}-{SUPERVISION}"
         folder.write_supervision(merged, name)
         run = Run(folder, material)
-        folder.manifest = {**folder.manifest, "versions": [], "supervision": name, "extended": True}
+        learned = sorted({*folder.manifest.get("learned", []), *folder.versions[-1]["calls"]})
+        same = {key: value for key, value in folder.manifest.items() if key != "fitted"}  # it is of other files now
+        folder.manifest = {**same, "versions": [], "supervision": name, "extended": True, "learned": learned}
         run.add_version(model, version)  # this replaces the manifest, and all of it counts
         before.unlink(missing_ok=True)
         if refit:

@@ -124,6 +124,7 @@ _MANIFEST = _at_least(
     ),
     about=Maybe(_at_least(model=Text(), settings=Record(Attribute()))),
     choice=Maybe(Record(Attribute())),
+    learned=Maybe(_COUNTS),
     resolution=Maybe(_at_least(asked=Record(Attribute()), chosen=Text(), rows=_all_of(Record(Attribute())))),
 )
 """What a manifest says; until the run was fitted much of it is missing."""
@@ -471,11 +472,22 @@ class RunFolder:
             self.write({"identity": identity, "status": UNFINISHED})
         else:
             self.manifest = old
+            self._name_supervision_plainly()
         (out / FEATURES).mkdir(exist_ok=True)
         for path in walk(out):
             if TORN.fullmatch(path.name) and path.is_file():  # left by a process that was killed while it wrote
                 path.unlink(missing_ok=True)
         return old if old is not None and old.get("version") == VERSION else {}
+
+    def _name_supervision_plainly(self) -> None:
+        """Have what was given under its own name, also where files came later; a new fit writes it there."""
+        before = self.supervision
+        if "supervision" in self.manifest and before.is_file():
+            with atomic_write(inside(self.path, f"{STATE}/{SUPERVISION}")) as file:
+                file.write(before.read_bytes())
+            self.write({key: value for key, value in self.manifest.items() if key != "supervision"})
+            if before.name != SUPERVISION:
+                before.unlink()
 
     def write_supervision(self, content: Mapping[str, Any], name: str = SUPERVISION) -> None:
         """Keep what was given when the run was made; under another name it counts once the manifest names it."""

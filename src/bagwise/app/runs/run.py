@@ -164,7 +164,7 @@ class Run:
         folder.count = lambda calls: len(self._corrections.layout_at(calls).rows().bag)
         self._corrections = CorrectionLog(open_ended(folder.path, FILE), self._sizes, self.boxes.rooms)
         self._numbered: tuple[list[str], dict[str, int]] = [], {}
-        self._aligned: tuple[Version, Layout, Predictions] | None = None
+        self._aligned: tuple[Version, Layout, list[Correction], Predictions] | None = None
         self._unwritten: list[Problem] = []
         self._forget()
         folder.leave_fits(self._corrections.calls)
@@ -294,6 +294,7 @@ class Run:
                 same = {name: old[name] for name in ("versions", "about", "selected", "choice") if name in old}
                 folder.manifest = manifest | same
                 run = cls(folder, material)
+                _limit_noise(kept, run.model())
             else:
                 folder.write({**manifest, "status": UNFINISHED})
                 model, problems, how = trained, list[Problem](), dict[str, Any]()
@@ -310,9 +311,8 @@ class Run:
                 first = predict_labels(model, supervision)
                 if trained is None:
                     getattr(model, RECIPE)["max_noise"] = first.noise_limit(asked.noise_share)
+                _limit_noise(kept, model)  # from the next line on the run can be opened
                 run.add_version(model, Version(0, [], first, problems))
-            if asked.max_noise is None:
-                kept["max_noise"] = getattr(run.model(), RECIPE).get("max_noise", MOST_NOISE)
             if run.n_corrections:
                 run.refit(progress=step)  # corrections come after the first fit
             else:
@@ -496,9 +496,11 @@ class Run:
         )
 
     def _predicted(self) -> Predictions:
-        """What the fit in force predicts; of boxes that came since with what was said of their bags then."""
-        version, layout = self._folder.version, self.layout
-        if self._aligned is None or self._aligned[0] is not version or not self._aligned[1].same_as(layout):
+        """What the fit in force predicts; of boxes that came since with all that was said of their bags."""
+        version, layout, known = self._folder.version, self.layout, self._aligned
+        boxed = {bag for bag, _ in layout.changed}
+        said = [correction for correction in self._corrections.in_force() if correction.bag in boxed]
+        if known is None or known[0] is not version or not known[1].same_as(layout) or known[2] != said:
             predictions, before = self._align(version), self._corrections.layout_at(version.calls)
             rows = np.zeros(0, dtype=np.int64)
             if not before.same_as(layout):
@@ -509,8 +511,8 @@ class Run:
                 own = np.flatnonzero(np.isin(bag_of, bag_of[rows]))
                 found = predict_labels(self.model(), supervision.part(own))
                 predictions = predictions.updated(rows, found, np.searchsorted(own, rows))
-            self._aligned = version, layout, predictions
-        return self._aligned[2]
+            self._aligned = known = version, layout, said, predictions
+        return known[3]
 
     def supervision(self) -> Supervision:
         """The bags with all that was said of them."""
@@ -597,7 +599,12 @@ class Run:
 
     def _reliability(self) -> Reliability:
         """How far probabilities can be believed."""
-        first, bags = self._align(self._folder.first_version()), self._held_out()
+        first, bags, layout = self._align(self._folder.first_version()), self._held_out(), self.layout
+        learned, checked = set(self.manifest.get("learned", [])), first.checked.copy()
+        for said in self._corrections.in_force():
+            if said.call in learned and said.instance is not None and layout.has((said.bag, said.instance)):
+                checked[self.row_of(said.bag, said.instance)] = True
+        first = replace(first, checked=checked)
         return Reliability(bags is not None, bags, first.reliability(self.predictions()), self.precision)
 
     def estimate(self, by: str | None = None) -> list[dict[str, Any]]:
@@ -1117,6 +1124,12 @@ def _writing_options(options: RunOptions, source: Source) -> dict[str, Any]:
     return kept
 
 
+def _limit_noise(kept: dict[str, Any], model: Any) -> None:
+    """What counts as background, where nobody said so, is what the model says."""
+    if kept["max_noise"] is None:
+        kept["max_noise"] = getattr(model, RECIPE).get("max_noise", MOST_NOISE)
+
+
 def _without_useless(material: Material, formats: Sequence[str], trained: Any) -> Material:
     """The material without labels that a trained model never saw: a set with one of them counts as not known.
 
@@ -1149,8 +1162,10 @@ def _outdate_corrections(folder: RunFolder, material: Material) -> None:
     said = {correction.bag for correction in log.in_force()}
     if not said:
         return
-    old, new = folder.read_supervision()["prints"], material.prints()
-    changed = sorted(bag for bag in said if bag in new and bag in old and old[bag] != new[bag])
+    before, new = folder.read_supervision(), material.prints()
+    old = before["prints"]  # nothing was found in the bags of these files that are not among them
+    there = {bag for bag in new if bag in old or material.owners.get(bag) in before["entries"]}
+    changed = sorted(bag for bag in said & there if old.get(bag) != new[bag])
     if changed:
         log.append([Correction(bag, None, "", OUTDATED) for bag in changed])
 
