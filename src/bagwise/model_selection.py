@@ -91,6 +91,18 @@ def evaluate(
         known (-1 left out), the five bag measures (inductive), fit_seconds, predict_seconds; with `by_labels` of an
         annotator also ``listed`` and ``explained``, see `choose_model`. Measures that the estimator or the data set
         cannot give are absent; a parameter search adds what it ``selected``.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import evaluate
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> records = evaluate(ORedLogisticRegression(), data, cv=3)
+    >>> len(records), records[0]["n_train"], all(record["accuracy"] > 0.5 for record in records)
+    (3, 40, True)
+    >>> evaluate(ORedLogisticRegression(), data, "transductive")[0]["mode"]
+    'transductive'
     """
     if mode not in MODES:
         raise InputError(f"mode={mode!r} is not known; use 'inductive' or 'transductive'.")
@@ -404,7 +416,18 @@ def selection_curve(
 
 
 def summarize(records: Iterable[Record]) -> list[Record]:
-    """One row for each data set, model and mode: mean and standard deviation of every measure over the folds."""
+    """One row for each data set, model and mode: mean and standard deviation of every measure over the folds.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import evaluate, summarize
+    >>> records = evaluate(ORedLogisticRegression(), make_gaussian_bags(n_bags=60, random_state=0), cv=3)
+    >>> (row,) = summarize(records)
+    >>> row["model"], row["folds"], row["accuracy"] > 0.5
+    ('ORedLogisticRegression', 3, True)
+    """
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(record[key] for key in KEYS), []).append(record)

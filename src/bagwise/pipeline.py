@@ -166,7 +166,20 @@ class ForwardsToFinal:
 
 
 class BagPipeline(ForwardsToFinal, Pipeline):
-    """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step."""
+    """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.pipeline import BagPipeline
+    >>> from bagwise.preprocessing import PerInstance
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = BagPipeline([("scale", PerInstance(StandardScaler())), ("learn", ORedLogisticRegression())]).fit(data)
+    >>> model.annotate(data).shape == (data.bags.n_instances,), model.named_steps["learn"].coef_.shape
+    (True, (5, 8))
+    """
 
     def fit(self, X: BagsLike, y: LabelsLike | None = None, **parameters: Any) -> BagPipeline:
         """Fit the steps, one after another.

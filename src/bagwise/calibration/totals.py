@@ -215,7 +215,15 @@ def estimate_totals(
 def expected_totals(
     proba: np.ndarray, groups: np.ndarray | None = None, n_groups: int | None = None, confidence: float = 0.95
 ) -> Totals:
-    """The same by the model alone, as if its probabilities were right: nobody has looked whether they are."""
+    """The same by the model alone, as if its probabilities were right: nobody has looked whether they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import expected_totals
+    >>> expected_totals(np.array([[0.9], [0.6], [0.5]])).count.tolist()
+    [[2.0]]
+    """
     groups = np.zeros(len(proba), dtype=np.int64) if groups is None else groups
     sizes = np.bincount(groups, minlength=n_groups or 1).astype(float)
     count, variance = (_sums(values, groups, len(sizes)) for values in (proba, proba * (1.0 - proba)))

@@ -12,15 +12,51 @@ LONGEST = 200  # characters of what a library says
 
 
 class BagwiseError(Exception):
-    """Root of every error that bagwise raises on purpose."""
+    """Root of every error that bagwise raises on purpose.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> try:
+    ...     bagwise.Bags([[1.0], [2.0]], [0, 3])
+    ... except bagwise.BagwiseError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class InputError(BagwiseError, ValueError):
-    """Data or a parameter that cannot be used; the message says what came, what was expected and the cure."""
+    """Data or a parameter that cannot be used; the message says what came, what was expected and the cure.
+
+    Examples
+    --------
+    It is a `ValueError`, too:
+
+    >>> from bagwise.catalog import make_model
+    >>> try:
+    ...     make_model("ored-forrest")
+    ... except ValueError as error:
+    ...     print(str(error).partition(",")[0])
+    There is no model 'ored-forrest'; did you mean ored-forest
+    """
 
 
 class FormatError(InputError):
-    """A file that is truncated, foreign or inconsistent; the message names the file."""
+    """A file that is truncated, foreign or inconsistent; the message names the file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise import FormatError, load
+    >>> path = os.path.join(tempfile.mkdtemp(), "torn.bagwise")
+    >>> with open(path, "wb") as file:
+    ...     _ = file.write(b"no model")
+    >>> try:
+    ...     load(path)
+    ... except FormatError as error:
+    ...     print("torn.bagwise" in str(error))
+    True
+    """
 
 
 class MemoryLimitError(BagwiseError, MemoryError):
