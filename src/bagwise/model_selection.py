@@ -400,7 +400,7 @@ class BagRandomizedSearchCV(ForwardsToFinal, RandomizedSearchCV):
     >>> from bagwise.model_selection import BagRandomizedSearchCV
     >>> data, values = make_gaussian_bags(n_bags=60, random_state=0), {"l2": [0.1, 1.0, 10.0]}
     >>> scoring = get_scorer("average_precision")
-    >>> search = BagRandomizedSearchCV(ORedLogisticRegression(), values, n_iter=2, scoring=scoring, cv=3, random_state=0)
+    >>> search = BagRandomizedSearchCV(ORedLogisticRegression(), values, n_iter=2, scoring=scoring, random_state=0)
     >>> search.fit(data).annotate(data).shape == (data.bags.n_instances,)
     True
     """
