@@ -51,6 +51,16 @@ class Totals:
         Answers in each group.
     more : (g, c) array
         How many more answers, drawn like these, halve the interval; infinity where no number of them does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import expected_totals
+    >>> found = expected_totals(np.full((100, 1), 0.5), groups=np.repeat([0, 1], [80, 20]))
+    >>> found.count.tolist(), found.n_reviewed.tolist()
+    ([[40.0], [10.0]], [0, 0])
+    >>> bool((found.low < found.count).all() and (found.count < found.high).all())
+    True
     """
 
     count: np.ndarray

@@ -669,6 +669,7 @@ def relaxed_bags(
     >>> import warnings
     >>> from bagwise.union import relaxed_bags
     >>> with warnings.catch_warnings(record=True) as met:
+    ...     warnings.simplefilter("always")
     ...     relaxed = relaxed_bags(np.array([0, 1, 3]), np.array([[1, 1], [1, 1]]), None, False, None)
     >>> relaxed.tolist(), met[0].category.__name__
     ([True, False], 'InfeasibleBagWarning')
