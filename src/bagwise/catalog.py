@@ -43,12 +43,29 @@ from bagwise.preprocessing import (
 
 
 def model_of(scaler: Callable[[], Any], learner: Callable[..., Any], /, **settings: Any) -> Any:
-    """A learner with these settings on features that a scaler brings to one scale."""
+    """A learner with these settings on features that a scaler brings to one scale.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.catalog import model_of
+    >>> [type(step).__name__ for step in model_of(MinMaxScaler, ORedLogisticRegression, l2=0.1)]
+    ['PerInstance', 'ORedLogisticRegression']
+    """
     return make_pipeline(PerInstance(scaler()), learner(**settings))
 
 
 def supervised(classifier: Callable[..., Any], /, **settings: Any) -> Any:
-    """A scikit-learn classifier with these settings that learns from the labels of the training instances."""
+    """A scikit-learn classifier with these settings that learns from the labels of the training instances.
+
+    Examples
+    --------
+    >>> from sklearn.svm import LinearSVC
+    >>> from bagwise.catalog import supervised
+    >>> supervised(LinearSVC, C=0.1)[-1]
+    SupervisedAnnotator(estimator=LinearSVC(C=0.1))
+    """
     return make_pipeline(PerInstance(StandardScaler()), SupervisedAnnotator(classifier(**settings)))
 
 
@@ -57,7 +74,17 @@ def _supervised_regression(**settings: Any) -> SupervisedAnnotator:
 
 
 def dictionary(*steps: Any, width: float, size: float | None, whiten: bool = False) -> Any:
-    """Standardized, then RBF similarities to some (or, with None, all) of the instances, then `steps`."""
+    """Standardized, then RBF similarities to some (or, with None, all) of the instances, then `steps`.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.catalog import dictionary
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, random_state=0)
+    >>> dictionary(ORedLogisticRegression(), width=0.5, size=20).fit(data)[-1].coef_.shape
+    (5, 20)
+    """
     features = RBFDictionary(width=width, size=size, whiten=whiten, random_state=0)
     return make_pipeline(PerInstance(StandardScaler()), PerInstance(features), *steps)
 
@@ -77,6 +104,12 @@ def stack_members() -> list[Any]:
     """The members of a stack: "ored-rbf", and a forest of fewer trees and rounds than "ored-forest".
 
     It is grown once more for every fold.
+
+    Examples
+    --------
+    >>> from bagwise.catalog import stack_members
+    >>> [type(member).__name__ for member in stack_members()]
+    ['BagPipeline', 'ORedForest']
     """
     return [_ored_rbf(), ORedForest(100, n_rounds=4, n_round_trees=50, random_state=0)]
 

@@ -91,6 +91,18 @@ def evaluate(
         known (-1 left out), the five bag measures (inductive), fit_seconds, predict_seconds; with `by_labels` of an
         annotator also ``listed`` and ``explained``, see `choose_model`. Measures that the estimator or the data set
         cannot give are absent; a parameter search adds what it ``selected``.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import evaluate
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> records = evaluate(ORedLogisticRegression(), data, cv=3)
+    >>> len(records), records[0]["n_train"], all(record["accuracy"] > 0.5 for record in records)
+    (3, 40, True)
+    >>> evaluate(ORedLogisticRegression(), data, "transductive")[0]["mode"]
+    'transductive'
     """
     if mode not in MODES:
         raise InputError(f"mode={mode!r} is not known; use 'inductive' or 'transductive'.")
@@ -124,7 +136,19 @@ def evaluate(
 def split_bags(
     cv: Any, n_bags: int, random_state: int | None, groups: ArrayLike | None = None
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Training and test bags of each fold, by a cross-validator or by so many shuffled folds over bags or groups."""
+    """Training and test bags of each fold, by a cross-validator or by so many shuffled folds over bags or groups.
+
+    Examples
+    --------
+    >>> from bagwise.model_selection import split_bags
+    >>> splits = split_bags(3, 6, random_state=0, groups=["a", "a", "b", "b", "c", "c"])
+    >>> sorted(test.tolist() for _, test in splits)
+    [[0, 1], [2, 3], [4, 5]]
+    >>> split_bags(7, 6, random_state=0)
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: cv=7: there are 6 bags; use at least 2 folds and at most one for each.
+    """
     if isinstance(cv, (int, np.integer)):
         n_units, units = (n_bags, "bags") if groups is None else (len(np.unique(groups)), "groups")
         if not 2 <= cv <= n_units:
@@ -163,7 +187,17 @@ def _evaluate_fold(
 
 
 def measure_bags(Y: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> Record:
-    """The five bag measures of predicted (n, c) label sets and scores, by name."""
+    """The five bag measures of predicted (n, c) label sets and scores, by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.model_selection import measure_bags
+    >>> Y = np.array([[1, 0], [0, 1]])
+    >>> found = measure_bags(Y, labels=np.array([[1, 0], [1, 1]]), scores=np.array([[0.9, 0.1], [0.6, 0.7]]))
+    >>> found["hamming_loss"], found["ranking_loss"], found["average_precision"]
+    (0.25, 0.0, 1.0)
+    """
     predictions = {"labels": labels, "scores": scores}
     return {name: float(function(Y, predictions[needs])) for name, (function, needs) in BAG_MEASURES.items()}
 
@@ -199,6 +233,16 @@ class ModelChoice:
     rows : list of dict
         One per learner: model, score, listed, explained, average_precision (shares, means over the folds), log_loss per
         bag where there are probabilities, seconds of all its fits; or model and why it could not be tried.
+
+    Examples
+    --------
+    >>> from bagwise.catalog import make_model
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import choose_model
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> choice = choose_model({name: make_model(name) for name in ("most-frequent", "ored")}, data, cv=3)
+    >>> [row["model"] for row in choice.rows], choice.rows[1]["score"] > choice.rows[0]["score"]
+    (['most-frequent', 'ored'], True)
     """
 
     name: str
@@ -346,13 +390,40 @@ class BagGridSearchCV(ForwardsToFinal, GridSearchCV):
 
 
 class BagRandomizedSearchCV(ForwardsToFinal, RandomizedSearchCV):
-    """scikit-learn's `RandomizedSearchCV` that annotates with its best estimator; see `BagGridSearchCV`."""
+    """scikit-learn's `RandomizedSearchCV` that annotates with its best estimator; see `BagGridSearchCV`.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.metrics import get_scorer
+    >>> from bagwise.model_selection import BagRandomizedSearchCV
+    >>> data, values = make_gaussian_bags(n_bags=60, random_state=0), {"l2": [0.1, 1.0, 10.0]}
+    >>> scoring = get_scorer("average_precision")
+    >>> search = BagRandomizedSearchCV(ORedLogisticRegression(), values, n_iter=2, scoring=scoring, random_state=0)
+    >>> search.fit(data).annotate(data).shape == (data.bags.n_instances,)
+    True
+    """
 
 
 def search_by_rank_loss(
     estimator: Learner, parameter: str, values: Sequence[Any], *, cv: int = 10, random_state: int | None = 0
 ) -> GridSearchCV:
-    """A grid search over one parameter of the (last step of the) estimator by cross-validated rank loss."""
+    """A grid search over one parameter of the (last step of the) estimator by cross-validated rank loss.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import search_by_rank_loss
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> search_by_rank_loss(ORedLogisticRegression(), "l2", [1.0, 100.0], cv=3).fit(data.bags, data.Y).best_params_
+    {'l2': 1.0}
+    >>> search_by_rank_loss(ORedLogisticRegression(), "C", [1.0])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: ORedLogisticRegression has no parameter 'C' to select; it has background, ...
+    """
     final = final_step(estimator)
     known = final.get_params(deep=False)
     if parameter not in known:
@@ -382,6 +453,16 @@ def selection_curve(
     -------
     list of dict
         parameter, value, rank_loss, rank_loss_std, accuracy, selected (true for the value of least rank loss).
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import selection_curve
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> curve = selection_curve(ORedLogisticRegression(), data, "l2", [1.0, 100.0], cv=3)
+    >>> [(row["value"], row["selected"]) for row in curve], curve[0]["rank_loss"] < curve[1]["rank_loss"]
+    ([(1.0, True), (100.0, False)], True)
     """
     search = search_by_rank_loss(estimator, parameter, values, cv=cv, random_state=random_state)
     search.set_params(refit=False, n_jobs=n_jobs).fit(dataset.bags, dataset.Y)
@@ -404,7 +485,18 @@ def selection_curve(
 
 
 def summarize(records: Iterable[Record]) -> list[Record]:
-    """One row for each data set, model and mode: mean and standard deviation of every measure over the folds."""
+    """One row for each data set, model and mode: mean and standard deviation of every measure over the folds.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.model_selection import evaluate, summarize
+    >>> records = evaluate(ORedLogisticRegression(), make_gaussian_bags(n_bags=60, random_state=0), cv=3)
+    >>> (row,) = summarize(records)
+    >>> row["model"], row["folds"], row["accuracy"] > 0.5
+    ('ORedLogisticRegression', 3, True)
+    """
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(record[key] for key in KEYS), []).append(record)

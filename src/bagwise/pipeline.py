@@ -32,14 +32,33 @@ from bagwise.core.validation import split_dataset
 
 
 def unwrap(estimator: Any) -> Any:
-    """The best estimator of a search by scikit-learn (before its fit, its `estimator`); others as they are."""
+    """The best estimator of a search by scikit-learn (before its fit, its `estimator`); others as they are.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.pipeline import unwrap
+    >>> unwrap(GridSearchCV(ORedLogisticRegression(), {"l2": [0.1, 1.0]}))
+    ORedLogisticRegression()
+    """
     if isinstance(estimator, (GridSearchCV, RandomizedSearchCV)):
         return getattr(estimator, "best_estimator_", estimator.estimator)
     return estimator
 
 
 def final_step(estimator: Any) -> Any:
-    """The last step of a pipeline, or the estimator itself; a search stands for its best estimator."""
+    """The last step of a pipeline, or the estimator itself; a search stands for its best estimator.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise import ORedLogisticRegression, make_pipeline
+    >>> from bagwise.pipeline import final_step
+    >>> from bagwise.preprocessing import PerInstance
+    >>> final_step(make_pipeline(PerInstance(StandardScaler()), ORedLogisticRegression(l2=0.1)))
+    ORedLogisticRegression(l2=0.1)
+    """
     estimator = unwrap(estimator)
     return final_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
@@ -82,7 +101,17 @@ def _makes_rows_of_bags(step: Any) -> bool:
 
 
 def classes_of(estimator: Any) -> list[Any] | None:
-    """The labels that a fitted learner knows, in the order of its columns; None where it knows none."""
+    """The labels that a fitted learner knows, in the order of its columns; None where it knows none.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression, make_pipeline
+    >>> from bagwise.pipeline import classes_of
+    >>> classes_of(make_pipeline(ORedLogisticRegression()).fit([[[0.0]], [[1.0]]], [{"wren"}, {"robin"}]))
+    ['robin', 'wren']
+    >>> classes_of(ORedLogisticRegression()) is None
+    True
+    """
     classes = getattr(final_step(estimator), "classes_", None)
     return None if classes is None else classes.tolist()
 
@@ -90,12 +119,36 @@ def classes_of(estimator: Any) -> list[Any] | None:
 def find_instances(
     estimator: Any, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
 ) -> Findings:
-    """`find` of the last step, the transform being made once: for estimators, pipelines of any kind and searches."""
+    """`find` of the last step, the transform being made once: for estimators, pipelines of any kind and searches.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression, make_pipeline
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.pipeline import find_instances
+    >>> data = make_gaussian_bags(n_bags=30, random_state=0)
+    >>> found = find_instances(make_pipeline(ORedLogisticRegression()).fit(data), data.bags, data.Y)
+    >>> found.labels.shape == (data.bags.n_instances,)
+    True
+    """
     return final_step(estimator).find(transform_for_final(estimator, X), Y, instance_labels)
 
 
 def transform_for_final(estimator: Any, X: Any) -> Any:
-    """`X` as the last step of a fitted pipeline sees it, a data set with its labels; as it is for a plain estimator."""
+    """`X` as the last step of a fitted pipeline sees it, a data set with its labels; as it is for a plain estimator.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> from bagwise import ORedLogisticRegression, make_pipeline
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.pipeline import transform_for_final
+    >>> from bagwise.preprocessing import PerInstance
+    >>> data = make_gaussian_bags(n_bags=30, random_state=0)
+    >>> model = make_pipeline(PerInstance(PCA(2)), ORedLogisticRegression()).fit(data)
+    >>> transform_for_final(model, data.bags).n_features
+    2
+    """
     estimator = unwrap(estimator)
     if not isinstance(estimator, Pipeline):
         return X
@@ -109,7 +162,17 @@ def transform_for_final(estimator: Any, X: Any) -> Any:
 
 
 def fit_parameters(estimator: Any, **parameters: Any) -> dict[str, Any]:
-    """Keyword arguments for `fit` that reach the last step of a pipeline, or the estimator itself."""
+    """Keyword arguments for `fit` that reach the last step of a pipeline, or the estimator itself.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression, make_pipeline
+    >>> from bagwise.pipeline import fit_parameters
+    >>> fit_parameters(ORedLogisticRegression(), sample_weight=[1.0])
+    {'sample_weight': [1.0]}
+    >>> fit_parameters(make_pipeline(ORedLogisticRegression()), sample_weight=[1.0])
+    {'oredlogisticregression__sample_weight': [1.0]}
+    """
     estimator = unwrap(estimator)
     if not isinstance(estimator, Pipeline):
         return parameters
@@ -144,7 +207,18 @@ def _forwarded(method: Callable[..., Any], available: Callable[[str], Callable[[
 
 
 class ForwardsToFinal:
-    """The methods of annotators, forwarded to the last step of a pipeline or of the best estimator of a search."""
+    """The methods of annotators, forwarded to the last step of a pipeline or of the best estimator of a search.
+
+    Examples
+    --------
+    >>> from bagwise import M3MIML, ORedLogisticRegression, make_pipeline
+    >>> from bagwise.pipeline import ForwardsToFinal
+    >>> model = make_pipeline(ORedLogisticRegression())
+    >>> isinstance(model, ForwardsToFinal), hasattr(model, "annotate_proba")
+    (True, True)
+    >>> hasattr(make_pipeline(M3MIML()), "annotate_proba")
+    False
+    """
 
     find = _forwarded(InstanceAnnotatorMixin.find, _final_sees_instances)
     predict_instances = _forwarded(InstanceAnnotatorMixin.predict_instances, _final_sees_instances)
@@ -166,7 +240,20 @@ class ForwardsToFinal:
 
 
 class BagPipeline(ForwardsToFinal, Pipeline):
-    """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step."""
+    """scikit-learn's `Pipeline` with the methods of instance annotators forwarded to the last step.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.pipeline import BagPipeline
+    >>> from bagwise.preprocessing import PerInstance
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = BagPipeline([("scale", PerInstance(StandardScaler())), ("learn", ORedLogisticRegression())]).fit(data)
+    >>> model.annotate(data).shape == (data.bags.n_instances,), model.named_steps["learn"].coef_.shape
+    (True, (5, 8))
+    """
 
     def fit(self, X: BagsLike, y: LabelsLike | None = None, **parameters: Any) -> BagPipeline:
         """Fit the steps, one after another.
@@ -199,6 +286,18 @@ class BagFeatureUnion(FeatureUnion, auto_wrap_output_keys=None):  # type: ignore
     """scikit-learn's `FeatureUnion` of transformers that give `Bags`: their features side by side, bag by bag.
 
     What works on instances alone may as well be joined inside, ``PerInstance(FeatureUnion(...))``.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.pipeline import BagFeatureUnion
+    >>> from bagwise.preprocessing import PerInstance
+    >>> parts = [("all", PerInstance(StandardScaler())), ("main", PerInstance(PCA(2)))]
+    >>> bags = make_gaussian_bags(n_bags=20, n_features=4, random_state=0).bags
+    >>> BagFeatureUnion(parts).fit_transform(bags).n_features
+    6
     """
 
     def set_output(self, *, transform: str | None = None) -> BagFeatureUnion:

@@ -22,6 +22,15 @@ class MostFrequentAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstim
     Attributes
     ----------
     share_ : (c,) array
+
+    Examples
+    --------
+    >>> from bagwise.annotation import MostFrequentAnnotator
+    >>> model = MostFrequentAnnotator().fit([[[0.0], [1.0]], [[2.0]], [[3.0]]], [{"wren", "robin"}, {"wren"}, {"tit"}])
+    >>> model.classes_.tolist(), model.share_.round(2).tolist()
+    (['robin', 'tit', 'wren'], [0.33, 0.33, 0.67])
+    >>> model.predict_instances([[[9.0], [9.0]]]).tolist()
+    ['wren', 'wren']
     """
 
     _fitted: ClassVar[dict[str, Attribute]] = {"share_": Numbers("classes", low=0, high=1)}

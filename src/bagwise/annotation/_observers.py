@@ -42,6 +42,16 @@ class Observers:
         What the lists say together, as a fit takes it.
     model : estimator
         Fitted on that; its ``classes_`` are the columns.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.annotation import learn_from_observers
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> found = learn_from_observers(ORedLogisticRegression(), data.bags, [data.label_sets, data.label_sets])
+    >>> found.missed.shape, found.presence.shape, found.model.classes_.tolist()
+    ((2,), (60, 5), [0, 1, 2, 3, 4])
     """
 
     missed: np.ndarray

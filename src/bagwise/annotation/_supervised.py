@@ -32,6 +32,21 @@ class SupervisedAnnotator(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     ----------
     estimator_ : the fitted copy
     classes_ : (c,) array
+
+    Examples
+    --------
+    >>> from bagwise.annotation import SupervisedAnnotator
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = SupervisedAnnotator().fit(data.bags, data.Y, instance_labels=data.instance_labels)
+    >>> labels = model.predict_instances(data.bags)
+    >>> bool((labels == data.instance_labels.instances).mean() > 0.6)
+    True
+    >>> SupervisedAnnotator().fit(data.bags, data.Y)
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: SupervisedAnnotator learns from labelled instances; pass
+    instance_labels, Bags of class indices with -1 where unknown.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": True}

@@ -372,6 +372,14 @@ class PrecisionModel:
         Of the logarithm of the slope and the offset: how well the bags determine them.
     covered : (c,) array of bool
         Classes of which bags tell anything: not those that all of them list.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import PrecisionModel
+    >>> model = PrecisionModel(slope=0.5, offset=0.0, covariance=np.zeros((2, 2)), covered=np.array([True, True]))
+    >>> model.lower_bound(np.array([0.5, 0.9])).round(2).tolist()
+    [0.5, 0.75]
     """
 
     slope: float
@@ -398,6 +406,13 @@ class CalibratedPrecision:
         sure it is.
     new : PrecisionModel or None
         Of instances whose bags' labels are not given; None where bags could not tell it, and `uniform` has to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import CalibratedPrecision
+    >>> CalibratedPrecision(uniform=0.1).of(np.array([0, 1]), np.array([0.5, 1.0]), listed=True).tolist()
+    [0.45, 0.9]
     """
 
     uniform: float = 0.0
@@ -427,6 +442,13 @@ def select_at_precision(confidence: np.ndarray, precision: float) -> np.ndarray:
     The expected share of right labels in a set is the mean `confidence`, so the threshold is the smallest one above
     which that mean is at least the `precision`; single instances of the set may be less sure than that. Empty where
     not even the surest is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import select_at_precision
+    >>> select_at_precision(np.array([0.99, 0.4, 0.9, 0.8]), 0.9).tolist()
+    [True, False, True, False]
     """
     order = np.argsort(-confidence, kind="stable")
     ordered = confidence[order]

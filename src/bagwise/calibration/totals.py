@@ -51,6 +51,16 @@ class Totals:
         Answers in each group.
     more : (g, c) array
         How many more answers, drawn like these, halve the interval; infinity where no number of them does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import expected_totals
+    >>> found = expected_totals(np.full((100, 1), 0.5), groups=np.repeat([0, 1], [80, 20]))
+    >>> found.count.tolist(), found.n_reviewed.tolist()
+    ([[40.0], [10.0]], [0, 0])
+    >>> bool((found.low < found.count).all() and (found.count < found.high).all())
+    True
     """
 
     count: np.ndarray
@@ -75,6 +85,15 @@ def score_strata(proba: np.ndarray, n_answers: int) -> np.ndarray:
     Returns
     -------
     (m,) array of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import score_strata
+    >>> proba = np.repeat([[0.9, 0.1], [0.2, 0.8]], 100, axis=0)
+    >>> strata = score_strata(proba, 60)
+    >>> bool(strata[0] != strata[-1])
+    True
     """
     rest = np.maximum(1.0 - proba.sum(axis=1, keepdims=True), 0.0)
     whole = np.hstack([proba, rest])
@@ -104,6 +123,16 @@ def allocate_answers(proba: np.ndarray, strata: np.ndarray, n_answers: int) -> n
     -------
     (h,) array of int
         At least two of each, or all of it; their sum is `n_answers`, or what these need.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import allocate_answers
+    >>> proba = np.repeat([[0.99], [0.5]], 100, axis=0)
+    >>> strata = np.repeat([0, 1], 100)
+    >>> drawn = allocate_answers(proba, strata, 50)
+    >>> int(drawn.sum()), bool(drawn[1] > drawn[0])
+    (50, True)
     """
     sizes = np.bincount(strata)
     share = proba.mean(axis=0)
@@ -134,6 +163,15 @@ def draw_rows(strata: np.ndarray, drawn: np.ndarray, already: np.ndarray, rng: n
     already : array of int
         Rows that were drawn before; they are not drawn again, and count.
     rng : numpy generator
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import draw_rows
+    >>> strata = np.array([0, 0, 0, 1, 1, 1])
+    >>> rows = draw_rows(strata, np.array([2, 3]), np.array([4]), np.random.default_rng(0))
+    >>> sorted(strata[rows].tolist()), 4 in rows
+    ([0, 0, 1, 1], False)
     """
     free = np.ones(len(strata), dtype=bool)
     free[already] = False
@@ -215,7 +253,15 @@ def estimate_totals(
 def expected_totals(
     proba: np.ndarray, groups: np.ndarray | None = None, n_groups: int | None = None, confidence: float = 0.95
 ) -> Totals:
-    """The same by the model alone, as if its probabilities were right: nobody has looked whether they are."""
+    """The same by the model alone, as if its probabilities were right: nobody has looked whether they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.calibration import expected_totals
+    >>> expected_totals(np.array([[0.9], [0.6], [0.5]])).count.tolist()
+    [[2.0]]
+    """
     groups = np.zeros(len(proba), dtype=np.int64) if groups is None else groups
     sizes = np.bincount(groups, minlength=n_groups or 1).astype(float)
     count, variance = (_sums(values, groups, len(sizes)) for values in (proba, proba * (1.0 - proba)))

@@ -37,6 +37,16 @@ class Claims(NamedTuple):
         The cluster that each instance claims for its bag, -1 where its margin is below the threshold.
     instance_margins : (m,) array
         The margin of each instance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.clustering import M3IC
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [corner + rng.normal(size=(4, 2)) for corner in 8 * np.eye(2)[np.arange(20) % 2]]
+    >>> claims = M3IC(2, random_state=0).fit(bags).assign(bags)
+    >>> claims.clusters.shape, claims.instance_clusters.shape, claims.instance_margins.shape
+    ((20, 2), (80,), (80,))
     """
 
     clusters: np.ndarray

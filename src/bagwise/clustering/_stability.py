@@ -48,6 +48,14 @@ class Trial:
         Share of the sets of noise, the bags themselves among them, whose largest excess over the mean, in standard
         deviations, is as large.
     n_noise : int
+
+    Examples
+    --------
+    >>> from bagwise.clustering import Trial
+    >>> gaps = [{"n_clusters": 2, "gap": 0.1}, {"n_clusters": 3, "gap": 0.6}]
+    >>> found = Trial(gaps, p_value=0.05, n_noise=19)
+    >>> found.has_clusters, found.n_clusters
+    (True, 3)
     """
 
     records: list[Record]

@@ -135,6 +135,13 @@ def choose_setting(records: Sequence[Setting]) -> Setting:
 
     Where no setting uses all its clusters, all are eligible. J cannot choose: it grows with C and falls with balance
     and with the number of clusters, whatever the data.
+
+    Examples
+    --------
+    >>> from bagwise.clustering import choose_setting
+    >>> records = [{"C": 1.0, "sizes": [9, 0], "silhouette": 0.7}, {"C": 4.0, "sizes": [5, 4], "silhouette": 0.5}]
+    >>> choose_setting(records)["C"]
+    4.0
     """
     if not records:
         raise InputError("There are no records to choose from; pass those of sweep.")

@@ -66,6 +66,14 @@ class BagTags:
         With ``warm_start=True`` a fit starts from what the last one found.
     row_per_bag : bool
         It is a transformer that makes one row of every bag: what comes after it does not see instances.
+
+    Examples
+    --------
+    >>> from bagwise import ORedForest, make_pipeline
+    >>> from bagwise.pipeline import bag_tags
+    >>> tags = bag_tags(make_pipeline(ORedForest(background=True)))
+    >>> tags.annotates, tags.background, tags.label_sets
+    (True, True, False)
     """
 
     annotates: bool = False
@@ -108,6 +116,17 @@ class Findings:
     background : (m,) array or None
         Probability of belonging to no class; None where the model knows no background. Rows of `proba` sum to one less
         this.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, random_state=0)
+    >>> found = ORedLogisticRegression().fit(data).find(data.bags, data.Y)
+    >>> bool((found.labels == found.proba.argmax(axis=1)).all()), found.background is None
+    (True, True)
+    >>> bool((found.second != found.labels).all())
+    True
     """
 
     labels: np.ndarray
@@ -159,6 +178,18 @@ class BagEstimator(BaseEstimator):
     `random_state` is None by default, `n_jobs` limits threads where any are started, and what is given to `fit` beside
     bags and labels is called `instance_labels`, `sample_weight` (a weight a bag), `callback` and `checkpoint`. Bags and
     labels may be given as one `BagDataset`; classes are then called as there.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.core.base import BagEstimator
+    >>> model = ORedLogisticRegression().fit([[[0.0], [1.0]], [[5.0]]], [{"wren"}, {"robin"}])
+    >>> isinstance(model, BagEstimator), model.converged_, len(model.objective_history_) == model.n_iter_ + 1
+    (True, True, True)
+    >>> model.predict([[[0.0, 1.0]]])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: X has 2 features, but ORedLogisticRegression is expecting 1 features ...
     """
 
     _kept_parameters: ClassVar[tuple[str, ...]] = ()
@@ -280,6 +311,18 @@ class BagTransformerMixin(BagTableMixin, auto_wrap_output_keys=None):  # type: i
 
     Bags stay `Bags`, whatever `set_output` or scikit-learn's ``transform_output`` say, since no frame is ragged; their
     features have names where those of the input had. A table becomes the frame that is asked for.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise.core.base import BagTransformerMixin
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.preprocessing import PerInstance
+    >>> bags, scaler = make_gaussian_bags(n_bags=20, random_state=0).bags, PerInstance(StandardScaler())
+    >>> isinstance(scaler, BagTransformerMixin), type(scaler.fit_transform(bags)).__name__
+    (True, 'Bags')
+    >>> type(scaler.fit_transform(bags.instances)).__name__
+    'ndarray'
     """
 
     def transform(self, X: BagsLike) -> Any:
@@ -315,7 +358,19 @@ class _Rows(TransformerMixin, BaseEstimator):
 
 
 class BagClassifierMixin(ClassifierMixin):
-    """Bag scores and label sets; a subclass gives `_bag_scores(bags)` and may give `_bag_label_sets(bags)`."""
+    """Bag scores and label sets; a subclass gives `_bag_scores(bags)` and may give `_bag_label_sets(bags)`.
+
+    Examples
+    --------
+    >>> from bagwise.classification import MIMLNN
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = MIMLNN(random_state=0).fit(data[:40])
+    >>> model.predict(data[40:]).shape, model.decision_function(data[40:]).shape
+    ((20, 5), (20, 5))
+    >>> all(labels <= set(data.class_names) for labels in model.predict_label_sets(data[40:]))
+    True
+    """
 
     _fitted: ClassVar[dict[str, Attribute]] = {
         "classes_": Labels(),
@@ -401,6 +456,18 @@ class InstanceAnnotatorMixin:
     scores are probabilities, or that has others beside them, gives `_scores_and_proba(bags)`; one that infers from the
     whole bag gives `_find_listed(bags, indicator, known)`; one that knows a background `_find_alone(bags)` too. What it
     can do it says in ``__sklearn_tags__().bag_tags``, on which depends which of the methods it has.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, random_state=0)
+    >>> model = ORedLogisticRegression().fit(data)
+    >>> model.predict_instances(data.bags).shape == (data.bags.n_instances,)  # by the features alone
+    True
+    >>> labels = model.annotate(data.bags, data.Y)  # the labels of the bags are given, and the instances share them
+    >>> all(label in data.label_sets[bag] for bag, label in zip(data.bags.bag_index, labels, strict=True))
+    True
     """
 
     classes_: np.ndarray

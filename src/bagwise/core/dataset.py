@@ -43,6 +43,19 @@ class BagDataset:
         Which bags somebody labelled; one of these with an empty set is a bag in which nothing was found. By default
         all bags where `Y` is given, else none.
     name : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise import BagDataset, Bags
+    >>> bags = Bags.from_list([np.ones((2, 3)), np.zeros((4, 3))])
+    >>> data = BagDataset(bags, [[1, 0], [1, 1]], ["wren", "robin"])
+    >>> len(data), [sorted(labels) for labels in data.label_sets]
+    (2, [['wren'], ['robin', 'wren']])
+    >>> BagDataset(bags, [[1, 0]], ["wren", "robin"])
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: Y has 1 rows but there are 2 bags; pass one row per bag.
     """
 
     bags: Bags

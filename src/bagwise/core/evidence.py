@@ -26,21 +26,54 @@ class Certain:
 
 @dataclass(frozen=True)
 class Possible:
-    """In a label set: the label may be in the bag or not."""
+    """In a label set: the label may be in the bag or not.
+
+    Examples
+    --------
+    >>> from bagwise import Possible
+    >>> from bagwise.union import union_posterior
+    >>> proba = [[0.9, 0.1], [0.5, 0.5]]
+    >>> union_posterior(proba, [0, 2], [{0}])[1].round(3).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    >>> union_posterior(proba, [0, 2], [{0, Possible(1)}])[1].round(3).tolist()
+    [[0.947, 0.053], [0.526, 0.474]]
+    """
 
     label: Hashable
 
 
 @dataclass(frozen=True)
 class Absent:
-    """In a label set: the label is certainly not in the bag, whatever the rates of missed and spurious labels."""
+    """In a label set: the label is certainly not in the bag, whatever the rates of missed and spurious labels.
+
+    Examples
+    --------
+    >>> from bagwise import Absent
+    >>> from bagwise.union import union_posterior
+    >>> proba = [[0.9, 0.1], [0.5, 0.5]]
+    >>> union_posterior(proba, [0, 2], [{0}], missed=0.2)[1].round(3).tolist()
+    [[0.984, 0.016], [0.859, 0.141]]
+    >>> union_posterior(proba, [0, 2], [{0, Absent(1)}], missed=0.2)[1].round(3).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
 
     label: Hashable
 
 
 @dataclass(frozen=True, init=False)
 class OneOf:
-    """In a label set: one of the labels at least is in the bag; each of them may be, and none by itself need be."""
+    """In a label set: one of the labels at least is in the bag; each of them may be, and none by itself need be.
+
+    Examples
+    --------
+    >>> from bagwise import OneOf
+    >>> heard = {"wren", OneOf("blackcap", "warbler")}
+    >>> OneOf("warbler")
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: OneOf('warbler',) names 1 label(s); pass two or more, or the label itself
+    where it is known.
+    """
 
     labels: tuple[Hashable, ...]
 

@@ -12,31 +12,113 @@ LONGEST = 200  # characters of what a library says
 
 
 class BagwiseError(Exception):
-    """Root of every error that bagwise raises on purpose."""
+    """Root of every error that bagwise raises on purpose.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> try:
+    ...     bagwise.Bags([[1.0], [2.0]], [0, 3])
+    ... except bagwise.BagwiseError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class InputError(BagwiseError, ValueError):
-    """Data or a parameter that cannot be used; the message says what came, what was expected and the cure."""
+    """Data or a parameter that cannot be used; the message says what came, what was expected and the cure.
+
+    Examples
+    --------
+    It is a `ValueError`, too:
+
+    >>> from bagwise.catalog import make_model
+    >>> try:
+    ...     make_model("ored-forrest")
+    ... except ValueError as error:
+    ...     print(str(error).partition(",")[0])
+    There is no model 'ored-forrest'; did you mean ored-forest
+    """
 
 
 class FormatError(InputError):
-    """A file that is truncated, foreign or inconsistent; the message names the file."""
+    """A file that is truncated, foreign or inconsistent; the message names the file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise import FormatError, load
+    >>> path = os.path.join(tempfile.mkdtemp(), "torn.bagwise")
+    >>> with open(path, "wb") as file:
+    ...     _ = file.write(b"no model")
+    >>> try:
+    ...     load(path)
+    ... except FormatError as error:
+    ...     print("torn.bagwise" in str(error))
+    True
+    """
 
 
 class MemoryLimitError(BagwiseError, MemoryError):
-    """A request whose arrays would not fit; raised before anything is allocated."""
+    """A request whose arrays would not fit; raised before anything is allocated.
+
+    Examples
+    --------
+    >>> from bagwise.core.exceptions import BagwiseError, MemoryLimitError
+    >>> issubclass(MemoryLimitError, BagwiseError), issubclass(MemoryLimitError, MemoryError)
+    (True, True)
+    """
 
 
 class ApproximationWarning(UserWarning):
-    """An exact computation was replaced by an approximation because its cost would explode."""
+    """An exact computation was replaced by an approximation because its cost would explode.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bagwise.union import union_posterior
+    >>> proba, Y = np.random.default_rng(0).dirichlet(np.ones(6), size=7), np.ones((1, 6), dtype=int)
+    >>> with warnings.catch_warnings(record=True) as met:
+    ...     warnings.simplefilter("always")
+    ...     _ = union_posterior(proba, [0, 7], Y, max_exact_labels=2)
+    >>> [warning.category.__name__ for warning in met]
+    ['ApproximationWarning']
+    """
 
 
 class InfeasibleBagWarning(UserWarning):
-    """Bags whose label set no assignment of labels to instances can produce."""
+    """Bags whose label set no assignment of labels to instances can produce.
+
+    Examples
+    --------
+    One instance cannot carry two labels:
+
+    >>> import warnings
+    >>> from bagwise import ORedLogisticRegression
+    >>> with warnings.catch_warnings(record=True) as met:
+    ...     warnings.simplefilter("always")
+    ...     _ = ORedLogisticRegression().fit([[[0.0]], [[1.0]], [[2.0]]], [{"wren", "tit"}, {"wren"}, {"tit"}])
+    >>> [warning.category.__name__ for warning in met]
+    ['InfeasibleBagWarning']
+    """
 
 
 class CalibrationWarning(UserWarning):
-    """Probabilities that were to be calibrated and could not be."""
+    """Probabilities that were to be calibrated and could not be.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.calibration import CalibratedAnnotator
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> with warnings.catch_warnings(record=True) as met:
+    ...     warnings.simplefilter("always")
+    ...     _ = CalibratedAnnotator(ORedLogisticRegression()).fit(make_gaussian_bags(n_bags=5, random_state=0))
+    >>> [warning.category.__name__ for warning in met]
+    ['CalibrationWarning']
+    """
 
 
 def in_words(error: BaseException) -> str:
@@ -68,7 +150,19 @@ def one_file(path: object, what: str = "it cannot be read", cure: str = LEAVE_OU
 
 
 class BackgroundShareWarning(UserWarning):
-    """The expected share of background cannot be had in these bags."""
+    """The expected share of background cannot be had in these bags.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from bagwise import ORedLogisticRegression
+    >>> bags, labels = [[[0.0], [1.0]], [[5.0], [6.0]]], [{"wren", "tit"}, {"wren", "robin"}]
+    >>> with warnings.catch_warnings(record=True) as met:
+    ...     warnings.simplefilter("always")
+    ...     _ = ORedLogisticRegression(background=True, background_share=0.9).fit(bags, labels)
+    >>> {warning.category.__name__ for warning in met}
+    {'BackgroundShareWarning'}
+    """
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

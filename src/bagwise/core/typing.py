@@ -17,7 +17,15 @@ from bagwise.core.dataset import BagDataset
 
 @runtime_checkable
 class Table(Protocol):
-    """Rows and named columns: a frame of pandas or polars, a table of pyarrow."""
+    """Rows and named columns: a frame of pandas or polars, a table of pyarrow.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas
+    >>> from bagwise.core.typing import Table
+    >>> isinstance(pandas.DataFrame({"x": [1.0]}), Table), isinstance(np.ones((1, 1)), Table)
+    (True, False)
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -28,7 +36,15 @@ class Table(Protocol):
 
 @runtime_checkable
 class SparseTable(Protocol):
-    """A sparse matrix or array of scipy."""
+    """A sparse matrix or array of scipy.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from bagwise.core.typing import SparseTable
+    >>> isinstance(sp.csr_matrix((2, 3)), SparseTable), isinstance(np.ones((2, 3)), SparseTable)
+    (True, False)
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -62,7 +78,19 @@ Callback: TypeAlias = Callable[[int, float], None]
 
 
 class Learner(Protocol):
-    """What can be fitted on bags and labels and gives label sets of bags: every learner, pipeline and search."""
+    """What can be fitted on bags and labels and gives label sets of bags: every learner, pipeline and search.
+
+    Examples
+    --------
+    What is passed on as one need not be of bagwise:
+
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.core.typing import Learner
+    >>> def n_learned(learner: Learner) -> int:
+    ...     return len(learner.fit([[[0.0]], [[1.0]]], [{"wren"}, {"robin"}]).classes_)
+    >>> n_learned(ORedLogisticRegression())
+    2
+    """
 
     def fit(self, X: Any, y: Any = ..., /, **parameters: Any) -> Any: ...
 
@@ -72,7 +100,18 @@ class Learner(Protocol):
 
 
 class Transformer(Protocol):
-    """A transformer of scikit-learn, or one of ours."""
+    """A transformer of scikit-learn, or one of ours.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise.core.typing import Transformer
+    >>> from bagwise.preprocessing import PerInstance
+    >>> def sizes(transformer: Transformer) -> list:
+    ...     return transformer.fit([[[0.0], [1.0]]]).transform([[[0.0], [1.0]]]).sizes.tolist()
+    >>> sizes(PerInstance(StandardScaler()))
+    [2]
+    """
 
     def fit(self, X: Any, y: Any = ..., /, **parameters: Any) -> Any: ...
 

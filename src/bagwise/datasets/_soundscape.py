@@ -30,6 +30,16 @@ class Soundscape:
     species : list of str
     events : list of dict
         file, start and end in seconds, low and high in hertz, label: every call.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise.datasets import make_soundscape
+    >>> scene = make_soundscape(2, random_state=0)
+    >>> scene.names, [labels <= set(scene.species) for labels in scene.label_sets]
+    (['recording-000.wav', 'recording-001.wav'], [True, True])
+    >>> [os.path.basename(path) for path in scene.write(tempfile.mkdtemp())]
+    ['recordings', 'labels.csv', 'truth.csv']
     """
 
     rate: int

@@ -175,6 +175,17 @@ def load(path: PathLike) -> Any:
     -----
     UserWarning
         If a scikit-learn estimator inside was saved by another version of scikit-learn.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise import ORedLogisticRegression, load, save
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, random_state=0)
+    >>> model, path = ORedLogisticRegression().fit(data), os.path.join(tempfile.mkdtemp(), "model.bagwise")
+    >>> save(model, path)
+    >>> bool((load(path).predict(data) == model.predict(data)).all())
+    True
     """
     name = os.fspath(path)
     with open(path, "rb") as handle, _refused(f"Cannot load {name!r}"):

@@ -88,12 +88,28 @@ def _own_folder() -> Path:
 
 
 def cache_folder(kernel: Any) -> Path:
-    """The folder that a compiled function is kept in."""
+    """The folder that a compiled function is kept in.
+
+    Examples
+    --------
+    >>> from bagwise.kernels import cache_folder
+    >>> from bagwise.union import softmax_in_place
+    >>> cache_folder(softmax_in_place).is_absolute()
+    True
+    """
     return Path(kernel.stats.cache_path)
 
 
 def is_compiled(kernel: Any) -> bool:
-    """Whether this Python has compiled the function before, as far as its folder shows."""
+    """Whether this Python has compiled the function before, as far as its folder shows.
+
+    Examples
+    --------
+    >>> from bagwise.kernels import is_compiled
+    >>> from bagwise.union import softmax_in_place
+    >>> is_compiled(softmax_in_place) in (True, False)
+    True
+    """
     function, version = kernel.py_func, f"py{sys.version_info[0]}{sys.version_info[1]}"
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}-*.{version}*.nbi"
     return any(cache_folder(kernel).glob(name))

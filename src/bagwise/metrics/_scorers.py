@@ -81,6 +81,16 @@ class BagScorer(BaseEstimator):
     ----------
     name : str
         One of `get_scorer_names`.
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.metrics import BagScorer
+    >>> data = make_gaussian_bags(n_bags=60, random_state=0)
+    >>> model = ORedLogisticRegression().fit(data[:40])
+    >>> BagScorer("neg_hamming_loss")(model, data[40:]) < 0.0, BagScorer("instance_accuracy")(model, data[40:]) > 0.5
+    (True, True)
     """
 
     __metadata_request__score: ClassVar[dict[str, Any]] = {"estimator": UNUSED, "instance_labels": True}
@@ -195,5 +205,12 @@ def get_scorer(name: str) -> BagScorer:
 
 
 def get_scorer_names() -> list[str]:
-    """The names that `get_scorer` knows."""
+    """The names that `get_scorer` knows.
+
+    Examples
+    --------
+    >>> from bagwise.metrics import get_scorer_names
+    >>> "average_precision" in get_scorer_names(), "instance_accuracy" in get_scorer_names()
+    (True, True)
+    """
     return [*OF_BAGS, *OF_INSTANCES]

@@ -53,6 +53,18 @@ def union_log_likelihood(
     -------
     (n,) tensor
         -inf, with a gradient of zero, in a bag that no assignment explains.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bagwise.nn import union_log_likelihood
+    >>> log_proba = torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log().requires_grad_()
+    >>> found = union_log_likelihood(log_proba, [0, 2], [[1, 1]])
+    >>> found.sum().backward()
+    >>> [round(value, 3) for value in found.exp().tolist()]
+    [0.5]
+    >>> [[round(value, 3) for value in row] for row in log_proba.grad.tolist()]  # the posterior
+    [[0.9, 0.1], [0.1, 0.9]]
     """
     if not isinstance(log_proba, torch.Tensor) or log_proba.ndim != 2 or not log_proba.is_floating_point():
         raise InputError(

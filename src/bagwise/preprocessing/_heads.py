@@ -35,6 +35,15 @@ class LinearHead:
     n_classes : int
     link : {"softmax", "sigmoid"}
     uniform : float
+
+    Examples
+    --------
+    >>> from bagwise import ORedLogisticRegression
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.preprocessing import linear_head
+    >>> head = linear_head(ORedLogisticRegression().fit(make_gaussian_bags(n_bags=30, random_state=0)))
+    >>> head.link, head.n_classes, head.weights.shape
+    ('softmax', 5, (5, 9))
     """
 
     weights: np.ndarray

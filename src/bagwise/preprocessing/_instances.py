@@ -117,7 +117,16 @@ class CLPLScaler(OneToOneFeatureMixin, InstanceTransformer):
 
 
 def column_moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of the columns, and summed squared deviations from them, in float64."""
+    """Means of the columns, and summed squared deviations from them, in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.preprocessing import column_moments
+    >>> mean, squares = column_moments(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    >>> mean.tolist(), squares.tolist()
+    ([1.0, 1.0], [2.0, 0.0])
+    """
     mean = X.mean(axis=0, dtype=np.float64)
     return mean, X.var(axis=0, dtype=np.float64) * X.shape[0]
 
@@ -225,7 +234,15 @@ class SparseReducer(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
 
 
 def filled(X: Any, who: str, cure: str = "use a learner that takes sparse ones") -> np.ndarray:
-    """Sparse features as an array, where there is memory for it; `who` needs it."""
+    """Sparse features as an array, where there is memory for it; `who` needs it.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from bagwise.preprocessing import filled
+    >>> filled(sp.csr_matrix([[0.0, 2.0]]), "This learner").tolist()
+    [[0.0, 2.0]]
+    """
     check_allocation(X.dtype.itemsize * X.shape[0] * X.shape[1], f"{who} needs an array, which", cure)
     return X.toarray()
 
@@ -250,6 +267,15 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, InstanceTransformer
     gamma_ : float
         What `gamma` came to.
     frequencies_ : (d, D) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.preprocessing import RandomFourierFeatures
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> Z = RandomFourierFeatures(gamma=0.5, n_components=5000, random_state=0).fit_transform(X)
+    >>> Z.shape, round(float(Z[0] @ Z[1]), 1), round(float(np.exp(-0.5)), 1)
+    ((2, 10000), 0.6, 0.6)
     """
 
     _fitted: ClassVar[dict[str, Attribute]] = {
@@ -313,6 +339,15 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
     dictionary_ : (S, d) array or CSR matrix
     delta_ : float
     whitening_ : (S, S) array, with whiten=True
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.preprocessing import PerInstance, RBFDictionary
+    >>> bags = make_gaussian_bags(n_bags=30, random_state=0).bags
+    >>> similar = PerInstance(RBFDictionary(size=20, random_state=0)).fit_transform(bags)
+    >>> similar.n_features, bool((similar.instances <= 1.0).all())
+    (20, True)
     """
 
     _fitted: ClassVar[dict[str, Attribute]] = {
@@ -404,7 +439,15 @@ class RBFDictionary(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
 
 
 def mean_squared_distance(X: Any) -> float:
-    """Mean of ||x_i - x_j||^2 over all pairs i != j, in O(m d): twice the summed sample variances."""
+    """Mean of ||x_i - x_j||^2 over all pairs i != j, in O(m d): twice the summed sample variances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.preprocessing import mean_squared_distance
+    >>> mean_squared_distance(np.array([[0.0], [3.0]]))
+    9.0
+    """
     m = X.shape[0]
     if m < 2:
         return 0.0

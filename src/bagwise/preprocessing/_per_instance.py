@@ -148,7 +148,14 @@ def _is_transformer(value: Any) -> bool:
 
 
 def check_variances(transformer: Any) -> None:
-    """Raise an `InputError` where a feature has no finite variance, by which `StandardScaler` would scale silently."""
+    """Raise an `InputError` where a feature has no finite variance, by which `StandardScaler` would scale silently.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise.preprocessing import check_variances
+    >>> check_variances(StandardScaler().fit([[0.0], [2.0]]))
+    """
     if not isinstance(transformer, StandardScaler) or transformer.var_ is None:
         return
     variances = np.asarray(transformer.var_)

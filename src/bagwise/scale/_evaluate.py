@@ -42,6 +42,15 @@ def evaluate_source(
     -------
     list of dict
         The same records.
+
+    Examples
+    --------
+    >>> from bagwise.catalog import make_model
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> from bagwise.scale import BagSource, evaluate_source
+    >>> source = BagSource.from_dataset(make_gaussian_bags(n_bags=60, random_state=0), piece_bags=25)
+    >>> [record["n_test"] for record in evaluate_source(make_model("ored"), source, cv=3)]
+    [20, 20, 20]
     """
     if mode not in MODES:
         raise InputError(f"mode={mode!r} is not known; use 'inductive' or 'transductive'.")

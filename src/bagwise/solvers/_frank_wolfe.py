@@ -37,6 +37,15 @@ def maximize_svm_dual(
     -------
     SolveResult
         ``weights`` are the n dual variables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers import maximize_svm_dual
+    >>> x, signs = np.array([[-1.0], [1.0]]), np.array([-1.0, 1.0])
+    >>> result = maximize_svm_dual(x @ x.T, signs, 10.0, max_iter=100, tol=1e-6)
+    >>> result.weights.round(3).tolist(), round(result.objective, 3), result.converged
+    ([0.5, 0.5], 0.5, True)
     """
     variables = np.zeros(len(signs))
     outputs = np.zeros(len(signs))  # gram @ (signs * variables)

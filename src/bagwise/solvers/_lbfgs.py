@@ -21,6 +21,16 @@ def minimize_lbfgs(
     """Minimise; `objective` maps weights (of `start`'s shape) to value and gradient.
 
     Stops when the largest entry of the gradient is below `tol`. The history starts with the value at `start`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers import minimize_lbfgs
+    >>> def objective(x):
+    ...     return float((x - 3.0) @ (x - 3.0)), 2.0 * (x - 3.0)
+    >>> result = minimize_lbfgs(objective, np.zeros(2), max_iter=50, tol=1e-8)
+    >>> result.weights.round(3).tolist(), result.converged, bool((np.diff(result.history) <= 0.0).all())
+    ([3.0, 3.0], True, True)
     """
     shape = start.shape
     history: list[float] = []

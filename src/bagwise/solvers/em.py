@@ -38,6 +38,19 @@ def generalized_em(
     A step that raises the surrogate raises the objective (or leaves it), so the history never falls. The search
     starts from twice the last accepted length. `tol` is a tolerance of the change. With a `checkpoint` that has kept a
     state, goes on from there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers import generalized_em
+    >>> class Parabola:  # its own surrogate
+    ...     def __init__(self, x):
+    ...         self.x, self.objective, self.gradient = x, -float((x - 3.0) @ (x - 3.0)), -2.0 * (x - 3.0)
+    ...     def surrogate_change(self, direction):
+    ...         return lambda step: Parabola(self.x + step * direction).objective - self.objective
+    >>> result = generalized_em(Parabola, np.zeros(1), max_iter=50, tol=1e-9, first_step=0.1)
+    >>> result.weights.round(2).tolist(), bool((np.diff(result.history) >= 0.0).all())
+    ([3.0], True)
     """
     weights, step = start, first_step
     history: list[float] = []

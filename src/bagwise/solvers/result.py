@@ -30,7 +30,16 @@ class CheckpointLike(Protocol):
 
 @dataclass(frozen=True)
 class SolveResult:
-    """Weights, the objective there, the iterations used, whether the tolerance was met, the objective's history."""
+    """Weights, the objective there, the iterations used, whether the tolerance was met, the objective's history.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers import SolveResult
+    >>> result = SolveResult(np.zeros(2), objective=1.5, n_iter=2, converged=True, history=np.array([4.0, 2.0, 1.5]))
+    >>> bool(result.history[-1] == result.objective), result.converged
+    (True, True)
+    """
 
     weights: np.ndarray
     objective: float

@@ -49,10 +49,24 @@ __all__ = [
 
 
 def are_compiled() -> bool:
-    """Whether the kernel that every fit runs through has been compiled before."""
+    """Whether the kernel that every fit runs through has been compiled before.
+
+    Examples
+    --------
+    >>> from bagwise.union import are_compiled
+    >>> are_compiled() in (True, False)
+    True
+    """
     return is_compiled(infer)
 
 
 def compiled_folder() -> Path:
-    """Where that kernel is kept."""
+    """Where that kernel is kept.
+
+    Examples
+    --------
+    >>> from bagwise.union import compiled_folder
+    >>> compiled_folder().is_absolute()
+    True
+    """
     return cache_folder(infer)

@@ -39,14 +39,33 @@ def softmax_row(scores, i):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def softmax_in_place(scores):
-    """Turn every row of `scores` into its softmax."""
+    """Turn every row of `scores` into its softmax.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import softmax_in_place
+    >>> scores = np.log([[1.0, 3.0], [2.0, 2.0]])
+    >>> softmax_in_place(scores)
+    >>> scores.round(3).tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
     for i in range(scores.shape[0]):
         softmax_row(scores, i)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_log_partition(scores, direction, step):
-    """Sum over rows of log sum_c exp(scores + step * direction)."""
+    """Sum over rows of log sum_c exp(scores + step * direction).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import sum_log_partition
+    >>> scores = np.log([[1.0, 3.0], [2.0, 2.0]])
+    >>> bool(np.isclose(sum_log_partition(scores, np.zeros_like(scores), 1.0), np.log(16.0)))
+    True
+    """
     result = 0.0
     for i in range(scores.shape[0]):
         top = -np.inf

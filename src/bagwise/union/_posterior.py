@@ -143,7 +143,18 @@ def check_bags(
     background: int | None,
     known: np.ndarray | None,
 ) -> None:
-    """Refuse bags, labels or known instances that do not fit (m, n_classes) probabilities."""
+    """Refuse bags, labels or known instances that do not fit (m, n_classes) probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import check_bags
+    >>> check_bags(3, 2, np.array([0, 2, 3]), np.array([[1, 1], [0, 1]]), None, None)
+    >>> check_bags(3, 2, np.array([0, 2]), np.array([[1, 1]]), None, None)
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: offsets must rise strictly from 0 to the number of rows of proba, 3.
+    """
     if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != m or np.any(np.diff(offsets) < 1):
         raise InputError(f"offsets must rise strictly from 0 to the number of rows of proba, {m}.")
     if given.shape != (len(offsets) - 1, n_classes):

@@ -50,6 +50,14 @@ class LabelNoise:
         Probability that an instance of the class goes unnoticed by the person who lists the labels.
     spurious : (c,) array
         Probability that the label is listed though nothing noticed carries it.
+
+    Examples
+    --------
+    >>> from bagwise.union import LabelNoise
+    >>> LabelNoise.of(0.2, [0.0, 0.1], n_classes=2).missed.tolist()
+    [0.2, 0.2]
+    >>> LabelNoise.of(0.0, 0.0, n_classes=2) is None
+    True
     """
 
     missed: np.ndarray
@@ -67,7 +75,19 @@ class LabelNoise:
 
 
 def as_rates(name: str, given: Any, n: int) -> np.ndarray:
-    """(n,) rates from a number or an array of that length; an error names what cannot be one."""
+    """(n,) rates from a number or an array of that length; an error names what cannot be one.
+
+    Examples
+    --------
+    >>> from bagwise.union import as_rates
+    >>> as_rates("missed", 0.1, 3).tolist()
+    [0.1, 0.1, 0.1]
+    >>> as_rates("missed", [0.1, 1.5], 2)
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: The rate missed of class 1 must be in [0, 1), a share of the instances or
+    labels; got 1.5.
+    """
     try:
         rates = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -102,6 +122,18 @@ class UnionProblem:
         What is said of each of the labels, as `bagwise.core.validation.Evidence` has it; (0,) where all are listed.
     group_starts, member_starts, members : (n + 1,), (g + 1,) and (h,) int64, or (0,) each
         Groups of which one member at least is in the bag: the first of every bag, and their columns in CSR fashion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import UnionProblem
+    >>> problem = UnionProblem.build(np.array([0, 2, 3]), np.array([[1, 1], [0, 1]]))
+    >>> problem.labels.tolist(), problem.n_labels.tolist()
+    ([0, 1, 1], [2, 1])
+    >>> proba = np.array([[0.9, 0.1], [0.5, 0.5], [0.4, 0.6]])
+    >>> log_likelihood = problem.infer_in_place(proba, softmax=False, residual=False)
+    >>> np.exp(log_likelihood).round(3).tolist(), proba[0].round(3).tolist()
+    ([0.5, 0.6], [0.9, 0.1])
     """
 
     offsets: np.ndarray
@@ -293,6 +325,16 @@ class UnionModel:
         As of `union_posterior`.
     n_jobs : int or None
         Threads at most; None: the processors at hand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import UnionModel
+    >>> model, proba = UnionModel(n_classes=2, background=True), np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
+    >>> problem = model.problem(np.array([0, 2]), np.array([[1, 0]]))
+    >>> log_likelihood, posterior = model.posterior(problem, proba.copy())
+    >>> np.exp(log_likelihood).round(2).tolist(), model.presence(problem, proba).round(2).tolist()
+    ([0.44], [[1.0, 0.0]])
     """
 
     n_classes: int
@@ -357,12 +399,29 @@ class UnionModel:
 
 
 def log_absence(proba: np.ndarray, offsets: np.ndarray, most: float = 1.0 - 1e-15) -> np.ndarray:
-    """(n, c) logarithm of the probability that no instance of the bag is of the class; each is at most `most`."""
+    """(n, c) logarithm of the probability that no instance of the bag is of the class; each is at most `most`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import log_absence
+    >>> proba = np.array([[0.5, 0.5], [0.8, 0.2], [0.1, 0.9]])
+    >>> np.exp(log_absence(proba, np.array([0, 2, 3]))).round(3).tolist()
+    [[0.1, 0.4], [0.9, 0.1]]
+    """
     return np.add.reduceat(np.log1p(-np.minimum(proba, most)), offsets[:-1], axis=0)
 
 
 def union_log_odds(proba: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(n, c) log-odds that some instance of the bag is of the class, if instances were independent."""
+    """(n, c) log-odds that some instance of the bag is of the class, if instances were independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import union_log_odds
+    >>> union_log_odds(np.array([[0.5, 0.0], [0.5, 0.5]]), np.array([0, 2])).round(3).tolist()
+    [[1.099, 0.0]]
+    """
     log_absent = log_absence(np.maximum(proba, SMALLEST), offsets, 1.0 - SMALLEST)
     return np.log(-np.expm1(log_absent)) - log_absent
 
@@ -376,6 +435,12 @@ def inference_threads(n_entries: int, n_jobs: int | None) -> int:
     """Threads for a score matrix of that many entries: `n_jobs`, or where it is None the processors at hand.
 
     Fewer where OMP_NUM_THREADS says so, and one where there is too little work for more.
+
+    Examples
+    --------
+    >>> from bagwise.union import inference_threads
+    >>> inference_threads(1_000, 8), inference_threads(1_000_000, 2)
+    (1, 2)
     """
     if n_entries < THREADING_FROM:
         return 1
@@ -387,7 +452,15 @@ def inference_threads(n_entries: int, n_jobs: int | None) -> int:
 
 
 def warn_approximation(problem: UnionProblem, max_exact_labels: int, errors: np.ndarray | None) -> None:
-    """Say which bags above `max_exact_labels` have a posterior whose estimated error matters."""
+    """Say which bags above `max_exact_labels` have a posterior whose estimated error matters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import UnionProblem, warn_approximation
+    >>> problem = UnionProblem.build(np.array([0, 2]), np.array([[1, 1]]))
+    >>> warn_approximation(problem, 16, problem.room_for_errors(16))  # exact: nothing to say
+    """
     if errors is None or not np.any(errors > WORTH_A_WARNING):
         return
     worst = int(np.argmax(errors))
@@ -422,6 +495,14 @@ def infeasible_bags(
 
     With `rates`, a label that may be spurious needs no instance, and a bag in which all went unnoticed no label. Bags
     of weight zero are not asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import infeasible_bags
+    >>> impossible, reason = infeasible_bags(np.array([0, 1, 3]), np.array([[1, 1], [1, 1]]), None, background=False)
+    >>> impossible.tolist(), reason.partition(".")[0]
+    ([True, False], 'bag 0 carries 2 labels but has 1 instance(s)')
     """
     if isinstance(given, Evidence):
         return _without_explanation(offsets, given, known, background, rates, weights)
@@ -501,6 +582,14 @@ class LabelledBags:
         Bags that are to carry labels of their set, but not all.
     weights : (n,) float or None
         How much each bag counts in the likelihood; None: as much as any other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import LabelledBags
+    >>> labelled = LabelledBags.of(np.array([0, 2, 3]), np.array([[1, 1], [0, 1]]), weights=np.array([1.0, 2.0]))
+    >>> len(labelled), labelled.n_instances, labelled[1:].index.tolist()
+    (2, 4.0, [1])
     """
 
     index: np.ndarray
@@ -548,7 +637,16 @@ class LabelledBags:
 
 
 def count_instances(offsets: np.ndarray, weights: np.ndarray | None) -> float:
-    """Instances of bags, each counted as often as its bag weighs."""
+    """Instances of bags, each counted as often as its bag weighs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import count_instances
+    >>> offsets = np.array([0, 2, 3])
+    >>> count_instances(offsets, None), count_instances(offsets, np.array([1.0, 0.5]))
+    (3, 2.5)
+    """
     return int(offsets[-1]) if weights is None else float(weights @ np.diff(offsets))
 
 
@@ -564,6 +662,17 @@ def relaxed_bags(
 
     Those that are `relaxed` already, and with a warning that names them those that nothing explains; a bag without
     labels to choose from is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings
+    >>> from bagwise.union import relaxed_bags
+    >>> with warnings.catch_warnings(record=True) as met:
+    ...     warnings.simplefilter("always")
+    ...     relaxed = relaxed_bags(np.array([0, 1, 3]), np.array([[1, 1], [1, 1]]), None, False, None)
+    >>> relaxed.tolist(), met[0].category.__name__
+    ([True, False], 'InfeasibleBagWarning')
     """
     impossible, reason = infeasible_bags(offsets, given, known, background, rates)
     some = possible_labels(given).any(axis=1)
@@ -597,6 +706,18 @@ def select_bags(
     """Leave out bags of weight zero, pruned ones and, unless they are relaxed, those that no assignment explains.
 
     `on_infeasible` is "drop", "error" or "relax"; None drops them where the learner leaves no choice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.union import LabelledBags, select_bags
+    >>> labelled = LabelledBags.of(np.array([0, 1, 3]), np.array([[1, 1], [1, 1]]))
+    >>> select_bags(labelled, background=False, on_infeasible="relax").relaxed.tolist()
+    [True, False]
+    >>> select_bags(labelled, background=False, on_infeasible="error")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: 1 of 2 bags cannot be explained, ...
     """
     indicator, sizes = possible_labels(labelled.indicator), np.diff(labelled.offsets)
     impossible, reason = infeasible_bags(

@@ -536,5 +536,15 @@ def featurize_audio(paths: Sequence[str | Path], settings: AudioSettings | None 
     ------
     FormatError
         If a file cannot be used; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bagwise.app.media import featurize_audio
+    >>> from bagwise.datasets import make_soundscape
+    >>> recordings, _, _ = make_soundscape(2, seconds=3.0, random_state=0).write(tempfile.mkdtemp())
+    >>> syllables = featurize_audio(sorted(recordings.glob("*.wav")))
+    >>> len(syllables), syllables.bags.n_features
+    (2, 38)
     """
     return AUDIO.featurize(paths, settings)

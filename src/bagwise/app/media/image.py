@@ -70,6 +70,16 @@ class ImageSettings(Settings):
         Least points of a region, of the copy that is looked at.
     max_side : int
         Most points of the longer side; regions are found and described in a copy of that size where there are more.
+
+    Examples
+    --------
+    >>> from bagwise.app.media import ImageSettings
+    >>> ImageSettings(regions="slic", n_segments=20).features
+    'appearance'
+    >>> ImageSettings(regions="coco")
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: regions='coco' needs the setting 'coco': the path of the COCO file.
     """
 
     regions: str = choice("merge", "slic", "mask", "coco", "patches")
@@ -318,5 +328,17 @@ def featurize_images(paths: Sequence[str | Path], settings: ImageSettings | None
     ------
     FormatError
         If a picture or its mask cannot be used; the message names it.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> from bagwise.app.media import ImageSettings, featurize_images
+    >>> path, picture = os.path.join(tempfile.mkdtemp(), "a.png"), np.zeros((64, 64, 3), np.uint8)
+    >>> picture[:, 32:] = 255
+    >>> Image.fromarray(picture).save(path)
+    >>> featurize_images([path], ImageSettings(regions="patches")).bags.sizes.tolist()
+    [9]
     """
     return IMAGE.featurize(paths, settings)

@@ -454,5 +454,16 @@ def featurize_series(paths: Sequence[str | Path], settings: SeriesSettings | Non
     -------
     BagDataset
         Without labels. `locations` hold file, start and end in seconds.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from bagwise.app.media import SeriesSettings, featurize_series
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.csv")
+    >>> np.savetxt(path, np.random.default_rng(0).normal(size=(96, 2)), delimiter=",", header="x,y", comments="")
+    >>> stretches = featurize_series([path], SeriesSettings(window=32, step=32))
+    >>> stretches.bags.sizes.tolist(), stretches.bags.n_features
+    ([3], 28)
     """
     return SERIES.featurize(paths, settings)

@@ -63,6 +63,12 @@ class SeriesSettings(Settings):
         How blank cells are filled: not at all (they are an error), between the neighbours, or with the one before.
     recording : str
         Heading of a column that names the recordings of one table, each a bag of its own; "" where a file is one.
+
+    Examples
+    --------
+    >>> from bagwise.app.media import SeriesSettings
+    >>> SeriesSettings(window=200, step=100, rate=50.0).fill
+    'none'
     """
 
     window: int = number(128, 4, 10_000_000)

@@ -59,6 +59,12 @@ class AudioSettings(Settings):
     features : {"shape", "patch"}
         A syllable is described by the 38 features of its profiles, shape and gradients, or by the patch of the
         spectrogram around it, for a network that finds its own (the model `ored-patch`).
+
+    Examples
+    --------
+    >>> from bagwise.app.media import AudioSettings
+    >>> AudioSettings(low=1000.0, high=8000.0).segment
+    'syllables'
     """
 
     window: float = number(10.0, 0.1, 3600)

@@ -65,6 +65,17 @@ class TextSettings(Settings):
         Whether words such as "the" are left out: where the language is English, always, or never.
     stems : bool
         Whether endings are taken off.
+
+    Examples
+    --------
+    >>> from bagwise.app.media import TextSettings
+    >>> TextSettings(window=20, step=10).stop_words
+    'auto'
+    >>> TextSettings(window=20)
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.InputError: step=25 is larger than window=20, so words between passages would be lost; lower
+    it.
     """
 
     window: int = number(50, 1, 1_000_000)
@@ -354,5 +365,16 @@ def featurize_texts(paths: Sequence[str | Path], settings: TextSettings | None =
     References
     ----------
     Zhang and Zhou, M3MIML, 2008, section 4.1.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise.app.media import TextSettings, featurize_texts
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.txt")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("wrens sing at dawn and robins sing at dusk")
+    >>> passages = featurize_texts([path], TextSettings(window=5, step=4, min_documents=1))
+    >>> passages.bags.sizes.tolist(), "robin" in passages.feature_names
+    ([2], True)
     """
     return TEXT.featurize(paths, settings)

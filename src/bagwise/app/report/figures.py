@@ -18,6 +18,17 @@ def draw_selection_curves(curves: dict[str, list[dict[str, Any]]], path: str | o
 
     Solid: transductive instance accuracy, left. Dotted: cross-validated rank loss, right. The value of least rank loss,
     which needs no instance label to be found, is marked.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise.app.report.figures import draw_selection_curves
+    >>> curve = [{"parameter": "l2", "value": 1.0, "rank_loss": 0.2, "accuracy": 0.8, "selected": True}]
+    >>> curve.append({"parameter": "l2", "value": 10.0, "rank_loss": 0.3, "accuracy": 0.7, "selected": False})
+    >>> path = os.path.join(tempfile.mkdtemp(), "curves.png")
+    >>> draw_selection_curves({"ored": curve}, path, "Birds")
+    >>> os.path.exists(path)
+    True
     """
     from matplotlib.figure import Figure
 

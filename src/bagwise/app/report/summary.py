@@ -81,6 +81,19 @@ class AnnotateResult:
         At which resolution instances were looked for, and why; empty where there is nothing to choose.
     dataset : BagDataset or None
         The features that the model saw, from which the page works out what is typical of a label.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from bagwise import Run, write_dataset
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_dataset(make_gaussian_bags(n_bags=40, random_state=0), folder / "made.csv")
+    >>> with Run.create(folder / "made.csv", folder / "run", page=False) as run:
+    ...     result = run.result()
+    >>> len(result.label_sets), result.problems
+    (40, [])
     """
 
     annotations: Annotations
@@ -127,6 +140,20 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         ``least_sure`` (rows, the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see
         `summarize_field`), ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``,
         ``resolution``, ``form``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from bagwise import Run, write_dataset
+    >>> from bagwise.app.report.summary import summarize_run
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_dataset(make_gaussian_bags(n_bags=40, random_state=0), folder / "made.csv")
+    >>> with Run.create(folder / "made.csv", folder / "run", page=False) as run:
+    ...     counts = summarize_run(run.result())["counts"]
+    >>> counts["bags"], counts["unlabelled bags"]
+    (40, 0)
     """
     annotations = result.annotations
     shown = annotations.shown()

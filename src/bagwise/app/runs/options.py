@@ -29,6 +29,13 @@ class RunOptions:
     The command line (`bagwise.app.cli`) makes an option of each field from its metadata: ``flag``, ``kind`` (of the
     value), ``help``, ``group`` (of the help page, "" for what is rarely needed) and ``metavar``. The table of
     docs/command-line.md is that of `option_table`.
+
+    Examples
+    --------
+    >>> from bagwise.app.runs import RunOptions
+    >>> options = RunOptions(model="clpl", page=False)
+    >>> options.model, options.min_confidence, options.labels is None
+    ('clpl', 0.5, True)
     """
 
     labels: Path | None = _option(

@@ -105,7 +105,14 @@ PAGE = "report.html"
 
 @dataclass(frozen=True)
 class Refit:
-    """What a refit did: the number of the version, instances whose label changed, and what is wrong."""
+    """What a refit did: the number of the version, instances whose label changed, and what is wrong.
+
+    Examples
+    --------
+    >>> from bagwise.app.runs import Refit
+    >>> Refit(version=1, changed=12, problems=[])
+    Refit(version=1, changed=12, problems=[])
+    """
 
     version: int
     changed: int

@@ -175,6 +175,16 @@ def load_slides(folder: PathLike) -> BagDataset:
     ----------
     folder : str or path
         With ``.h5`` files that hold ``features`` and ``coords``, as TRIDENT and CLAM write them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bagwise.datasets import load_slides
+    >>> slides = load_slides("features")  # doctest: +SKIP
+    >>> load_slides(tempfile.mkdtemp())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    bagwise.core.exceptions.FormatError: ...: there is no .h5 file in it; give the folder with the features of slides.
     """
     paths = sorted(Path(folder).glob("*.h5"))
     if not paths:

@@ -283,6 +283,17 @@ def write_dataset(dataset: BagDataset, path: PathLike, format: str | None = None
     -----
     UserWarning
         If the format cannot keep something that the data set has; docs/formats says what each keeps.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bagwise import read_table, write_dataset
+    >>> from bagwise.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=5, random_state=0)
+    >>> path = os.path.join(tempfile.mkdtemp(), "made.parquet")
+    >>> write_dataset(data, path)
+    >>> sorted(os.listdir(os.path.dirname(path)))
+    ['made.parquet']
     """
     name = format_for_writing(path) if format is None else format
     chosen = find_format(name)
