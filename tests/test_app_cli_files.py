@@ -117,7 +117,7 @@ class TestFit:
         ]
         (folder / "labels.csv").write_text("\n".join(["file,labels", *lines]), encoding="utf-8")
         result = ok("fit", folder / "bare.csv", "--labels", folder / "labels.csv", "--out", folder / "x.bagwise")
-        assert "one row per bag, its labels in one cell" in result.stderr
+        assert "its labels in one cell" in result.stderr
         first, second = (bagwise.load(folder / name)[-1].coef_ for name in ("m.bagwise", "x.bagwise"))
         np.testing.assert_array_equal(first, second)
 
@@ -328,7 +328,7 @@ def test_evaluate_reads_any_format_and_takes_settings(folder):
         (["fit", "DATA", "--out", "OUT", "--set", "nothing=1"], 1, "ORedLogisticRegression has no setting 'nothing'"),
         (["fit", "DATA", "--out", "OUT", "--set", "l2=much"], 1, "The setting 'l2' takes a number, not 'much'"),
         (["fit", "DATA", "--out", "OUT", "--set", "l2=-1"], 1, "must be zero or more"),
-        (["fit", "DATA", "--out", "OUT", "--set", "background=3"], 1, "takes true or false"),
+        (["fit", "DATA", "--out", "OUT", "--set", "background=3"], 1, "must be True, False or 'auto'"),
         (["fit", "DATA", "--out", "OUT", "--set", "perinstance__transformer=1"], 1, "use Python for it"),
         (["fit", "DATA", "--out", "OUT", "--grid", "1"], 2, "--grid goes with --select"),
         (["fit", "DATA", "--out", "nowhere/OUT"], 1, "there is no folder"),
