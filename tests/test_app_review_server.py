@@ -110,7 +110,7 @@ def test_instances_are_the_annotations_of_the_run(client, made):
         assert theirs["place"].endswith("kHz")
 
 
-def test_orders_and_filters(client):
+def test_orders_and_filters(client, made):
     everything = client.get("/api/instances?order=file&limit=10000")["instances"]
     key = {(row["bag"], row["instance"]) for row in everything}
     for order in ("useful", "least-sure", "file", "label", "time"):
@@ -118,6 +118,11 @@ def test_orders_and_filters(client):
         assert {(row["bag"], row["instance"]) for row in rows} == key
     sure = [max(r["probability"], r["noise"]) for r in client.get("/api/instances?order=least-sure")["instances"]]
     assert sure == sorted(sure)
+    with Run.open(made / "run") as run:
+        most = run.manifest["options"]["max_noise"]
+    for word, noise in (("yes", True), ("no", False)):
+        rows = client.get(f"/api/instances?order=file&limit=10000&background={word}")["instances"]
+        assert rows == [row for row in everything if (not row["label"] or row["noise"] > most) is noise]
     starts = [row["start"] for row in client.get("/api/instances?order=time&limit=10000")["instances"]]
     assert starts == sorted(starts)
     label = everything[0]["label"]

@@ -354,7 +354,7 @@ def test_labels_from_a_second_table(tmp_path):
     data, understood = read_described(tmp_path / "x.csv", labels_from=tmp_path / "labels.csv")
     assert data.label_sets == [{"wren", "robin"}, {"wren"}, set()]
     assert understood.startswith("csv: a row per instance, separated by commas")
-    assert "labels.csv: one row per bag, its labels in one cell" in understood
+    assert "labels.csv: one row per bag, separated by commas, its labels in one cell" in understood
     (tmp_path / "labels.csv").write_text("bag,labels\na,wren;robin\nb,wren\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"labels.csv: 1 bag\(s\) of .*x.csv have no row, the first is 'c'"):
         read_dataset(tmp_path / "x.csv", labels_from=tmp_path / "labels.csv")

@@ -504,15 +504,15 @@ class _Reader:
         name, label = columns
         mark, remark = (self.mark, "") if self.mark is not None else _find_mark(row[label] for _, row in rows)
         as_lists = next(((line, row[label]) for line, row in rows if mark and mark in row[label]), None)
-        form, once = "rows of bag and label", None
+        form, once = f"rows of bag and label, {how}", None
         if as_lists is not None:
-            form = f"one row per bag, its labels in one cell separated by {_MARKS.get(str(mark), mark)}"
+            form = f"one row per bag, {how}, its labels in one cell separated by {_MARKS.get(str(mark), mark)}"
             why = f", but row {as_lists[0]} lists several labels in one cell ({as_lists[1]!r})"
             once = why, "use one row per name, or one label per row"
         cut = [(line, row[name], split_labels(row[label], mark)) for line, row in rows]
         classes = sorted({label for _, _, labels in cut for label in labels})
         problems = [("labels", f"{self.path}: {remark}")] if remark else []
-        return self._gathered(cut, f"{form}, {how}", classes, once, problems)
+        return self._gathered(cut, form, classes, once, problems)
 
     def _from_one_hot(self) -> LabelTable:
         """A column for each label."""

@@ -63,7 +63,7 @@ def _print_soundscape(console: Any, result: Any) -> None:
     console.print(
         f"\n  named right, species of the recording given    {100 * labelled.accuracy:5.1f} %\n"
         f"  the same by guessing the commonest of them     {100 * result.guessed.accuracy:5.1f} %\n"
-        f"  new recordings, nothing labelled               {100 * result.new.accuracy:5.1f} %\n"
+        f"  new recordings, nothing labeled                {100 * result.new.accuracy:5.1f} %\n"
         f"  noises of no species taken for background      {recognised:5d} of {noise}\n"
     )
     folder = result.page.parent

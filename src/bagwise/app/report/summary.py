@@ -336,7 +336,9 @@ def expected_in_words(probability: Sequence[float], reliability: Mapping[str, An
     )
     names = reliability.get("names")
     if names is not None:
-        text += f" In {bags} whose labels nobody gave, about {100 * names['accuracy']:.0f} of 100."
+        fewer = names["accuracy"] < sum(probability) / n  # to know less cannot help
+        text += f" In {bags} whose labels nobody gave, about "
+        text += f"{100 * names['accuracy']:.0f} of 100." if fewer else "as many."
     if sorted(probability)[n // 2] < USELESS:
         text += f" Most names are less than {100 * USELESS:.0f} % sure: do not use them as they are."
     return text

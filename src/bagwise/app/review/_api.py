@@ -95,6 +95,7 @@ def _instances(review: Review, query: Query) -> dict[str, Any]:
         least=query.number("least"),
         most=query.number("most"),
         checked=query.choice("checked", {"yes": True, "no": False}),
+        background=query.choice("background", {"yes": True, "no": False}),
         rows=None if sample is None else review.sample_rows(sample),
     )
 

@@ -129,16 +129,14 @@ def check_whole(name: str, value: Any, least: int, most: int) -> None:
         raise RequestError(f'"{name}" is {str(value)[:40]}; expected a whole number from {least} to {most}.')
 
 
-def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, max_noise: float, number: int) -> Sample:
+def draw_sample(now: Snapshot, label: Any, n: Any, seed: Any, number: int) -> Sample:
     """A sample of the instances with a label that are not background, each as likely as any other."""
     if label is not None and (not isinstance(label, str) or label not in now.labels):
         raise RequestError(f"The run has no label {str(label)[:80]!r}; name one of its labels, or null for all.")
     check_whole("n", n, 1, MOST)
     seed = secrets.randbits(32) if seed is None else seed
     check_whole("seed", seed, 0, 2**53)
-    shown = now.codes >= 0 if label is None else now.carries(label)
-    if now.found.noise is not None:
-        shown &= now.found.noise <= max_noise
+    shown = ~now.background if label is None else now.carries(label) & ~now.background
     drawn = np.random.default_rng(seed).permutation(np.flatnonzero(shown))[:n]
     if not len(drawn):
         raise MissingError("There is no instance to draw: none was given that label.")

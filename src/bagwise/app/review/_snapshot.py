@@ -111,6 +111,8 @@ class Snapshot:
         Those that this refit gave.
     ranking : function that gives (m,) rows, those first whose answer helps most
     n_corrections : int
+    max_noise : float
+        An instance whose background is more probable is taken for background.
     """
 
     revision: int
@@ -123,6 +125,7 @@ class Snapshot:
     after: np.ndarray | None
     ranking: Callable[[], np.ndarray]
     n_corrections: int
+    max_noise: float
     _orders: dict[str, np.ndarray] = field(default_factory=dict)
 
     def listed(self, bag: int) -> list[str] | None:
@@ -169,6 +172,12 @@ class Snapshot:
         return carried
 
     @cached_property
+    def background(self) -> np.ndarray:
+        """(m,) whether an instance is taken for background, whatever its most probable label is."""
+        unnamed = self.codes < 0
+        return unnamed if self.found.noise is None else unnamed | (self.found.noise > self.max_noise)
+
+    @cached_property
     def certainty(self) -> np.ndarray:
         """(m,) probability of what the instance is taken for, background or its label."""
         found = self.found
@@ -213,6 +222,7 @@ class Snapshot:
         least: float | None = None,
         most: float | None = None,
         checked: bool | None = None,
+        background: bool | None = None,
         rows: np.ndarray | None = None,
     ) -> np.ndarray:
         """Rows that fit, in order.
@@ -227,6 +237,8 @@ class Snapshot:
             Bounds of the probability.
         checked : bool or None
             Only those that a person checked, or only the others.
+        background : bool or None
+            Only those that are taken for background, or only the others.
         rows : (k,) array or None
             Only these, as of a sample.
         """
@@ -244,6 +256,8 @@ class Snapshot:
             kept &= places.file_of == places.file(file)
         if checked is not None:
             kept &= found.checked == checked
+        if background is not None:
+            kept &= self.background == background
         if found.probability is not None:
             kept &= found.probability >= least if least is not None else True
             kept &= found.probability <= most if most is not None else True

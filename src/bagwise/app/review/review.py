@@ -114,6 +114,7 @@ class Review:
                     after,
                     self._rank,
                     run.n_corrections,
+                    run.manifest["options"]["max_noise"],
                 )
             return self._snapshot
 
@@ -131,6 +132,7 @@ class Review:
         row, code, _ = now.entries
         given = np.bincount(code, minlength=n_labels).tolist()
         looked = np.bincount(code[now.found.checked[row]], minlength=n_labels).tolist()
+        noise = np.bincount(code[now.background[row] & ~now.found.checked[row]], minlength=n_labels).tolist()
         return {
             "name": run.path.resolve().name,
             "medium": media_type.name,
@@ -138,7 +140,13 @@ class Review:
             "expected": run.expected(),
             "instances": media_type.instances,
             "labels": [
-                {"name": name, **colours[name]._asdict(), "instances": given[i], "checked": looked[i]}
+                {
+                    "name": name,
+                    **colours[name]._asdict(),
+                    "instances": given[i],
+                    "checked": looked[i],
+                    "background": noise[i],
+                }
                 for i, name in enumerate(now.labels)
             ],
             "counts": {
@@ -335,8 +343,7 @@ class Review:
         with self._lock:
             if len(self._samples) >= MOST_SAMPLES:
                 raise RequestError(f"There are {MOST_SAMPLES} samples already.")
-            max_noise = self.run.manifest["options"]["max_noise"]
-            sample = draw_sample(now, label, n, seed, max_noise, len(self._samples) + 1)
+            sample = draw_sample(now, label, n, seed, len(self._samples) + 1)
             write_samples(self.run.path, [*self._samples, sample])
             self._samples.append(sample)
             self._changed()

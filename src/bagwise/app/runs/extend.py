@@ -78,7 +78,10 @@ def extend_run(
             name for name in found.names if name not in kept["entries"] and holds(Path(more), source.folder / name)
         ]
         if not names:
-            raise InputError(f"The run has all files of {more} already; there is nothing to add.")
+            raise InputError(
+                f"The run has all files of {more} already; there is nothing to add. Labels come with new files, or on "
+                "the page of `bagwise review`."
+            )
         labels = _of_files(read_label_table(asked), names, [*kept["entries"]])
         new = read_material(replace(found, names=names), place, labels, asked, step, keep=kept["entries"].values())
         for note in found.media_type.notes(new.files):

@@ -46,7 +46,7 @@ async function fill() {
   if (!store.gallery.label) store.gallery.label = busiest();
   const { label } = store.gallery;
   if (!label) return drawEmpty();
-  const query = { label, order: "least-sure", checked: all ? "" : "no" };
+  const query = { label, order: "least-sure", background: "no", checked: all ? "" : "no" };
   try {
     let found = await get("/api/instances", { ...query, limit: MOST });
     if (order === "sure" && found.total > MOST)
@@ -69,18 +69,17 @@ async function fill() {
   draw();
 }
 
+// What is taken for background is not shown: its label is only the next most probable.
+const left = ({ instances, checked, background = 0 }) => instances - checked - background;
+
 // Where most is left to do.
 function busiest() {
-  const left = ({ instances, checked }) => instances - checked;
   return [...store.run.labels].sort((a, b) => left(b) - left(a))[0]?.name ?? "";
 }
 
 function drawTop() {
   const { label, order, all } = store.gallery;
-  const names = store.run.labels.map(({ name, instances, checked }) => [
-    name,
-    `${name} (${number(instances - checked)})`,
-  ]);
+  const names = store.run.labels.map((entry) => [entry.name, `${entry.name} (${number(left(entry))})`]);
   const rest = rows.length - wrong.size;
   const others = [
     ["", T.galleryChoose],
