@@ -34,6 +34,21 @@ def test_only_the_first_answer_to_an_instance_is_one_to_the_model():
     assert (row["confirmed"], row["answered"], row["share"]) == (0, 2, 0.0)
 
 
+def test_the_label_of_a_box_that_a_person_drew_is_no_answer_to_the_model():
+    keys = ("bag", "instance", "label", "action", "before", "call")
+    rows = [
+        ("x", 5, "", "box", "", 1),
+        ("x", 5, "a", "label", "", 1),
+        ("x", 5, "b", "label", "a", 2),  # the person corrects the person
+        ("x", 6, "", "box", "", 3),
+        ("x", 6, "b", "confirmed", "b", 4),  # this the model said
+        ("x", 0, "", "moved", "", 5),
+        ("x", 0, "b", "label", "", 5),
+    ]
+    answers = first_answers(dict(zip(keys, row, strict=True)) for row in rows)
+    assert [(answer["instance"], answer["call"]) for answer in answers] == [(6, 4)]
+
+
 def test_the_curve_of_agreement_looks_at_the_last_fifty():
     said = [answer("x", i, "label") for i in range(60)] + [answer("y", i, "confirmed") for i in range(50)]
     curve = dict(agreement_curve(said))

@@ -215,3 +215,24 @@ def test_a_fit_that_was_taken_back_annotates_no_new_files(made, run, monkeypatch
         before = opened.annotations()
     with extend_run(run, made / "recordings" / "2027", jobs=1) as extended:
         assert [row for row in extended.annotations() if not is_new(row)] == before
+
+
+def test_files_with_vectors_of_a_table_of_their_own_can_be_corrected(made, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def table(name, files):
+        starts, m = np.tile(np.arange(6.0), len(files)), 6 * len(files)
+        columns = {"filename": np.repeat(files, 6), "start": starts, "end": starts + 1}
+        np.savez(tmp_path / name, **columns, vectors=rng.normal(size=(m, 8)).astype(np.float32))
+        return tmp_path / name
+
+    files = [f"recording-{i:03d}.wav" for i in range(6)]
+    options = {"labels": made / "first.csv", "embeddings": table("first.npz", files), "page": False, "jobs": 1}
+    Run.create(made / "recordings", tmp_path / "run", **options).close()
+    new = [f"2027/{name}" for name in NEW]
+    later = made / "recordings" / "2027"
+    extend_run(tmp_path / "run", later, embeddings=table("later.npz", new), jobs=1).close()
+    with Run.open(tmp_path / "run") as run:
+        for name in (files[0], new[0]):
+            run.correct([(name, 0, "")])
+        assert run.n_corrections == 2

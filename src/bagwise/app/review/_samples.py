@@ -23,6 +23,7 @@ from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import ALSO, CONFIRMED, LABEL, NOISE
 from bagwise.app.runs.folder import STATE
 from bagwise.app.runs.label_sets import BETWEEN
+from bagwise.app.runs.layout import EDITS
 from bagwise.core.fitted import Either, ListOf, Number, Record, Text, TupleOf
 from bagwise.io.files import atomic_write
 from bagwise.metrics import wilson_interval
@@ -39,15 +40,22 @@ def share_row(confirmed: int, answered: int) -> dict[str, Any]:
 
 
 def first_answers(corrections: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The first answer on each instance, with all labels that it "said"; later ones correct the person."""
+    """The first answer on each instance, with all labels that it "said"; later ones correct the person.
+
+    The label that comes with a box that was drawn or changed in the same call answers nothing that the model said.
+    """
     first: dict[tuple[str, int], dict[str, Any]] = {}
+    edited: dict[tuple[str, int], int] = {}  # the call that drew or changed an instance last
     for correction in corrections:
         key = correction["bag"], correction["instance"]
-        if correction["action"] in (CONFIRMED, LABEL, NOISE) and key not in first:
-            first[key] = {**correction, "said": {correction["label"]}}
+        if correction["action"] in EDITS:
+            edited[key] = correction["call"]
+        elif correction["action"] in (CONFIRMED, LABEL, NOISE) and key not in first:
+            is_drawn = key in edited and edited[key] == correction["call"]
+            first[key] = {**correction, "said": {correction["label"]}, "drawn": is_drawn}
         elif correction["action"] == ALSO and key in first and first[key]["call"] == correction["call"]:
             first[key]["said"].add(correction["label"])
-    return list(first.values())
+    return [answer for answer in first.values() if not answer["drawn"]]
 
 
 def agreement_curve(answers: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:

@@ -96,6 +96,8 @@ def extend_run(
         run = Run(folder, material)
         learned = sorted({*folder.manifest.get("learned", []), *folder.versions[-1]["calls"]})
         same = {key: value for key, value in folder.manifest.items() if key != "fitted"}  # it is of other files now
+        if found.embedded is not None and found.embedded != source.embedded:
+            same["tables"] = [*same.get("tables", []), found.embedded]
         folder.manifest = {**same, "versions": [], "supervision": name, "extended": True, "learned": learned}
         run.add_version(model, version)  # this replaces the manifest, and all of it counts
         before.unlink(missing_ok=True)

@@ -125,6 +125,7 @@ _MANIFEST = _at_least(
     about=Maybe(_at_least(model=Text(), settings=Record(Attribute()))),
     choice=Maybe(Record(Attribute())),
     learned=Maybe(_COUNTS),
+    tables=Maybe(_all_of(_at_least(name=Text(), size=_COUNT, join=Flag()))),
     resolution=Maybe(_at_least(asked=Record(Attribute()), chosen=Text(), rows=_all_of(Record(Attribute())))),
 )
 """What a manifest says; until the run was fitted much of it is missing."""

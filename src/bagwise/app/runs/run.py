@@ -863,7 +863,8 @@ class Run:
         for name, bag in names.items():
             if not (self.folder / name).exists():
                 continue
-            if self.source.key(name) != self.material.entries[name]:
+            origins = [self.source.embedded, *self.manifest.get("tables", [])]  # later files may have a table of theirs
+            if self.material.entries[name] not in {replace(self.source, embedded=about).key(name) for about in origins}:
                 raise InputError(
                     f"{self.folder / name} changed since it was annotated, so the instances of {bag!r} may be others "
                     "now; run the bagwise annotate that made the run once more. Nothing was written."
