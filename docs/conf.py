@@ -37,6 +37,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_examples",
     "within_subsection_order": "FileNameSortKey",
+    "ignore_pattern": r"in_torch",  # which is gigabytes; docs/networks.md shows it
     "abort_on_example_error": True,
     "download_all_examples": False,
     "plot_gallery": True,

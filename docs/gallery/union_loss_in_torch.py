@@ -2,8 +2,7 @@
 The union likelihood as a loss in torch
 =======================================
 
-Any network whose outputs are logits of instances can be trained on the labels of bags alone. (Shown, not run here:
-torch is an extra of some gigabytes.)
+Any network whose outputs are logits of instances can be trained on the labels of bags alone.
 """
 
 import numpy as np
