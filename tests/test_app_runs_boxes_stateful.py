@@ -187,7 +187,7 @@ class BoxLife(RuleBasedStateMachine):
     @invariant()
     def the_instances_are_those_of_the_model(self):
         self.check()
-        assert self.run.problems == []
+        assert [text for _, text in self.run.problems if "so not all can be explained" not in text] == []
         assert len(self.run.predictions().label) == len(self.states[-1])
 
 

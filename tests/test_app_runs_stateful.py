@@ -43,6 +43,11 @@ def template(tmp_path_factory):
     Life.template = folder / "run"
 
 
+def damage(run):
+    """The problems of a run, but for bags that its answers leave with more labels than instances."""
+    return [(name, text) for name, text in run.problems if "so not all can be explained" not in text]
+
+
 class Killed(BaseException):
     """The process is gone: nothing of it is cleaned up."""
 
@@ -221,7 +226,7 @@ class Life(RuleBasedStateMachine):
         path.write_bytes(before + rows[: min(keep * len(rows) // 30, len(rows) - 2)] + bytes(len(data)))
         with Run.open(self.folder) as run:
             assert b"lost" not in path.read_bytes()
-            assert all("corrections-unfinished" in name for name, _ in run.problems)
+            assert all("corrections-unfinished" in name for name, _ in damage(run))
         for aside in self.folder.glob("corrections-unfinished-*.csv"):
             aside.unlink()
         self.run = Run.open(self.folder)
@@ -238,7 +243,7 @@ class Life(RuleBasedStateMachine):
         with Run.open(self.folder) as other:
             self.check(other)
             assert other.manifest["status"] == "finished"
-            assert other.problems == []
+            assert damage(other) == []
             assert (self.folder / "annotations.csv").read_bytes().count(b"\n") == 1 + len(other.predictions().label)
         self.run.reload()
 
