@@ -113,7 +113,8 @@ def test_samples_of_a_seed_are_the_same_and_every_instance_is_as_likely(review):
     assert np.abs(counts - expected).max() < 6 * np.sqrt(expected)
 
 
-def test_an_order_stays_while_one_works_and_what_was_answered_goes_last(review):
+def test_an_order_stays_while_one_works_and_what_was_answered_goes_last(review, monkeypatch):
+    monkeypatch.setattr("bagwise.app.review._tasks.WAIT", 90.0)  # however busy the machine is
     first = review.instances(1000, order="useful")["instances"]
     review.correct([confirm(first[0]), confirm(first[3])])
     then = review.instances(1000, order="useful")["instances"]
@@ -122,7 +123,8 @@ def test_an_order_stays_while_one_works_and_what_was_answered_goes_last(review):
     assert [(row["bag"], row["instance"]) for row in then] == expected
 
 
-def test_the_order_that_helps_most_is_that_of_query_order(review):
+def test_the_order_that_helps_most_is_that_of_query_order(review, monkeypatch):
+    monkeypatch.setattr("bagwise.app.review._tasks.WAIT", 90.0)
     run = review.run
     model = load(version_folder(run.path, 0) / MODEL_FILE)
     data = run.supervision().dataset
