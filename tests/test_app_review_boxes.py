@@ -173,8 +173,12 @@ def test_who_drew_a_box_and_learning_from_it(made, tmp_path):
 
 
 def test_what_nobody_can_hear_does_not_come_first(client):
-    found = client.get("/api/instances?order=useful&limit=10000&checked=no")["instances"]
-    heard = [row["end"] - row["start"] >= 0.08 and row["low"] < 10_000 for row in found]
+    for _ in range(100):  # on a busy machine the order comes late, and another until then
+        found = client.get("/api/instances?order=useful&limit=10000&checked=no")["instances"]
+        heard = [row["end"] - row["start"] >= 0.08 and row["low"] < 10_000 for row in found]
+        if heard == sorted(heard, reverse=True):
+            break
+        time.sleep(0.5)
     assert heard == sorted(heard, reverse=True)
     assert any(heard)
 

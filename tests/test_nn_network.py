@@ -96,7 +96,7 @@ def test_a_member_learns_nothing_from_the_bags_that_it_holds_out(data, monkeypat
     """Labels of bags that one member never sees change others, not it."""
     out = np.zeros((2, 60), dtype=bool)
     out[0, :20] = True
-    monkeypatch.setattr(network, "held_out_bags", lambda *_: out)
+    monkeypatch.setattr(network, "_held_out_bags", lambda *_: out)
     monkeypatch.setattr(_training.HeldOutBags, "log_likelihoods", lambda _: np.ones(2))
     changed = data.Y.copy()
     changed[:20] = changed[:20, ::-1]

@@ -8,14 +8,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
 from bagwise.core.exceptions import InputError  # noqa: E402
-from bagwise.nn import UnionLikelihoodLoss, _inference, union, union_log_likelihood  # noqa: E402
+from bagwise.nn import UnionLikelihoodLoss, _inference, _union, union_log_likelihood  # noqa: E402
 from bagwise.union import union_posterior  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def _device_code(monkeypatch):
     """The code of devices, which a processor would leave to the compiled one."""
-    monkeypatch.setattr(union, "compiled_is_faster", lambda device, n_entries: False)
+    monkeypatch.setattr(_union, "compiled_is_faster", lambda device, n_entries: False)
 
 
 def random_bags(seed):
@@ -70,7 +70,7 @@ def test_it_is_the_compiled_one(seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_on_a_processor_the_compiled_code_does_it(seed, monkeypatch):
-    monkeypatch.setattr(union, "compiled_is_faster", lambda device, n_entries: True)
+    monkeypatch.setattr(_union, "compiled_is_faster", lambda device, n_entries: True)
     *bags, options = random_bags(seed)
     check_against_compiled(*bags, options)
 
