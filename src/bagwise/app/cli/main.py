@@ -21,6 +21,7 @@ from bagwise.app.cli._evaluate import evaluate
 from bagwise.app.cli._export import export
 from bagwise.app.cli._featurize import featurize
 from bagwise.app.cli._fit import fit
+from bagwise.app.cli._gui import gui
 from bagwise.app.cli._info import info
 from bagwise.app.cli._inspect import inspect
 from bagwise.app.cli._labels_backend import labels_backend
@@ -31,6 +32,7 @@ from bagwise.app.cli._review import review
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Annotate your files": (
+        gui,
         annotate,
         review,
         estimate,

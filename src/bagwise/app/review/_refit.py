@@ -121,7 +121,7 @@ class Learner:
 
 def main(path: Path, media: Path, server: int) -> None:
     """Do what is asked on standard input until it ends."""
-    _end_with(server)
+    end_with_parent(server)
     if hasattr(signal, "SIGINT"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process itself
     reports = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -162,7 +162,7 @@ def _refit(run: Run, tell: Callable[..., None]) -> None:
     tell(done=done.version, changed=done.changed)
 
 
-def _end_with(server: int) -> None:
+def end_with_parent(server: int) -> None:
     """Have the system end this process with the server: compiled code may keep `_read` from noticing for long."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

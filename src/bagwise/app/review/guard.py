@@ -41,9 +41,9 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-NOT_OPEN = "Open the address that bagwise review printed; it lets you in."
-OPENED = "This address was opened before, and it lets in once; open the new one that bagwise review printed."
-NO_KEY = "This window is not the one that was let in; open the new address that bagwise review printed."
+NOT_OPEN = "Open the address that bagwise printed; it lets you in."
+OPENED = "This address was opened before, and it lets in once; open the new one that bagwise printed."
+NO_KEY = "This window is not the one that was let in; open the new address that bagwise printed."
 
 
 class PasswordNeededError(ForbiddenError):

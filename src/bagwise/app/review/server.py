@@ -107,15 +107,27 @@ def _parse_range(wanted: str | None, size: int) -> tuple[int, int] | None:
 # The application
 
 
-def make_app(review: Review, guard: Guard) -> Any:
+def make_app(review: Review, guard: Guard) -> Guarded:
     """The application: the guard, then the addresses."""
-    routes = [
-        Route("/", _page, methods=["GET"]),
-        Route("/static/{name}", _static, methods=["GET"]),
-        *(Route(path, _getter(review, handler), methods=["GET"]) for path, handler in api.GET.items()),
-        *(Route(path, _poster(review, handler), methods=["POST"]) for path, handler in api.POST.items()),
-    ]
-    return Guarded(Router(routes), guard)
+    return Guarded(make_router(review), guard)
+
+
+def make_router(review: Review) -> Router:
+    """The addresses of a review."""
+    return Router(
+        [
+            *_pages("index.html"),
+            *(Route(path, _getter(review, handler), methods=["GET"]) for path, handler in api.GET.items()),
+            *(Route(path, _poster(review, handler), methods=["POST"]) for path, handler in api.POST.items()),
+        ]
+    )
+
+
+def _pages(first: str) -> list[Route]:
+    async def page(request: Request) -> Response:
+        return _file(first)
+
+    return [Route("/", page, methods=["GET"]), Route("/static/{name}", _static, methods=["GET"])]
 
 
 def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endpoint:
@@ -129,9 +141,15 @@ def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endp
     return endpoint
 
 
-def make_plain_app(addresses: Mapping[str, Mapping[str, Plain]], guard: _Admits, largest: int) -> Any:
-    """The guard, then addresses by method, each answered by a function of the JSON object that comes, if any does."""
-    routes = [
+def make_plain_app(
+    addresses: Mapping[str, Mapping[str, Plain]], guard: _Admits, largest: int = LARGEST_BODY, page: str | None = None
+) -> Guarded:
+    """The guard, then addresses by method, each answered by a function of the JSON object that comes, if any does.
+
+    With a `page` its files are there too.
+    """
+    routes = [] if page is None else _pages(page)
+    routes += [
         Route(path, _plain(handler, largest), methods=[method])
         for method, handlers in addresses.items()
         for path, handler in handlers.items()
@@ -162,10 +180,6 @@ def _poster(review: Review, handler: Callable[[Review, dict[str, Any]], Any]) ->
         return answer(value, 202 if request.url.path == "/api/refit" else 200)
 
     return endpoint
-
-
-async def _page(request: Request) -> Response:
-    return _file("index.html")
 
 
 async def _static(request: Request) -> Response:

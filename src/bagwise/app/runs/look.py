@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.app.labels.tables import check_names
 from bagwise.app.media.files import FileNames
 from bagwise.app.media.matching import count_inside, seconds_covered
 from bagwise.app.media.media_types import MEDIA, list_files
@@ -87,8 +88,11 @@ class Look:
         return asdict(self)
 
 
-def look_at(folder: str | Path) -> Look:
-    """Look at a folder without reading any medium: its files by their endings, and which tables name them."""
+def look_at(folder: str | Path, table: Path | None = None) -> Look:
+    """Look at a folder without reading any medium: its files by their endings, and which tables name them.
+
+    A table that is given comes first among them; it is an error where it names none of the files.
+    """
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"{path} is not a folder; give the folder that holds your files.")
@@ -96,9 +100,14 @@ def look_at(folder: str | Path) -> Look:
         return Look(str(path), is_run=True)
     names = list_files(path)
     beside = [other for other in path.resolve().parent.iterdir() if other.is_file()]
-    candidates = [table for table in [*(path / name for name in names), *beside] if _is_table(table.name)]
-    candidates.sort(key=lambda table: ("label" not in table.stem.lower(), table))
-    fits = [fit for table in candidates[:MOST_TABLES] if (fit := _fit_table(table, names)) is not None]
+    candidates = [other for other in [*(path / name for name in names), *beside] if _is_table(other.name)]
+    candidates.sort(key=lambda other: ("label" not in other.stem.lower(), other))
+    fits = [fit for other in candidates[:MOST_TABLES] if (fit := _fit_table(other, names)) is not None]
+    fits.sort(key=lambda fit: -fit.n_found)
+    if table is not None:
+        check_names(read_labels(table, repeats="join"), names, path)
+        given = _fit_table(table, names)
+        fits = [*([] if given is None else [given]), *(fit for fit in fits if fit != given)]
     # a table of labels is no series of measurements, and no text
     tables = {Path(fit.path) for fit in fits}
     endings = Counter(PurePosixPath(name).suffix.lower() for name in names if path / name not in tables)
@@ -109,7 +118,7 @@ def look_at(folder: str | Path) -> Look:
         media_type=media[0] if media else None,
         n_files=counts[media[0]] if media else 0,
         others={name: counts[name] for name in media[1:]},
-        tables=sorted(fits, key=lambda fit: -fit.n_found),
+        tables=fits,
         models=[str(path / name) for name in names if name.endswith(MODELS)],
     )
 

@@ -4,6 +4,7 @@ const whole = new Intl.NumberFormat("en");
 export const number = (n) => whole.format(n);
 export const percent = (p) => (p === null || p === undefined ? "" : `${Math.round(100 * p)} %`);
 const count = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
+const ofKind = (n, kind) => `${count(n, "file", "files")} of type ${kind}`;
 
 export const T = {
   title: (name) => `${name}, bagwise review`,
@@ -55,7 +56,7 @@ export const T = {
   back: "The server is back.",
   failed: (why) => `Not saved: ${why}`,
   noReply: "the server does not respond",
-  notAllowed: "This page has no access to the server any more. Open the address that bagwise review printed.",
+  notAllowed: "This page has no access to the server any more. Open the address that bagwise printed.",
   noStart: (why) => `The run could not be loaded: ${why}`,
 
   // the queue
@@ -278,6 +279,52 @@ export const T = {
     `${label || "All labels"}: ${Math.round(100 * share)} % right (95 % interval ${Math.round(100 * low)} to ${Math.round(100 * high)} %), from a random sample of ${number(n)}.`,
   soFar: (figures) => `So far ${figures}; answer all of it before you report it.`,
   progress: (answered, n) => `${number(answered)} of ${number(n)} answered`,
+
+  // before there is a run
+  start: {
+    title: "bagwise",
+    words: "Choose a folder of recordings, pictures, texts or series, and a table with the labels of each file.",
+    folder: "1. Your files",
+    path: "Folder",
+    go: "Go there",
+    up: "↑ one folder up",
+    use: "Use this folder",
+    inFolder: (files) => {
+      const kinds = Object.entries(files).map(([kind, n]) => ofKind(n, kind));
+      return `In this folder: ${kinds.join(", ") || "no files to annotate"}. Folders below it are searched too.`;
+    },
+    isRun: "This folder holds annotations made earlier",
+    review: "Review",
+    found: (look) => {
+      const others = Object.entries(look.others ?? {}).map(([kind, n]) => ofKind(n, kind));
+      if (!look.n_files) return "Nothing in this folder can be annotated";
+      return `${ofKind(look.n_files, look.media_type)}${others.length ? `; not used: ${others.join(", ")}` : ""}.`;
+    },
+    labels: "2. Their labels",
+    noTable: "No table in this folder, or next to it, names these files. Write one like this, then look again:",
+    example: "file,labels\nmorning-01.wav,wren; robin\nmorning-02.wav,crow",
+    other: "Another table",
+    check: "Look",
+    fits: (fit, n) => {
+      const names = Object.entries(fit.labels);
+      const shown = names.slice(0, 6).map(([label, files]) => `${label} (${number(files)})`);
+      return `labels of ${number(fit.n_found)} of ${count(n, "file", "files")}: ${shown.join(", ")}${names.length > 6 ? ", …" : ""}`;
+    },
+    missing: (n, first) => `${count(n, "row names", "rows name")} no file here, such as ${first}`,
+    out: "3. Where the results go",
+    outWords: "A new folder. Your files are only read.",
+    begin: "Annotate",
+    working: "Annotating",
+    beginning: "Starting …",
+    share: (share) => (share === null ? "" : percent(share)),
+    cancel: "Cancel",
+    done: (files, instances, named) =>
+      `Done: ${count(files, "file", "files")}, ${count(instances, "instance", "instances")}, ${number(named)} named`,
+    written: (path) => `Tables, labels for other programs and a report are in ${path}.`,
+    opening: "Opening the review …",
+    failed: "It did not work",
+    again: "Back",
+  },
 
   keyList: [
     [
