@@ -18,7 +18,7 @@ from bagwise.app.review.review import with_reviewers, write_export
 from bagwise.app.runs.learner import fit_supervised
 from bagwise.app.runs.run import NotWrittenError
 from bagwise.app.runs.supervision import put_together
-from bagwise.app.runs.survey import sample_rows
+from bagwise.app.runs.survey import drawn_rows
 from bagwise.core.exceptions import BagwiseError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.checkpoint import Checkpoint
@@ -67,7 +67,7 @@ def made(table, tmp_path_factory):
 def state(run):
     """What must not be lost: what counts, the fit, what follows for every instance, and the samples that were drawn."""
     said = [(c["bag"], c["instance"], c["label"], c["action"], c["call"]) for c in run.corrections()]
-    drawn = sample_rows(run).tolist(), [sample.instances for sample in read_samples(run.path)]
+    drawn = drawn_rows(run).tolist(), [sample.instances for sample in read_samples(run.path)]
     return said, run.version, [(row["label"], row["checked"]) for row in run.annotations()], drawn
 
 

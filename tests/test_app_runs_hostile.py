@@ -512,9 +512,9 @@ def use(path, media):
 @pytest.mark.parametrize("name", KINDS)
 def test_nothing_outside_of_the_folder_changes(name, place, made, monkeypatch):
     monkeypatch.setattr(
-        "bagwise.app.review._refit.Learner.start", lambda self: None
+        "bagwise.app.review._refit.RefitProcess.start", lambda self: None
     )  # a process: it opens the run likewise
-    monkeypatch.setattr("bagwise.app.review._refit.Learner.ask", lambda self, what: None)
+    monkeypatch.setattr("bagwise.app.review._refit.RefitProcess.ask", lambda self, what: None)
     prepare, expected = KINDS[name]
     prepare(place / "run", place / "own")
     before, mine = outside(place), {path: path.read_bytes() for path in (place / "run").glob("*.txt")}
@@ -540,8 +540,8 @@ def test_there_are_enough_kinds():
 
 def test_a_run_without_anything_hostile_is_used_without_an_error(place, made, monkeypatch):
     """What the others try works where nothing is in the way."""
-    monkeypatch.setattr("bagwise.app.review._refit.Learner.start", lambda self: None)
-    monkeypatch.setattr("bagwise.app.review._refit.Learner.ask", lambda self, what: None)
+    monkeypatch.setattr("bagwise.app.review._refit.RefitProcess.start", lambda self: None)
+    monkeypatch.setattr("bagwise.app.review._refit.RefitProcess.ask", lambda self, what: None)
     assert use(place / "run", made) == []
     assert (place / "run" / "export" / "confirmed.csv").is_file()
 

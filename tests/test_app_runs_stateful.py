@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bagwise import Run, write_dataset
 from bagwise.app.runs.run import NotWrittenError
-from bagwise.app.runs.survey import sample_rows
+from bagwise.app.runs.survey import drawn_rows
 from bagwise.core.exceptions import BagwiseError
 from bagwise.datasets import make_gaussian_bags
 from failing_disk import BROKEN, FULL, FailingDisk, needs_descriptors
@@ -194,10 +194,10 @@ class Life(RuleBasedStateMachine):
             return  # there may be nothing left to draw
         with self.trouble(trouble, nth) as outcome:
             self.run.draw_sample(n, seed=n)
-        found = sample_rows(self.run).tolist() if outcome["state"] == "answered" else None
+        found = drawn_rows(self.run).tolist() if outcome["state"] == "answered" else None
         self.after(outcome, lambda: None)
         if outcome["state"] == "killed":  # before or while the answer was on its way
-            found = sample_rows(self.run).tolist()
+            found = drawn_rows(self.run).tolist()
         if found is not None and (outcome["state"] == "answered" or found != self.drawn):
             assert found[: len(self.drawn)] == self.drawn
             assert len(found) > len(self.drawn)
@@ -249,7 +249,7 @@ class Life(RuleBasedStateMachine):
 
     def check(self, run):
         said, n_fits = self.expected()
-        assert sample_rows(run).tolist() == self.drawn
+        assert drawn_rows(run).tolist() == self.drawn
         assert [(c["bag"], c["instance"], c["label"]) for c in run.corrections()] == said
         assert [version["calls"] for version in run.manifest["versions"]] == self.fits
         assert len(self.fits) == n_fits

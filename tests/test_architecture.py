@@ -119,6 +119,17 @@ def test_the_application_imports_no_underscored_module_of_the_library():
     assert wrong == set()
 
 
+def test_a_public_name_means_one_thing():
+    """Two definitions of one name lead astray whoever looks it up; commands of click are named as they are typed."""
+    places = {}
+    for module, path in MODULES.items():
+        if not module.startswith("bagwise.app.cli.") and "._" not in module:
+            for node in tree_of(path).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+
+
 def test_few_files_lie_loose_at_the_top():
     assert {path.name for path in HOUSE.glob("*.py")} == {
         "__init__.py", "_version.py", "catalog.py", "model_selection.py", "pipeline.py",

@@ -16,7 +16,7 @@ from bagwise.app.cli import main
 from bagwise.app.runs.learner import fit_dataset
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.datasets import make_gaussian_bags
-from bagwise.io.checkpoint import Checkpoint, fingerprint
+from bagwise.io.checkpoint import Checkpoint, array_fingerprint
 from bagwise.io.data.formats import write_dataset
 
 LEARNERS = {
@@ -125,8 +125,8 @@ def test_fingerprint_sees_every_bit():
     a = np.zeros((2, 3))
     b = a.copy()
     b[1, 2] = -0.0
-    assert fingerprint(a) != fingerprint(b) != fingerprint(a.reshape(3, 2))
-    assert fingerprint(a, b) == fingerprint(a.copy(), b)
+    assert array_fingerprint(a) != array_fingerprint(b) != array_fingerprint(a.reshape(3, 2))
+    assert array_fingerprint(a, b) == array_fingerprint(a.copy(), b)
 
 
 def test_killed_fit_goes_on_from_the_command_line(tmp_path):

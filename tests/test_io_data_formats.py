@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import BagDataset, columns_of, rows_of
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.data._csv import write_csv
+from bagwise.io.data._csv import write_bags_csv
 from bagwise.io.data._long import feature_names_of, find_roles, with_labels
 from bagwise.io.data._parquet_write import write_parquet
 from bagwise.io.data.formats import (
@@ -230,7 +230,7 @@ def test_pieces_whose_first_is_labelled(tmp_path, name):
     data = small(Y=np.array([[1, 0], [0, 1], [0, 0]]), labelled=np.array([True, True, False]))
     pieces, path = [data[:1], data[1:]], tmp_path / "x"
     writers = {
-        "csv": lambda **options: write_csv(pieces, path, numbered=False, **options),
+        "csv": lambda **options: write_bags_csv(pieces, path, numbered=False, **options),
         "parquet": lambda **options: write_parquet(pieces, path, nested=False, numbered=False, **options),
         "parquet-nested": lambda **options: write_parquet(pieces, path, nested=True, numbered=False, **options),
     }

@@ -12,7 +12,7 @@ from sklearn.tree import ExtraTreeRegressor
 from bagwise.classification._stacking import _transformed
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.kernels.forest import Forest, tree_values
-from bagwise.preprocessing.bag_trees import BagTrees, _mean_values, _second_largest, summarize, table_of
+from bagwise.preprocessing.bag_trees import BagTrees, _mean_values, _second_largest, bag_summaries, table_of
 
 
 @st.composite
@@ -27,7 +27,7 @@ def judged_bags(draw):
 @given(judged_bags())
 def test_summaries_against_loops(judged):
     proba, bags = judged
-    found = summarize(proba, bags)
+    found = bag_summaries(proba, bags)
     for i, own in enumerate(bags.split(proba)):
         for c in range(proba.shape[1]):
             ordered = sorted(own[:, c])

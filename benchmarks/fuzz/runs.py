@@ -41,7 +41,7 @@ class _Idle:
 
 def review_of(run: Run) -> Review:
     """A review of a run in which nothing is learned."""
-    with mock.patch.object(review, "Learner", _Idle):
+    with mock.patch.object(review, "RefitProcess", _Idle):
         return Review(run)
 
 

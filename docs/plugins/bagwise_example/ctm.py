@@ -1,6 +1,6 @@
 """A format of annotations: recording, channel, begin, duration and word in a line, as speech tools write them."""
 
-from bagwise.app.formats import Format, MarkReader, Marks
+from bagwise.app.formats import AnnotationFormat, MarkReader, Marks
 from bagwise.io.files import atomic_write
 
 
@@ -23,4 +23,4 @@ def read_ctm(path, annotations):
     return Marks(rows, frozenset(row["file"] for row in rows))
 
 
-CTM = Format(write_ctm, read_ctm, media_types=("audio",))
+CTM = AnnotationFormat(write_ctm, read_ctm, media_types=("audio",))

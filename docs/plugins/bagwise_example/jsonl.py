@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from bagwise import BagDataset, Bags
-from bagwise.io.data.formats import BAG_NAMES, CLASS_NAMES, Format
+from bagwise.io.data.formats import BAG_NAMES, CLASS_NAMES, DataFormat
 from bagwise.io.files import atomic_write
 
 
@@ -23,4 +23,4 @@ def write_jsonl(dataset, path):
             file.write(json.dumps(row) + "\n")
 
 
-JSONL = Format("a line of JSON per bag", ".jsonl", read_jsonl, write_jsonl, frozenset({BAG_NAMES, CLASS_NAMES}))
+JSONL = DataFormat("a line of JSON per bag", ".jsonl", read_jsonl, write_jsonl, frozenset({BAG_NAMES, CLASS_NAMES}))

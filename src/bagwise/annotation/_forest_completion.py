@@ -17,7 +17,7 @@ from scipy.special import expit, log_expit
 from bagwise.annotation.rates import PRIOR_RIGHT, PRIOR_WRONG
 from bagwise.core.bags import Bags
 from bagwise.preprocessing import BagStatistics
-from bagwise.preprocessing.bag_trees import BagTrees, summarize, table_of
+from bagwise.preprocessing.bag_trees import BagTrees, bag_summaries, table_of
 from bagwise.solvers import minimize_lbfgs
 from bagwise.union import LabelNoise, UnionModel, infeasible_bags, union_log_odds
 
@@ -130,7 +130,7 @@ class Completion:
 
     def judge(self, proba: np.ndarray) -> np.ndarray:
         """(n, c) logits that a label is listed, by trees that did not see the bag, from probabilities of instances."""
-        summaries = summarize(proba[:, : self.indicator.shape[1]], self.bags)
+        summaries = bag_summaries(proba[:, : self.indicator.shape[1]], self.bags)
         table = table_of(self.bags, summaries, self.statistics)
         targets = self.indicator.astype(np.float64)
         return BagTrees.grow(table, targets, self.weights, N_TREES, MAX_FEATURES, self.n_jobs, self.rng).held_out

@@ -105,7 +105,7 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         """
         self.check_parameters()
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
-        labelled = labelled_bags(indicator)
+        labelled = bags_with_labels(indicator)
         if not labelled.all():
             bags, indicator = bags[labelled], indicator[labelled]
             weights = None if weights is None else weights[labelled]
@@ -205,7 +205,7 @@ class SummedLoss:
         return value, np.asarray(self.X.T @ derivative).T
 
 
-def labelled_bags(indicator: np.ndarray) -> np.ndarray:
+def bags_with_labels(indicator: np.ndarray) -> np.ndarray:
     """(n,) which bags can be learned from; a warning names the others."""
     labelled: np.ndarray = np.asarray(indicator.any(axis=1))
     if not labelled.all():

@@ -25,7 +25,7 @@ from bagwise.kernels.forest import FITTED as FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.preprocessing import BagStatistics
-from bagwise.preprocessing.bag_trees import SMALLEST, BagTrees, forest_logit, summarize, table_of
+from bagwise.preprocessing.bag_trees import SMALLEST, BagTrees, bag_summaries, forest_logit, table_of
 from bagwise.solvers import minimize_lbfgs
 
 LARGEST_SCORE = 30.0
@@ -75,7 +75,7 @@ class BagStack(BagClassifierMixin, BagEstimator):
     members_ : list of estimators
         Fitted on all bags.
     logistic_coef_, logistic_intercept_ : (c, 5 k) and (c,) arrays
-        Of the logistic regression, on the five numbers (`summarize`) of each of the k members.
+        Of the logistic regression, on the five numbers (`bag_summaries`) of each of the k members.
     own_scale_ : float
         How far the weights of labels may differ, chosen by the folds' likelihood.
     forest_ : tuple of arrays
@@ -284,7 +284,7 @@ def _cross_posteriors(
 
 def _summaries(probabilities: Iterable[np.ndarray], bags: Bags) -> np.ndarray:
     """(n, c, 5 k) what k members say of bags and labels."""
-    return np.concatenate([summarize(proba, bags) for proba in probabilities], axis=2)
+    return np.concatenate([bag_summaries(proba, bags) for proba in probabilities], axis=2)
 
 
 def _transformed(summaries: np.ndarray) -> np.ndarray:

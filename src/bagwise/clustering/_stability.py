@@ -31,7 +31,7 @@ N_SMOOTHED = 20  # directions whose modes are looked at, those of the largest va
 LOWEST_MODE = 0.1  # of the highest
 N_GRID = 256  # points at which a density is looked at
 Record = dict[str, Any]
-Learner = Callable[[np.ndarray, int, int], Callable[[np.ndarray], np.ndarray]]
+_HalfFit = Callable[[np.ndarray, int, int], Callable[[np.ndarray], np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _stabilities(bags: Bags, models: Mapping[int, Any], seed: np.random.SeedSequ
     rng = np.random.default_rng(seed)
     splits = [rng.permutation(len(bags)) for _ in range(n_splits)]
     seeds = rng.integers(2**31 - 1, size=(n_splits, 2))
-    learners: dict[str, Learner] = {}
+    learners: dict[str, _HalfFit] = {}
     stabilities = []
     with threadpool_limits(1), quietly():  # so small are the fits that threads only wait for each other
         for k, model in models.items():
@@ -201,7 +201,7 @@ def _stabilities(bags: Bags, models: Mapping[int, Any], seed: np.random.SeedSequ
     return stabilities
 
 
-def _agreement(learn: Learner, order: np.ndarray, k: int, seeds: np.ndarray) -> float:
+def _agreement(learn: _HalfFit, order: np.ndarray, k: int, seeds: np.ndarray) -> float:
     """Mean adjusted Rand index, over both halves of the bags, of what was learned from either."""
     half = len(order) // 2
     halves = order[:half], order[half:]
@@ -209,7 +209,7 @@ def _agreement(learn: Learner, order: np.ndarray, k: int, seeds: np.ndarray) -> 
     return float(np.mean([adjusted_rand_score(one(rows), other(rows)) for rows in halves]))
 
 
-def _learner(model: Any, bags: Bags, seed: int) -> Learner:
+def _learner(model: Any, bags: Bags, seed: int) -> _HalfFit:
     """A function of bags to learn from, number of clusters and seed that gives a function of bags to their clusters."""
     if isinstance(model, BagMixture):  # kinds are learned once: they take most of the time, and no bag's cluster
         counts = model.count_kinds(bags, seed)

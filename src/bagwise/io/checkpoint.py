@@ -29,7 +29,7 @@ _EVALUATIONS = "evaluations-{:06d}.npy"
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def fingerprint(*arrays: Any) -> str:
+def array_fingerprint(*arrays: Any) -> str:
     """A short text that differs where any of the arrays do."""
     digest = hashlib.sha256()
     for array in arrays:

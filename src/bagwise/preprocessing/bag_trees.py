@@ -19,7 +19,7 @@ SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1 before logarithm
 ROWS = 1024  # bags whose sparse statistics are made dense at a time
 
 
-def summarize(proba: np.ndarray, bags: Bags) -> np.ndarray:
+def bag_summaries(proba: np.ndarray, bags: Bags) -> np.ndarray:
     """(n, c, 5) largest, second and union probability, sum, and number of instances of which the label is the best."""
     starts = bags.offsets[:-1]
     largest = np.maximum.reduceat(proba, starts, axis=0)

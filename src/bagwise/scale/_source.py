@@ -20,7 +20,7 @@ from bagwise.core.bags import Bags, cut_bags, offsets_of
 from bagwise.core.checks import memory_limit, parse_memory
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import FormatError, InputError
-from bagwise.io.checkpoint import fingerprint
+from bagwise.io.checkpoint import array_fingerprint
 from bagwise.io.data import dense_features, sorted_names
 from bagwise.io.data.formats import PARQUET, guess_format, read_described, write_dataset
 from bagwise.io.data.outline import FileOutline, Fingerprint, check_distinct
@@ -300,7 +300,7 @@ def _identity(dataset: BagDataset) -> list[str]:
     parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     labels = [] if dataset.Y is None else [dataset.Y, dataset.labelled]
     known = [] if dataset.instance_labels is None else [dataset.instance_labels.instances]
-    return [fingerprint(*parts, dataset.bags.offsets, *labels, *known), *map(repr, dataset.class_names)]
+    return [array_fingerprint(*parts, dataset.bags.offsets, *labels, *known), *map(repr, dataset.class_names)]
 
 
 def _convert(dataset: BagDataset, target: Path) -> None:

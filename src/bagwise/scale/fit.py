@@ -17,7 +17,7 @@ from bagwise.annotation import (
     ORedLogisticRegression,
     SupportInstanceMachine,
 )
-from bagwise.annotation.clpl import labelled_bags
+from bagwise.annotation.clpl import bags_with_labels
 from bagwise.annotation.noisy_or import first_weights
 from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
 from bagwise.core.bags import Bags, offsets_of
@@ -231,7 +231,7 @@ class _SourceFit:
     def clpl(self, checkpoint: CheckpointLike | None) -> None:
         engine, n_features = self.start()
         self.set_classes(n_features)
-        loss = SummedAmbiguousLoss(engine, self.kept(labelled_bags(self.labelled.indicator)))
+        loss = SummedAmbiguousLoss(engine, self.kept(bags_with_labels(self.labelled.indicator)))
         self.final.learn(loss, loss.n_instances, loss.size, self.callback, checkpoint)
 
     def machine(self, checkpoint: CheckpointLike | None) -> None:

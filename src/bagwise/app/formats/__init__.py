@@ -10,7 +10,7 @@ from bagwise.app.formats._compare import Correction, Edits, compare_marks, find_
 from bagwise.app.formats._formats import (
     EVENTS,
     FORMATS,
-    Format,
+    AnnotationFormat,
     check_formats,
     formats_of,
     guess_annotation_format,
@@ -27,16 +27,16 @@ from bagwise.app.formats._label_studio import (
     prediction_of,
     rows_by_file,
 )
-from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, require_columns
+from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_text_table, require_columns
 from bagwise.core.plugins import ANNOTATION_FORMATS, add_installed
 
 __all__ = [
     "EVENTS",
     "FORMATS",
+    "AnnotationFormat",
     "Annotations",
     "Correction",
     "Edits",
-    "Format",
     "Interface",
     "Mark",
     "MarkReader",
@@ -55,7 +55,7 @@ __all__ = [
     "read_boxes",
     "read_marks",
     "read_number",
-    "read_table",
+    "read_text_table",
     "require_columns",
     "rows_by_file",
     "selections_format",
@@ -63,4 +63,4 @@ __all__ = [
     "write_json",
 ]
 
-add_installed(FORMATS, ANNOTATION_FORMATS, Format)  # here, so that they may import what stands above
+add_installed(FORMATS, ANNOTATION_FORMATS, AnnotationFormat)  # here, so that they may import what stands above

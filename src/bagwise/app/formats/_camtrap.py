@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bagwise.app.formats._annotations import Annotations, Row, probability_text, write_json
-from bagwise.app.formats._marks import MarkReader, Marks, read_table, require_columns
+from bagwise.app.formats._marks import MarkReader, Marks, read_text_table, require_columns
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import defuse, open_folder, undefuse
 from bagwise.io.tables import write_csv
@@ -143,7 +143,7 @@ def _resource(name: str, columns: dict[str, str]) -> dict[str, Any]:
 
 def read_camtrap(path: Path, annotations: Annotations) -> Marks:
     """The folder of the package, or its ``observations.csv``; what is no animal, or is blank, is background."""
-    table = read_table(path / "observations.csv" if path.is_dir() else path)
+    table = read_text_table(path / "observations.csv" if path.is_dir() else path)
     require_columns(table, ("mediaID", "observationType", "scientificName", "observationTags"))
     scientific = {pair[0]: label for label, pair in annotations.names.items()}
     reader, rows = MarkReader(annotations, defuse, undefuse), []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bagwise.app.formats._annotations import Annotations
-from bagwise.app.formats._marks import MarkReader, Marks, read_table, require_columns
+from bagwise.app.formats._marks import MarkReader, Marks, read_text_table, require_columns
 from bagwise.io.files import defuse, open_folder, undefuse
 from bagwise.io.tables import write_csv
 
@@ -39,7 +39,7 @@ def write_generic_seq(annotations: Annotations, folder: Path) -> list[Path]:
 
 def read_generic_seq(path: Path, annotations: Annotations) -> Marks:
     """The same; segments without times in seconds are not known."""
-    table = read_table(path)
+    table = read_text_table(path)
     columns = {"label": "label", "start": "onset_s", "end": "offset_s", "file": "notated_path"}
     require_columns(table, [*columns.values()])
     reader = MarkReader(annotations, defuse, undefuse)

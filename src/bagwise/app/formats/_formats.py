@@ -48,7 +48,7 @@ from bagwise.io.tables import read_headings
 
 
 @dataclass(frozen=True)
-class Format:
+class AnnotationFormat:
     """One format.
 
     Attributes
@@ -67,23 +67,23 @@ class Format:
 
 SOUND = ("audio",)
 FORMATS = {
-    "csv": Format(write_long_csv, read_long),
-    "parquet": Format(write_long_parquet, read_long),
-    "raven": Format(write_raven, read_raven),
-    "audacity": Format(write_audacity, read_audacity),
-    "birdnet": Format(write_birdnet, read_birdnet),
-    "coco": Format(write_coco, read_coco),
-    "spans": Format(write_spans, read_spans),
-    "intervals": Format(write_intervals, read_intervals),
-    "label-studio": Format(write_label_studio, read_label_studio),
-    "kaleidoscope": Format(write_kaleidoscope, read_kaleidoscope, SOUND),
-    "aoef": Format(write_aoef, read_aoef, SOUND),
-    "generic-seq": Format(write_generic_seq, read_generic_seq, SOUND),
-    "camtrap-dp": Format(write_camtrap, read_camtrap, SOUND),
-    "darwin-core": Format(write_occurrences, read_occurrences, SOUND),
-    "ebird": Format(write_ebird, read_ebird, SOUND),
-    "qupath": Format(write_qupath, read_qupath, ("table",)),
-    "yolo": Format(write_yolo, read_yolo, ("image",)),
+    "csv": AnnotationFormat(write_long_csv, read_long),
+    "parquet": AnnotationFormat(write_long_parquet, read_long),
+    "raven": AnnotationFormat(write_raven, read_raven),
+    "audacity": AnnotationFormat(write_audacity, read_audacity),
+    "birdnet": AnnotationFormat(write_birdnet, read_birdnet),
+    "coco": AnnotationFormat(write_coco, read_coco),
+    "spans": AnnotationFormat(write_spans, read_spans),
+    "intervals": AnnotationFormat(write_intervals, read_intervals),
+    "label-studio": AnnotationFormat(write_label_studio, read_label_studio),
+    "kaleidoscope": AnnotationFormat(write_kaleidoscope, read_kaleidoscope, SOUND),
+    "aoef": AnnotationFormat(write_aoef, read_aoef, SOUND),
+    "generic-seq": AnnotationFormat(write_generic_seq, read_generic_seq, SOUND),
+    "camtrap-dp": AnnotationFormat(write_camtrap, read_camtrap, SOUND),
+    "darwin-core": AnnotationFormat(write_occurrences, read_occurrences, SOUND),
+    "ebird": AnnotationFormat(write_ebird, read_ebird, SOUND),
+    "qupath": AnnotationFormat(write_qupath, read_qupath, ("table",)),
+    "yolo": AnnotationFormat(write_yolo, read_yolo, ("image",)),
 }
 
 SELECTIONS = ("raven", "birdnet")  # by which labels of recordings may be given

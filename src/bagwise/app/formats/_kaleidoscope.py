@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from bagwise.app.formats._annotations import Annotations, probability_text
-from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_table, require_columns
+from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_text_table, require_columns
 from bagwise.io.files import defuse, open_folder, undefuse
 from bagwise.io.tables import write_csv
 
@@ -45,7 +45,7 @@ def write_kaleidoscope(annotations: Annotations, folder: Path) -> list[Path]:
 
 def read_kaleidoscope(path: Path, annotations: Annotations) -> Marks:
     """A table of Kaleidoscope, whichever of its columns it has; what is named noise or nothing is background."""
-    table = read_table(path)
+    table = read_text_table(path)
     require_columns(table, NEEDED)
     reader, rows = MarkReader(annotations, defuse, undefuse), list[Mark]()
     columns = {"start": "OFFSET", "length": "DURATION"}

@@ -108,7 +108,7 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path}, row {number}", line.rstrip("\n")
 
 
-def read_table(path: str | os.PathLike[str], separator: str | None = None) -> TextTable:
+def read_text_table(path: str | os.PathLike[str], separator: str | None = None) -> TextTable:
     """A table of marks with its cells as they are; tabs, where they are given as separator, are those of no quoting."""
     return read_rows(path, separator, trim=False, quoted=separator is None)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.app.formats._annotations import Annotations, Row, probability_text
-from bagwise.app.formats._marks import MarkReader, Marks, read_table, require_columns
+from bagwise.app.formats._marks import MarkReader, Marks, read_text_table, require_columns
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import atomic_write, defuse, open_folder, undefuse
 from bagwise.io.tables import write_csv
@@ -63,7 +63,7 @@ def _span(file: Row, row: Row) -> str:
 
 def read_occurrences(path: Path, annotations: Annotations) -> Marks:
     """Occurrences as they are written here, edited."""
-    table = read_table(path)
+    table = read_text_table(path)
     needed = ("scientificName", "associatedMedia", "dynamicProperties")
     require_columns(table, needed)
     scientific = {pair[0]: label for label, pair in annotations.names.items()}

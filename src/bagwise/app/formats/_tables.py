@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.app.formats._annotations import Annotations, Row, plain_cell, probability_text
-from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, require_columns, text_lines
+from bagwise.app.formats._marks import (
+    Mark,
+    MarkReader,
+    Marks,
+    read_number,
+    read_text_table,
+    require_columns,
+    text_lines,
+)
 from bagwise.app.media.windows import Part, join_windows, own_parts
 from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError
@@ -60,7 +68,7 @@ def read_long(path: Path, annotations: Annotations) -> Marks:
     An empty label says noise. A row that is missing says nothing, since tables are filtered and cut for many reasons.
     Of recordings any table of events will do: file, start, end and label by one of their usual headings.
     """
-    table = read_table(path)
+    table = read_text_table(path)
     keyed = {"bag", "instance"} <= {*table.headings}
     events = None if keyed or not annotations.media_type.timed else event_columns(table.headings)
     needed = ["label", *(("bag", "instance") if keyed else ("file", *annotations.media_type.places))]
@@ -96,7 +104,7 @@ def event_columns(headings: Sequence[str]) -> tuple[dict[str, str], dict[str, st
 
 def read_events(path: Path, annotations: Annotations) -> list[Mark]:
     """The rows of a table with file, start and end by one of their usual headings; low and high if there."""
-    table = read_table(path)
+    table = read_text_table(path)
     found = event_columns([*table.headings, "label"])
     if found is None:
         raise FormatError(
@@ -139,7 +147,7 @@ def write_intervals(annotations: Annotations, folder: Path) -> list[Path]:
 
 def read_intervals(path: Path, annotations: Annotations) -> Marks:
     """The table of intervals; a window is of the label in whose interval half of its part lies."""
-    table, columns = read_table(path), {name: name for name in ("file", "start", "end", "label")}
+    table, columns = read_text_table(path), {name: name for name in ("file", "start", "end", "label")}
     require_columns(table, [*columns])
     reader = MarkReader(annotations, defuse, undefuse)
     rows = [reader.mark(cells, columns, source, recording="bag") for source, cells in table.records()]
@@ -276,7 +284,7 @@ def _raven_cell(name: str) -> str:
 
 def _read_selections(path: Path, reader: MarkReader) -> list[Mark]:
     """The selections as they stand there, with `file` as the row names it and `offset`, its second of that file."""
-    table = read_table(path, "\t")
+    table = read_text_table(path, "\t")
     label = next((h for name in RAVEN_LABELS for h in table.headings if h.casefold() == name), "Annotation")
     columns = {**RAVEN_PLACE, "label": label}
     require_columns(table, [*columns.values()])
@@ -365,7 +373,7 @@ def read_birdnet(path: Path, annotations: Annotations) -> Marks:
     rows: list[Mark] = []
     covered: set[str] = set()
     for name, place in _find_tables(path, *BIRDNET_ENDINGS).items():
-        table = read_table(place)
+        table = read_text_table(place)
         known, own = BIRDNET_OF_R if "common_name" in table.headings else BIRDNET, reader.file(name)
         columns = {key: known[key] for key in ("start", "end", "label", "file")}
         if columns["file"] not in table.headings and own in reader.files:

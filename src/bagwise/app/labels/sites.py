@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bagwise.app.formats import Annotations, read_number, read_table, require_columns
+from bagwise.app.formats import Annotations, read_number, read_text_table, require_columns
 from bagwise.app.media.files import Problem, name_before_time
 from bagwise.core.exceptions import FormatError, InputError
 
@@ -35,7 +35,7 @@ class Site:
 
 def read_sites(path: Path) -> list[Site]:
     """The table of sites: columns site, latitude, longitude and, if wanted, time_zone (``Europe/Berlin``)."""
-    table = read_table(path)
+    table = read_text_table(path)
     require_columns(table, COLUMNS)
     sites: dict[str, Site] = {}
     for source, cells in table.records():

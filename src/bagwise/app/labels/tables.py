@@ -114,7 +114,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:N_SHOWN]) + (", ..." if len(names) > N_SHOWN else "")
 
 
-def names_in(table: LabelTable, names: Sequence[str]) -> list[int]:
+def rows_naming(table: LabelTable, names: Sequence[str]) -> list[int]:
     """Which rows of a table name a file, or a piece of one."""
     files = FileNames(names)
     return [i for i, given in enumerate(table.names) if files.find(given) or files.find(given.rpartition("@")[0])]
@@ -124,7 +124,7 @@ def check_names(table: LabelTable, names: Sequence[str], folder: Path, unread: S
     """Refuse a table that names no file and one without any label, before any file is read."""
     if not any(table.label_sets):
         raise InputError(f"{table.path}: no row has a label, so there is nothing to learn from; fill in that column.")
-    if names_in(table, names):
+    if rows_naming(table, names):
         return
     files = FileNames(names)
     why, cure = _why_no_file(table.names[0], files, FileNames(unread))

@@ -23,7 +23,7 @@ from bagwise.app.media.audio import whole_band
 from bagwise.app.media.audio_file import Sound
 from bagwise.app.media.files import FileBags
 from bagwise.app.media.media_type import MediaType
-from bagwise.app.networks import Network, fingerprint_of, read_network_file
+from bagwise.app.networks import Network, content_fingerprint, read_network_file
 from bagwise.core.exceptions import FormatError, InputError
 
 NETWORK, TABLE = "network", "table"
@@ -102,7 +102,7 @@ def _opened(embedding: Embedding) -> Network:
     close_network()
     path, inputs = embedding.path, embedding.inputs
     content = read_network_file(path)
-    if fingerprint_of(content, *inputs.contents(path.parent)) != embedding.fingerprint:
+    if content_fingerprint(content, *inputs.contents(path.parent)) != embedding.fingerprint:
         raise InputError(f"{path} changed while files were read; run the same command once more.")
     _HERE.network = Network(content, path, inputs.batch, trusted=True)
     _HERE.key = embedding
@@ -160,7 +160,7 @@ def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]
         )
     content = read_network_file(path)
     inputs = media_type.embed.from_text(about["settings"])
-    if fingerprint_of(content, *inputs.contents(path.parent)) != about["fingerprint"]:
+    if content_fingerprint(content, *inputs.contents(path.parent)) != about["fingerprint"]:
         raise InputError(
             f"{path} is not the network that the model was trained with ({about['name']}, {about['fingerprint']}), or "
             "its tokenizer is another; give that one (--embed)."
@@ -186,7 +186,7 @@ def _tried(path: Path, content: bytes, network: Network, inputs: NetworkInput, j
             f"{path}: the network gives vectors of {vectors.shape[1]} numbers, and the most is {LARGEST_VECTOR}; "
             "choose another 'output'."
         )
-    fingerprint = fingerprint_of(content, *inputs.contents(path.parent))
+    fingerprint = content_fingerprint(content, *inputs.contents(path.parent))
     return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join, licence)
 
 

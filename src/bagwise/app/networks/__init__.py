@@ -6,10 +6,10 @@ Nothing heavy is imported here or below but by the process itself: it is to star
 from bagwise.app.networks._network import (
     Network,
     Port,
-    fingerprint_of,
+    content_fingerprint,
     named,
     one_of,
     read_network_file,
 )
 
-__all__ = ["Network", "Port", "fingerprint_of", "named", "one_of", "read_network_file"]
+__all__ = ["Network", "Port", "content_fingerprint", "named", "one_of", "read_network_file"]

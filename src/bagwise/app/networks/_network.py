@@ -282,7 +282,7 @@ def read_network_file(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def fingerprint_of(*contents: bytes) -> str:
+def content_fingerprint(*contents: bytes) -> str:
     """A name for contents that differs whenever one of them does."""
     digest = hashlib.blake2b(digest_size=16)
     for content in contents:

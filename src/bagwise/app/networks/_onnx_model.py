@@ -51,7 +51,7 @@ class OnnxModel:
                     raise _damaged(path, "it holds no network")
                 self._notes = {note.key: note.value for note in model.metadata_props if len(note.value) <= LONGEST_NOTE}
                 self._inner = [name for node in model.graph.node for name in node.output if name]
-                check_model(onnx, model, path, n_rows)
+                _check_graph(onnx, model, path, n_rows)
                 del model
             self._open(content)
 
@@ -139,7 +139,7 @@ def _short(error: BaseException) -> str:
 # What is refused
 
 
-def check_model(onnx: Any, model: Any, path: Path, n_rows: int) -> None:
+def _check_graph(onnx: Any, model: Any, path: Path, n_rows: int) -> None:
     """Refuse what no network that only computes needs; `n_rows` stands for sizes that are left open.
 
     The model loses its large arrays on the way.

@@ -35,7 +35,7 @@ HALF = 15  # iterations after which half of the fit is taken to be done: nobody 
 Report = dict[str, Any]
 
 
-class Learner:
+class RefitProcess:
     """The process that learns.
 
     Parameters

@@ -321,7 +321,7 @@ def plain(value: Any) -> Any:
 ALONG = ("start", "end", "low", "high")
 
 
-def list_files(
+def search_files(
     now: Snapshot, files: Sequence[Mapping[str, Any]], search: str, limit: int, offset: int
 ) -> dict[str, Any]:
     """A page of the files whose names hold a text."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import ABSENT, PRESENT
-from bagwise.app.runs.layout import Layout
+from bagwise.app.runs.layout import RunLayout
 from bagwise.app.runs.predictions import SPURIOUS, acquisition_order, has_rates, label_issues
 from bagwise.app.runs.supervision import Supervision
 
@@ -32,13 +32,13 @@ class BackgroundTask:
     Attributes
     ----------
     result : what `work` gave; None before, and where it failed
-    layout : Layout or None
+    layout : RunLayout or None
         Which instances there were when it began; `work` says so.
     """
 
     def __init__(self, fit: Hashable, work: Callable[[BackgroundTask], Any], notify: Callable[[], None]):
         self.fit = fit
-        self.layout: Layout | None = None
+        self.layout: RunLayout | None = None
         self._work, self._notify = work, notify
         self.result: Any = None
         self._done = threading.Event()

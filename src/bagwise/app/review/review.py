@@ -21,7 +21,7 @@ from bagwise.app.report.summary import class_colours
 from bagwise.app.review._boxes import edit_box
 from bagwise.app.review._errors import ConflictError, MissingError, RequestError
 from bagwise.app.review._media import MediaStore
-from bagwise.app.review._refit import REFIT, WRITE, Learner
+from bagwise.app.review._refit import REFIT, WRITE, RefitProcess
 from bagwise.app.review._samples import (
     MOST,
     MOST_SAMPLES,
@@ -36,13 +36,13 @@ from bagwise.app.review._samples import (
     write_samples,
 )
 from bagwise.app.review._show import show_instance
-from bagwise.app.review._snapshot import Places, Snapshot, list_files
+from bagwise.app.review._snapshot import Places, Snapshot, search_files
 from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
 from bagwise.app.runs import Run
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
 from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, version_folder
 from bagwise.app.runs.supervision import Supervision
-from bagwise.app.runs.survey import sample_rows as drawn_rows
+from bagwise.app.runs.survey import drawn_rows
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import atomic_write, inside, open_folder
 from bagwise.io.tables import write_csv
@@ -87,7 +87,7 @@ class Review:
         self._samples = read_samples(run.path)
         self._export_lock = threading.Lock()
         self._exported: list[Path] = []
-        self._learner = Learner(run, self._hear)
+        self._learner = RefitProcess(run, self._hear)
         self._refit: dict[str, Any] = dict(IDLE)
         self._later: threading.Timer | None = None
         self._learner.start()
@@ -195,7 +195,7 @@ class Review:
 
     def files(self, search: str = "", limit: int = 100, offset: int = 0) -> dict[str, Any]:
         """A page of the files with all their instances."""
-        return list_files(self.snapshot(), self.run.material.files, search, limit, offset)
+        return search_files(self.snapshot(), self.run.material.files, search, limit, offset)
 
     def history(self) -> dict[str, Any]:
         """What the last refit changed, how often the reviewer agreed, and how often labels are right."""

@@ -63,7 +63,7 @@ def asks_rates(model: Any) -> bool:
     return any(isinstance(rate, str) or bool(np.any(rate)) for rate in rates)
 
 
-def given_labels(
+def marked_labels(
     Y: np.ndarray, classes: Sequence[Any], marks: Mapping[int, BagMarks], bags: Sequence[int], *, has_rates: bool
 ) -> Given:
     """The (n, c) lists of bags with what is said beyond them, as a learner takes it; the lists where that is nothing.

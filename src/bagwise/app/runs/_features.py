@@ -49,7 +49,7 @@ SHARES = 16  # of the work of a process at least: so much less than all is lost 
 Progress = Callable[[str, int, int], None]
 
 
-def fingerprint(value: Any) -> str:
+def value_fingerprint(value: Any) -> str:
     """A name for plain data that differs whenever the data does."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -126,7 +126,7 @@ class Source:
         related = self.media_type.companions(self.folder / name, name, self.settings)
         paths = [self.folder / name, *(path for path in related if path.exists())]
         changed = [number for path in paths for number in (path.stat().st_size, path.stat().st_mtime_ns)]
-        return fingerprint([__version__, LAYOUT, self.media_type.name, facts, name, *changed])
+        return value_fingerprint([__version__, LAYOUT, self.media_type.name, facts, name, *changed])
 
 
 # -- archives ---------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def part_key(key: str, number: int, n_parts: int) -> str:
 
 def archive_path(run: Path, keys: Collection[str]) -> Path:
     """Where entries that are written together are kept."""
-    name = next(iter(keys)) if len(keys) == 1 else fingerprint(list(keys))
+    name = next(iter(keys)) if len(keys) == 1 else value_fingerprint(list(keys))
     return run / FEATURES / f"{name}.zip"
 
 

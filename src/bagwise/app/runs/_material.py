@@ -19,8 +19,8 @@ from bagwise.app.labels.tables import (
     find_selections,
     known_by_selections,
     match_labels,
-    names_in,
     read_selections,
+    rows_naming,
 )
 from bagwise.app.media.audio import NO_FEATURES
 from bagwise.app.media.embedding import (
@@ -42,9 +42,9 @@ from bagwise.app.media.media_types import (
     guess_media_type,
     list_files,
 )
-from bagwise.app.runs._features import Progress, Source, Store, archive_path, fingerprint, read_files
+from bagwise.app.runs._features import Progress, Source, Store, archive_path, read_files, value_fingerprint
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
-from bagwise.app.runs.layout import Layout
+from bagwise.app.runs.layout import RunLayout
 from bagwise.app.runs.options import RunOptions
 from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError
@@ -117,7 +117,7 @@ class Material:
         columns = [values for name, values in (dataset.locations or {}).items() if name != "file"]
         columns = columns or [dataset.bags.instances]
         return {
-            name: fingerprint([_plain(column[start:stop]) for column in columns])
+            name: value_fingerprint([_plain(column[start:stop]) for column in columns])
             for name, start, stop in zip(dataset.bag_names, offsets[:-1], offsets[1:], strict=True)
         }
 
@@ -217,7 +217,9 @@ def _with_boxes(source: Source, options: RunOptions) -> Source:
     if not by_file:
         example = f", such as {boxes[0]['file']!r}," if boxes else ""
         raise InputError(f"{path}: none of its {len(boxes)} boxes{example} is of a file in {source.path}; check names.")
-    print_ = fingerprint([[box["file"], box["start"], box["end"], box.get("low"), box.get("high")] for box in boxes])
+    print_ = value_fingerprint(
+        [[box["file"], box["start"], box["end"], box.get("low"), box.get("high")] for box in boxes]
+    )
     settings = replace(source.settings, segment=BOXES, boxes=f"{path.name} {print_}")
     return replace(source, settings=settings, boxes=by_file)
 
@@ -476,7 +478,7 @@ def read_material(
         labels, marks = read_selections(labels, media_type, source.path, done.bags)
     # of a folder, of which one file is annotated; the recordings of one table go by names of their own
     if isinstance(labels, LabelTable) and source.single and not source.media_type.pieces_have_names:
-        labels = labels.part(names_in(labels, source.names))
+        labels = labels.part(rows_naming(labels, source.names))
     if labels is not None:
         unread = [] if source.single else sorted(set(list_files(source.path)) - set(source.names))
         matched = match_labels(labels, source.names, done.bags, list(done.errors), unread, media_type.pieces_have_names)
@@ -657,7 +659,7 @@ def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Mater
     try:
         dataset = _assemble(source, bags, kept["whole"], kept["feature_names"])
         known = [(bag, instance, label) for bag, instance, label in kept["known"]]
-        layout = Layout(dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True)))
+        layout = RunLayout(dict(zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True)))
         problem = next((text for bag, instance, _ in known if (text := layout.misfit(bag, instance))), None)
         if problem is not None:
             raise FormatError(problem)

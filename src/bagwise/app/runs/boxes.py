@@ -18,11 +18,11 @@ from bagwise.app.formats import Edits
 from bagwise.app.media.embedding import NETWORK, close_network, network_of, reopen_embedding
 from bagwise.app.media.files import FileBags, Problem, stack_rows
 from bagwise.app.media.media_type import MediaType
-from bagwise.app.runs._features import Source, fingerprint, read_entries, write_entries
+from bagwise.app.runs._features import Source, read_entries, value_fingerprint, write_entries
 from bagwise.app.runs._material import Material, features_of, in_windows
 from bagwise.app.runs.corrections import ALSO, LABEL, NOISE, Correction, check_label
 from bagwise.app.runs.folder import FEATURES, MODEL_FILE
-from bagwise.app.runs.layout import BOX, MOVED, REMOVED, Key, Layout, NumberedDataset, Place, Span
+from bagwise.app.runs.layout import BOX, MOVED, REMOVED, Key, NumberedDataset, Place, RunLayout, Span
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.dataset import rows_of
 from bagwise.core.exceptions import FormatError, InputError
@@ -60,16 +60,16 @@ class Boxes:
         facts = {file["file"]: file for file in material.files}
         self.rooms = {bag: _room(source.media_type, facts[name]) for bag, name in material.owners.items()}
         self._known: dict[str, FileBags] = {}
-        self._made: tuple[Layout, Material] = Layout(self.sizes, self.rooms), material
+        self._made: tuple[RunLayout, Material] = RunLayout(self.sizes, self.rooms), material
 
-    def material(self, layout: Layout) -> Material:
+    def material(self, layout: RunLayout) -> Material:
         """The bags with the boxes of a layout."""
         if not self._made[0].same_as(layout):
             is_plain = not (layout.changed or layout.gone)
             self._made = layout, self.found if is_plain else self._with_boxes(layout)
         return self._made[1]
 
-    def _with_boxes(self, layout: Layout) -> Material:
+    def _with_boxes(self, layout: RunLayout) -> Material:
         rows, old = layout.rows(), self.found.dataset
         if not len(rows.bag):
             raise InputError("Every instance of the run was removed; undo that, for nothing is left to learn from.")
@@ -106,7 +106,7 @@ class Boxes:
     # -- what describes a box -----------------------------------------------------------------------------------------
 
     def _key(self, bag: str, place: Place) -> str:
-        return fingerprint([self.found.entries[self.found.owners[bag]], bag, list(map(float, place))])
+        return value_fingerprint([self.found.entries[self.found.owners[bag]], bag, list(map(float, place))])
 
     def _read(self, key: Key, place: Place) -> FileBags:
         """What describes a box: as it was kept, else from the media once more."""

@@ -27,7 +27,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from bagwise.app.runs.layout import BOX, EDITS, MOVED, Layout, Place, Span
+from bagwise.app.runs.layout import BOX, EDITS, MOVED, Place, RunLayout, Span
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.files import NO_ROOM, atomic_write, defuse, undefuse
 from bagwise.io.tables import guess_separator, iterate_rows
@@ -95,7 +95,7 @@ class CorrectionLog:
     sizes : mapping or None
         Of a run: bag to the number of its instances. What does not fit them does not count. None takes what there is.
     rooms : mapping or None
-        Of a run: where in a bag boxes may lie, see `Layout`.
+        Of a run: where in a bag boxes may lie, see `RunLayout`.
 
     Attributes
     ----------
@@ -121,7 +121,9 @@ class CorrectionLog:
         self._columns: list[str] = list(HEADINGS)
         self._cells: list[dict[str, Any]] = []  # of every row, what a person added in columns of their own too
         self._is_ours = False  # whether rows can be put behind those that are there; else the whole file is written
-        self._fitting: tuple[int, list[Correction], list[tuple[str, str]], Layout] | None = None  # of how many entries
+        self._fitting: tuple[int, list[Correction], list[tuple[str, str]], RunLayout] | None = (
+            None  # of how many entries
+        )
         raw = _read_file(path)
         if raw.strip(b"\0\r\n\t "):
             self._read(raw)
@@ -155,13 +157,13 @@ class CorrectionLog:
         return list(dict.fromkeys(correction.call for correction in self.in_force()))
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> RunLayout:
         """The instances that there are, with the boxes in force."""
         return self._fit()[3]
 
-    def layout_at(self, calls: Collection[int]) -> Layout:
+    def layout_at(self, calls: Collection[int]) -> RunLayout:
         """Those that there were when only these calls counted."""
-        layout, known = Layout(self.sizes or {}, self.rooms), set(calls)
+        layout, known = RunLayout(self.sizes or {}, self.rooms), set(calls)
         for entry in self.in_force():
             if entry.action in EDITS and entry.call in known:
                 layout.take(entry.action, (entry.bag, entry.instance), entry.place)
@@ -172,9 +174,9 @@ class CorrectionLog:
         taken = [entry.instance for entry in self.entries if entry.action == BOX and entry.bag == bag]
         return max([size - 1, *(number for number in taken if number is not None)]) + 1
 
-    def _fit(self) -> tuple[int, list[Correction], list[tuple[str, str]], Layout]:
+    def _fit(self) -> tuple[int, list[Correction], list[tuple[str, str]], RunLayout]:
         if self._fitting is None or self._fitting[0] != len(self.entries):
-            fitting, problems, layout = [], [], Layout(self.sizes or {}, self.rooms)
+            fitting, problems, layout = [], [], RunLayout(self.sizes or {}, self.rooms)
             for entry in self._not_undone():
                 problem = None
                 if self.sizes is not None:
@@ -448,7 +450,7 @@ def _parse_place(cell: str, where: str) -> Place:
     return place
 
 
-def check_correction(given: Any, sizes: Mapping[str, int] | Layout) -> tuple[str, int | None, str]:
+def check_correction(given: Any, sizes: Mapping[str, int] | RunLayout) -> tuple[str, int | None, str]:
     """Bag, instance and label of what somebody wants to say, if that can be said of bags of these sizes."""
     try:
         bag, instance, label = given
@@ -464,7 +466,7 @@ def check_correction(given: Any, sizes: Mapping[str, int] | Layout) -> tuple[str
         if isinstance(instance, bool) or not isinstance(instance, Integral):
             raise InputError(f"The instance {instance!r} of {bag!r} is no whole number; count from 0 in the bag.")
         instance = int(instance)
-    problem = (sizes if isinstance(sizes, Layout) else Layout(sizes)).misfit(bag, instance)
+    problem = (sizes if isinstance(sizes, RunLayout) else RunLayout(sizes)).misfit(bag, instance)
     if problem is not None:
         raise InputError(f"{problem} Nothing was written.")
     return bag, instance, label

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.app.runs.corrections import ALSO, CONFIRMED, LABEL, NOISE, Correction, check_correction
-from bagwise.app.runs.layout import Layout
+from bagwise.app.runs.layout import RunLayout
 from bagwise.core.exceptions import InputError
 
 BETWEEN = "; "  # of the labels of one instance, in one cell
@@ -89,7 +89,7 @@ def row_per_label(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def check_label_set(given: Any, sizes: Mapping[str, int] | Layout) -> tuple[str, int | None, list[str]]:
+def check_label_set(given: Any, sizes: Mapping[str, int] | RunLayout) -> tuple[str, int | None, list[str]]:
     """Bag, instance and labels of what somebody wants to say; a label, or a list of all that the instance carries."""
     try:
         bag, instance, labels = given

@@ -53,7 +53,7 @@ def row_finder(dataset: BagDataset) -> Callable[[int, int], int | None]:
 
 
 @dataclass(frozen=True)
-class Rows:
+class InstanceRows:
     """The instances of a run, bag after bag.
 
     Attributes
@@ -77,7 +77,7 @@ class Rows:
         return self.bag * MOST_NUMBERS + self.number
 
 
-class Layout:
+class RunLayout:
     """The instances of a run after some edits.
 
     Parameters
@@ -99,7 +99,7 @@ class Layout:
         self.changed: dict[Key, Place] = {}
         self.gone: set[Key] = set()
 
-    def same_as(self, other: Layout) -> bool:
+    def same_as(self, other: RunLayout) -> bool:
         """Whether both have the same instances in the same places."""
         return self.changed == other.changed and self.gone == other.gone
 
@@ -146,7 +146,7 @@ class Layout:
         self.changed[bag, number] = place
         return None
 
-    def rows(self) -> Rows:
+    def rows(self) -> InstanceRows:
         """All instances, in order."""
         order = {bag: i for i, bag in enumerate(self.rooms or self.sizes)}
         sizes = np.array([self.sizes.get(bag, 0) for bag in order], dtype=np.int64)
@@ -162,9 +162,9 @@ class Layout:
         number = np.concatenate([number[left], np.array([i for _, i in drawn], dtype=np.int64)])
         origin = np.concatenate([np.flatnonzero(left), len(left) + np.arange(len(drawn))])
         index = np.lexsort((number, bag))
-        return Rows(bag[index], number[index], origin[index], drawn)
+        return InstanceRows(bag[index], number[index], origin[index], drawn)
 
-    def rows_in(self, before: Layout) -> np.ndarray:
+    def rows_in(self, before: RunLayout) -> np.ndarray:
         """(m,) of each instance its row in an earlier layout, -1 where it was not there or elsewhere."""
         now, then = self.rows(), before.rows()
         place = np.searchsorted(then.codes, now.codes)

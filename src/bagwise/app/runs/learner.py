@@ -38,7 +38,7 @@ from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import CalibrationWarning, FormatError, InfeasibleBagWarning, InputError
 from bagwise.core.fitted import is_fitted, n_inputs, real_steps
 from bagwise.core.validation import Evidence, Given
-from bagwise.io.checkpoint import Checkpoint, fingerprint, identity_of
+from bagwise.io.checkpoint import Checkpoint, array_fingerprint, identity_of
 from bagwise.io.files import check_readable
 from bagwise.io.model import read_about
 from bagwise.io.tables import first_repeated
@@ -587,5 +587,5 @@ def _fit_identity(
     assert training.Y is not None
     if isinstance(given, Evidence):
         known += [given.values, np.frombuffer(repr(given.groups).encode(), np.uint8)]
-    data = fingerprint(*parts, training.bags.offsets, names, training.Y, *known)
+    data = array_fingerprint(*parts, training.bags.offsets, names, training.Y, *known)
     return {"settings": settings_of(model), **identity_of(model, data)}

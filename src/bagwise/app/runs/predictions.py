@@ -13,7 +13,7 @@ from bagwise.annotation import query_order
 from bagwise.app.formats import Annotations
 from bagwise.app.formats.results import Piece
 from bagwise.app.media.files import Problem
-from bagwise.app.runs._evidence import asks_rates, given_labels
+from bagwise.app.runs._evidence import asks_rates, marked_labels
 from bagwise.app.runs.label_sets import BETWEEN, NONE, FurtherLabels, split_sets
 from bagwise.app.runs.supervision import Supervision, part_of
 from bagwise.calibration import CalibratedPrecision, select_at_precision
@@ -284,7 +284,7 @@ def _given_of(model: Any, supervision: Supervision, part: BagDataset, rows: np.n
     if not supervision.marks or not bag_tags(model).evidence:
         return part.Y
     bags = np.unique(supervision.dataset.bags.bag_index[rows]).tolist()
-    return given_labels(part.Y, part.class_names, supervision.marks, bags, has_rates=asks_rates(model))
+    return marked_labels(part.Y, part.class_names, supervision.marks, bags, has_rates=asks_rates(model))
 
 
 def predict_probabilities(model: Any, supervision: Supervision) -> np.ndarray:

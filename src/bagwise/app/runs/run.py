@@ -36,7 +36,7 @@ from bagwise.app.report.field import write_field_tables
 from bagwise.app.report.page import check_page_can_be_made, write_page
 from bagwise.app.report.summary import AnnotateResult, Reliability, expected_in_words
 from bagwise.app.runs import boxes
-from bagwise.app.runs._features import Progress, Source, fingerprint
+from bagwise.app.runs._features import Progress, Source, value_fingerprint
 from bagwise.app.runs._material import (
     Material,
     find_source,
@@ -70,7 +70,7 @@ from bagwise.app.runs.folder import (
     Version,
 )
 from bagwise.app.runs.label_sets import check_label_set, label_set_entries, row_per_label
-from bagwise.app.runs.layout import Layout, row_finder, some_of
+from bagwise.app.runs.layout import RunLayout, row_finder, some_of
 from bagwise.app.runs.learner import (
     CALIBRATED,
     about_model,
@@ -94,7 +94,7 @@ from bagwise.app.runs.predictions import (
     unexplained_labels,
 )
 from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
-from bagwise.app.runs.survey import draw, estimate, sample_rows
+from bagwise.app.runs.survey import draw, drawn_rows, estimate
 from bagwise.core.exceptions import InputError, in_words
 from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
 from bagwise.pipeline import bag_tags, classes_of, final_step
@@ -171,7 +171,7 @@ class Run:
         folder.count = lambda calls: len(self._corrections.layout_at(calls).rows().bag)
         self._corrections = CorrectionLog(open_ended(folder.path, FILE), self._sizes, self.boxes.rooms)
         self._numbered: tuple[list[str], dict[str, int]] = [], {}
-        self._aligned: tuple[Version, Layout, list[Correction], Predictions] | None = None
+        self._aligned: tuple[Version, RunLayout, list[Correction], Predictions] | None = None
         self._unwritten: list[Problem] = []
         self._forget()
         folder.leave_fits(self._corrections.calls)
@@ -182,7 +182,7 @@ class Run:
         self._predictions: Predictions | None = None
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> RunLayout:
         """Which instances there are."""
         return self._corrections.layout
 
@@ -293,7 +293,9 @@ class Run:
                 "identity": identity,
                 **({"resolution": resolution} if resolution else {}),
                 "options": kept,
-                "fitted": fingerprint([material.to_dict(), identity, asked.noise_share, asked.folds, model_print]),
+                "fitted": value_fingerprint(
+                    [material.to_dict(), identity, asked.noise_share, asked.folds, model_print]
+                ),
                 "outputs": old.get("outputs", []),
                 "prints": old.get("prints", {}),
             }
@@ -643,7 +645,7 @@ class Run:
         draw(self, n, seed)
         dataset, checked = self.material.dataset, self.supervision().checked
         bag_of, position = dataset.bags.bag_index, dataset.positions
-        return [(dataset.bag_names[bag_of[i]], int(position[i])) for i in sample_rows(self) if not checked[i]]
+        return [(dataset.bag_names[bag_of[i]], int(position[i])) for i in drawn_rows(self) if not checked[i]]
 
     # -- corrections --------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bagwise.app.media.files import stack_rows
 from bagwise.app.report.facts import HardLabels, find_hard_labels
-from bagwise.app.runs._evidence import BagMarks, given_labels
+from bagwise.app.runs._evidence import BagMarks, marked_labels
 from bagwise.app.runs.corrections import ABSENT, ALSO, PRESENT, Correction
 from bagwise.app.runs.layout import EDITS, row_finder
 from bagwise.core.bags import Bags, offsets_of
@@ -110,7 +110,7 @@ class Supervision:
         assert training.Y is not None
         main, single = self._training_rows(takes_empty, takes_known)
         bags = [*np.unique(self.dataset.bags.bag_index[main]).tolist(), *[-1] * len(single)]
-        return given_labels(training.Y, training.class_names, self.marks, bags, has_rates=has_rates)
+        return marked_labels(training.Y, training.class_names, self.marks, bags, has_rates=has_rates)
 
     def _training_rows(self, takes_empty: bool, takes_known: bool) -> tuple[np.ndarray, np.ndarray]:
         """Rows that stay in their bags, and those that are bags of their own."""

@@ -188,7 +188,7 @@ def _with_columns(proba: np.ndarray, names: Sequence[str], labels: Sequence[str]
     return wide[:, [number.get(name, -1) for name in labels]]
 
 
-def sample_rows(run: Run) -> np.ndarray:
+def drawn_rows(run: Run) -> np.ndarray:
     """Rows of the instances that were drawn, in the order in which to answer; none where nothing was."""
     frame = _frame(run)
     return np.zeros(0, dtype=np.int64) if frame is None else frame.drawn

@@ -233,7 +233,7 @@ def _is_number(cell: str) -> bool:
 # Writing
 
 
-def write_csv(
+def write_bags_csv(
     data: BagDataset | Iterable[BagDataset],
     path: PathLike,
     numbered: bool | None = None,

@@ -21,7 +21,7 @@ from bagwise.io.data._csv import (
     read_csv,
     read_miml_csv,
     read_musk,
-    write_csv,
+    write_bags_csv,
     write_miml_csv,
     write_musk,
 )
@@ -42,7 +42,7 @@ EVERYTHING = frozenset({INSTANCE_LABELS, LOCATIONS, FEATURE_NAMES, BAG_NAMES, SA
 
 
 @dataclass(frozen=True)
-class Format:
+class DataFormat:
     """A file format.
 
     Attributes
@@ -72,10 +72,10 @@ def _not_written(dataset: BagDataset, path: PathLike) -> None:
 
 
 _COLUMNS = ("bag", "labels", "instance_label", "features")
-FORMATS: dict[str, Format] = {
-    "npz": Format("numpy arrays in a zip", ".npz", read_npz, write_npz, EVERYTHING - {LOCATIONS}),
-    "parquet": Format("parquet, a row per instance", ".parquet", read_parquet, write_parquet, EVERYTHING, _COLUMNS),
-    "parquet-nested": Format(
+FORMATS: dict[str, DataFormat] = {
+    "npz": DataFormat("numpy arrays in a zip", ".npz", read_npz, write_npz, EVERYTHING - {LOCATIONS}),
+    "parquet": DataFormat("parquet, a row per instance", ".parquet", read_parquet, write_parquet, EVERYTHING, _COLUMNS),
+    "parquet-nested": DataFormat(
         "parquet, a row per bag",
         ".parquet",
         read_parquet,
@@ -83,8 +83,10 @@ FORMATS: dict[str, Format] = {
         EVERYTHING - {LOCATIONS},
         ("bag", "labels", "instance_label"),
     ),
-    "csv": Format("CSV, a row per instance", ".csv", read_csv, write_csv, EVERYTHING, (*_COLUMNS, "separator")),
-    "arff": Format(
+    "csv": DataFormat(
+        "CSV, a row per instance", ".csv", read_csv, write_bags_csv, EVERYTHING, (*_COLUMNS, "separator")
+    ),
+    "arff": DataFormat(
         "multi-instance ARFF with an XML of label names",
         ".arff",
         read_arff,
@@ -92,34 +94,34 @@ FORMATS: dict[str, Format] = {
         frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}),
         ("xml",),
     ),
-    "miml-csv": Format(
+    "miml-csv": DataFormat(
         "CSV of mimllearning",
         ".csv",
         read_miml_csv,
         write_miml_csv,
         frozenset({FEATURE_NAMES, BAG_NAMES, CLASS_NAMES}),
     ),
-    "lamda-mat": Format(
+    "lamda-mat": DataFormat(
         "LAMDA's .mat (bags, targets)",
         ".mat",
         read_lamda,
         write_lamda,
         frozenset({FEATURE_NAMES, BAG_NAMES, SAME_NAMES, CLASS_NAMES}),
     ),
-    "mil-mat": Format(
+    "mil-mat": DataFormat(
         "benchmark .mat (features, labels, bag_ids)",
         ".mat",
         read_benchmark,
         write_benchmark,
         frozenset({FEATURE_NAMES, INSTANCE_LABELS}),
     ),
-    "musk": Format("musk .data, one class", ".data", read_musk, write_musk, frozenset({BAG_NAMES})),
+    "musk": DataFormat("musk .data, one class", ".data", read_musk, write_musk, frozenset({BAG_NAMES})),
 }
-add_installed(FORMATS, DATA_FORMATS, Format)
+add_installed(FORMATS, DATA_FORMATS, DataFormat)
 
-READ_ONLY: dict[str, Format] = {  # read like any other, and written by the tools that they come from
-    "h5ad": Format("AnnData", ".h5ad", read_h5ad, _not_written, frozenset(), ("bag", "labels", "instance_label")),
-    "slide-h5": Format("features of a slide", ".h5", read_slide, _not_written, frozenset()),
+READ_ONLY: dict[str, DataFormat] = {  # read like any other, and written by the tools that they come from
+    "h5ad": DataFormat("AnnData", ".h5ad", read_h5ad, _not_written, frozenset(), ("bag", "labels", "instance_label")),
+    "slide-h5": DataFormat("features of a slide", ".h5", read_slide, _not_written, frozenset()),
 }
 
 PARQUET = ("parquet", "parquet-nested")
@@ -257,7 +259,7 @@ def read_described(
     return dataset, understood
 
 
-def _format_of(path: PathLike, format: str | None, options: dict[str, Any]) -> tuple[str, Format]:
+def _format_of(path: PathLike, format: str | None, options: dict[str, Any]) -> tuple[str, DataFormat]:
     """The format of a file that is there, by its name where that is given, and found to have the options."""
     check_readable(path)
     name = guess_format(path) if format is None else format
@@ -336,7 +338,7 @@ def format_for_writing(path: PathLike) -> str:
     return _BY_EXTENSION[ending][0]
 
 
-def find_format(name: str) -> Format:
+def find_format(name: str) -> DataFormat:
     """The format of this name."""
     everything = {**FORMATS, **READ_ONLY}
     if name not in everything:
