@@ -17,7 +17,7 @@ Places = dict[str, np.ndarray]
 """Columns of one length, a row an instance: where each was found."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BagDataset:
     """Bags, their labels and everything else that is known about them.
 
@@ -151,6 +151,10 @@ class BagDataset:
 
     def __len__(self) -> int:
         return len(self.bags)
+
+    def __repr__(self) -> str:
+        inside = repr(self.bags).removeprefix("<Bags: ").removesuffix(">")
+        return f"<BagDataset {self.name!r}: {inside}, {len(self.class_names)} classes>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BagDataset):

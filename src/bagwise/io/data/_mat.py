@@ -20,7 +20,7 @@ from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.data._long import dense_features
 from bagwise.io.files import PathLike, atomic_write, check_readable, damaged
 
-BAGS, TARGETS = "bags", "targets"
+BAGS, TARGETS, TARGET = "bags", "targets", "target"
 CLASS_NAMES = ("class_names", "class_name")
 FEATURES, LABELS, BAG_IDS = "features", "labels", "bag_ids"
 CLASS = "positive"
@@ -49,7 +49,8 @@ def _load(path: Path, wanted: tuple[str, ...], optional: tuple[str, ...]) -> dic
 def read_lamda(path: PathLike) -> tuple[BagDataset, str]:
     """Read ``bags`` (a cell of (n_i, d) arrays) and ``targets`` ((c, n), 1 and -1); also a sentence about it."""
     path = Path(path)
-    content = _load(path, (BAGS, TARGETS), (*CLASS_NAMES, "bag_names", "feature_names"))
+    given = TARGET if TARGET in mat_variables(path) else TARGETS  # in the authors' own texts it is "target"
+    content = _load(path, (BAGS, given), (*CLASS_NAMES, "bag_names", "feature_names"))
     cells = content[BAGS]
     if cells.dtype != object or cells.ndim != 2 or 1 not in cells.shape:
         raise FormatError(f"{path}: 'bags' is no list of cells; expected one cell per bag.")
@@ -67,7 +68,7 @@ def read_lamda(path: PathLike) -> tuple[BagDataset, str]:
     check_features(
         bags.instances, None, lambda row: f"{path}, bag {int(np.searchsorted(bags.offsets, row, side='right'))}"
     )
-    Y = _targets(content[TARGETS], len(bags), path)
+    Y = _targets(content[given], len(bags), path)
     dataset = BagDataset(
         bags=bags,
         Y=Y,
