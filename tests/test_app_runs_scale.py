@@ -1,5 +1,6 @@
 """The resolution of segmentation: its figures against loops, its choice on made songs, and what a run keeps of it."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -152,6 +153,26 @@ def test_fast_songs_get_short_frames_and_the_run_says_why(fast, tmp_path):
     new = Run.create(sounds, tmp_path / "new", model=tmp_path / "run" / "model.bagwise", page=False, jobs=1)
     assert new.source.settings == run.source.settings  # a model brings its own
     new.close()
+
+
+def test_the_sample_is_opened_once_for_all_resolutions(fast, tmp_path, monkeypatch):
+    """Opened to measure it, to hold it and to draw it; what is found is the same where nothing can be held."""
+    sounds, labels, _ = fast
+    paths, plain = [], open
+
+    def counted(path, *rest, **options):
+        paths.append(str(path))
+        return plain(path, *rest, **options)
+
+    monkeypatch.setattr("builtins.open", counted)
+    with Run.create(sounds, tmp_path / "held", labels=labels, page=True, jobs=1) as run:
+        rows, resolution = run.annotations(), run.manifest["resolution"]
+    opened = Counter(path for path in paths if path.endswith(".wav"))
+    assert (len(opened), max(opened.values())) == (24, 3)
+    assert len(resolution["rows"]) > 2
+    monkeypatch.setattr("bagwise.app.runs._scale.MOST_HELD", 0)
+    with Run.create(sounds, tmp_path / "read", labels=labels, page=False, jobs=1) as run:
+        assert (run.annotations(), run.manifest["resolution"]) == (rows, resolution)
 
 
 def test_few_files_keep_the_default(fast, tmp_path):

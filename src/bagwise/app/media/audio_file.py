@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -78,6 +79,14 @@ class Sound:
         """Whether all of the file before a place must be decoded to get there."""
         return self.path.suffix.lower() in FOR_FFMPEG
 
+    def hold(self, room: int) -> tuple[Sound | None, int]:
+        """The same with all samples in memory, for other processes too, and their bytes; None and 0 above `room`."""
+        n_bytes = 4 * self.info.n_samples * self.info.channels
+        if n_bytes > room:
+            return None, 0
+        samples = self._samples(0, self.info.n_samples)
+        return Sound(self.path, self.info, partial(_rows_from, samples), self.notes), n_bytes
+
     def read(self, begin: int, n: int) -> np.ndarray:
         """(n,) float32 samples from `begin` on, all channels averaged; checked to be there and to be numbers.
 
@@ -114,6 +123,10 @@ class Sound:
         size = max(1, round(seconds * rate))
         for begin in range(round(start * rate), n_samples, size):
             yield begin / rate, self.read(begin, min(size, n_samples - begin))
+
+
+def _rows_from(samples: np.ndarray, begin: int, n: int) -> np.ndarray:
+    return samples[begin : begin + n]
 
 
 def audio_info(path: str | Path) -> AudioInfo:

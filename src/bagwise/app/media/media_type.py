@@ -126,12 +126,15 @@ class Scales:
         What differs between them.
     long : function of settings
         Seconds from which on an instance is so long that several may have run together.
+    hold : function of an open file and a number of bytes
+        Gives what is read as that file is, but lies in memory, and its bytes; None and 0 where these would be more.
     """
 
     measure: Callable[[Any], tuple[float, float]]
     settings: Callable[[Any, Collection[str], Sequence[float]], tuple[list[Any], list[int]]]
     in_words: Callable[[Any], str]
     long: Callable[[Any], float]
+    hold: Callable[[Any, int], tuple[Any, int]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -282,9 +285,9 @@ class MediaType:
         return self.settings.from_text(values or {})
 
     @contextmanager
-    def opened(self, path: Path) -> Iterator[Any]:
-        """An open file; whatever a library raises while it is used is an error that names it."""
-        with one_file(path), self.open(path) as file:
+    def opened(self, path: Path, held: Any = None) -> Iterator[Any]:
+        """An open file, or what is `held` of it; whatever a library raises while it is used is an error naming it."""
+        with one_file(path), nullcontext(held) if held is not None else self.open(path) as file:
             yield file
 
     def read_file(self, path: str | Path, name: str, settings: Any) -> FileBags:

@@ -16,7 +16,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -79,6 +79,8 @@ class Source:
         Where vectors of instances come from, in addition to their features or instead of them.
     embedded : dict or None
         What is to be known of these vectors (`Embedding.about`), also where they are there already.
+    held : mapping
+        What lies in memory of files that are read several times (`Scales.hold`).
     """
 
     path: Path
@@ -91,6 +93,7 @@ class Source:
     boxes: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     vectors: Embedding | VectorTable | None = None
     embedded: dict[str, Any] | None = None
+    held: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_table(self) -> bool:
@@ -117,6 +120,10 @@ class Source:
         """The names of the features that a trained model takes, without those of vectors."""
         names, about = self.feature_names, self.embedded
         return names if names is None or about is None else names[: len(names) - about["size"]]
+
+    def opened(self, name: str) -> AbstractContextManager[Any]:
+        """An open file of the folder, or what is held of it."""
+        return self.media_type.opened(self.path / name, self.held.get(name))
 
     def key(self, name: str) -> str:
         """What the bags of a file are kept under; another key as soon as the file changes."""
@@ -346,6 +353,7 @@ class _Piece:
     n_bytes: int
     vectors: Embedding | VectorTable | None = None
     boxes: Sequence[Mapping[str, Any]] | None = None
+    held: Any = None
 
 
 _Done = tuple[Path | None, dict[str, str], float]
@@ -407,7 +415,7 @@ def read_files(
                 if own[0].part is not None:
                     assert media_type.parts is not None
                     found = [kept[piece.key] for piece in own]
-                    with media_type.opened(source.path / name) as file:
+                    with source.opened(name) as file:
                         kept[keys[name]] = media_type.parts.join(file, name, found, source.settings)
                     store.write({keys[name]: kept[keys[name]]})
                 bags[name] = kept[keys[name]]
@@ -423,16 +431,18 @@ def _cut(source: Source, name: str, key: str) -> list[_Piece]:
     """What of a file is to be read by itself, each with what describes its instances."""
     n_bytes, parts = (source.path / name).stat().st_size, source.media_type.parts
     vectors = source.vectors and source.vectors.of_file(name)
+    whole = _Piece(name, key, None, 1.0, n_bytes, vectors, held=source.held.get(name))
     if parts is None:
-        return [_Piece(name, key, None, 1.0, n_bytes, vectors)]
-    with source.media_type.opened(source.path / name) as file:
+        return [whole]
+    with source.opened(name) as file:
         spans = parts.cut(file, source.settings)
+    whole = replace(whole, weight=spans[-1][1] - spans[0][0])
     if source.boxes is not None:
-        return [_Piece(name, key, None, spans[-1][1] - spans[0][0], n_bytes, vectors, source.boxes.get(name, ()))]
+        return [replace(whole, boxes=source.boxes.get(name, ()))]
     if _are_instances(vectors) or len(spans) == 1:
-        return [_Piece(name, key, None, spans[-1][1] - spans[0][0], n_bytes, vectors)]
+        return [whole]
     return [
-        _Piece(name, part_key(key, i, len(spans)), span, span[1] - span[0], n_bytes, vectors)
+        replace(whole, key=part_key(key, i, len(spans)), part=span, weight=span[1] - span[0])
         for i, span in enumerate(spans, 1)
     ]
 
@@ -447,9 +457,8 @@ def _read_all(source: Source, run: Path, todo: list[_Piece], jobs: int, cluster:
 
     These share the storage of the media; what they read is kept from here.
     """
-    plain = replace(
-        source, path=source.path.resolve(), names=[], vectors=None, boxes=None
-    )  # pieces have what they need of them
+    # pieces have what they need of these
+    plain = replace(source, path=source.path.resolve(), names=[], vectors=None, boxes=None, held={})
     if cluster is None:
         yield from _on_cores(partial(_read_and_keep, plain, run), todo, jobs)
         return
@@ -539,7 +548,7 @@ def _found(source: Source, piece: _Piece) -> FileBags:
     media_type, settings, vectors = source.media_type, source.settings, piece.vectors
     parts, name = media_type.parts, piece.name
     assert media_type.read is not None, f"{media_type.name} has no files"
-    with media_type.opened(source.path / name) as file:
+    with media_type.opened(source.path / name, piece.held) as file:
         if _are_instances(vectors):
             assert parts is not None
             return parts.join(file, name, [vectors.instances(file, name)], settings)

@@ -545,7 +545,7 @@ def _seconds(source: Source, name: str) -> float | None:
     if source.media_type.parts is None:
         return None
     try:
-        with source.media_type.opened(source.path / name) as file:
+        with source.opened(name) as file:
             return round(source.media_type.parts.cut(file, source.settings)[-1][1], 4)
     except (BagwiseError, OSError):
         return None

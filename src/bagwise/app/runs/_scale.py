@@ -19,6 +19,7 @@ from bagwise.app.runs._material import Labels, read_material
 from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
 from bagwise.app.runs.supervision import put_together
 from bagwise.catalog import make_model
+from bagwise.core.checks import memory_limit
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BackgroundShareWarning, BagwiseError, InfeasibleBagWarning, InputError
 from bagwise.io.labels import LabelTable
@@ -26,6 +27,7 @@ from bagwise.io.labels import LabelTable
 FEWEST_FILES = 12
 LEAST_FILES, MOST_FILES = 60, 120  # of a set half of the files, within these
 MOST_RATES = 20  # files whose rate is looked at where nothing is tried
+MOST_HELD = 2**30  # bytes of the sample in memory
 MOST_SOUND = 1200.0  # seconds that are read at one resolution
 REPEATS, FOLDS = 3, 5
 SURE = 0.02  # a probability nearer to 0 or 1 than this says no more
@@ -73,6 +75,7 @@ def choose_scale(
     if why:
         return first, {**about, "chosen": scales.in_words(first), "why": why}, 0
     part = replace(source, names=names, vectors=None, embedded=None)
+    part = part if options.cluster else replace(part, held=_held(part))
     tried: dict[int, _Trial] = {}
 
     def loss(i: int) -> float:
@@ -127,7 +130,7 @@ def scales_of(source: Source, given: Collection[str]) -> tuple[list[Any], int]:
     if scales is None:
         return [source.settings], 0
     for name in source.names[:MOST_RATES]:
-        with suppress(BagwiseError, OSError), source.media_type.opened(source.path / name) as file:
+        with suppress(BagwiseError, OSError), source.opened(name) as file:
             rates.append(scales.measure(file)[1])
     found, begin = scales.settings(source.settings, given, rates)
     return found, begin[0]
@@ -199,7 +202,7 @@ def _sample(source: Source, table: Labels | None) -> tuple[list[str], list[float
     for name in order:
         if len(drawn) == wanted or (len(drawn) >= FEWEST_FILES and sum(lengths) >= MOST_SOUND):
             break
-        with suppress(BagwiseError, OSError), source.media_type.opened(source.path / name) as file:
+        with suppress(BagwiseError, OSError), source.opened(name) as file:
             length, rate = scales.measure(file)
             drawn.append(name)
             lengths.append(length)
@@ -212,6 +215,19 @@ def _sample(source: Source, table: Labels | None) -> tuple[list[str], list[float
     elif sum(lengths) > MOST_SOUND and len(drawn) > len(order) / 2:
         why = f"its {len(order)} labelled files are too long to try others"
     return sorted(drawn), rates, why
+
+
+def _held(source: Source) -> dict[str, Any]:
+    """The files of the sample as they are read at every resolution, as many as there is room for; decoded once."""
+    scales, room = source.media_type.scales, min(MOST_HELD, memory_limit() // 4)
+    assert scales is not None
+    held = {}
+    for name in source.names:
+        with suppress(BagwiseError, OSError), source.opened(name) as file:
+            found, n_bytes = scales.hold(file, room)
+            if found is not None:
+                held[name], room = found, room - n_bytes
+    return held
 
 
 def _try(source: Source, run: Path, table: Labels | None, options: RunOptions) -> _Trial:
