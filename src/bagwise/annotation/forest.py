@@ -57,7 +57,7 @@ same label set twice.
 MOST_LEAVES = 50_000  # of a tree: leaves of more examples each where there would be more, so that a model has an end
 
 
-class Start(NamedTuple):
+class _Start(NamedTuple):
     """What rounds begin with."""
 
     guess: np.ndarray  # probabilities of instances
@@ -67,7 +67,7 @@ class Start(NamedTuple):
     completion: Completion | None = None  # where labels go missing as a whole
 
 
-class Rounds(NamedTuple):
+class _Rounds(NamedTuple):
     """What rounds end with."""
 
     shares: np.ndarray  # of the trees, out of bag
@@ -350,14 +350,14 @@ class ORedForest(UnionAnnotator):
         parameters: RateParameters,
         smooth: np.ndarray | None,
         rng: np.random.RandomState,
-    ) -> Start:
+    ) -> _Start:
         """What rounds start from; held, and with rates of labels in place of rates of instances, if many are missed.
 
         `smooth` is what the kernel model says of bags it did not see, where it was asked already.
         """
         logits, n_columns = parameters.start({}), indicator.shape[1] + self.background_
         if parameters.mean_missed(logits) < HELD_FROM or not enough_to_judge(indicator):
-            return Start(np.full((bags.n_instances, n_columns), 1.0 / n_columns), parameters, logits, None)
+            return _Start(np.full((bags.n_instances, n_columns), 1.0 / n_columns), parameters, logits, None)
         if smooth is None:
             labelled = LabelledBags.of(bags.offsets, indicator, known, weights)
             smooth = KernelJudge(self, bags, labelled, self.background_).opinion(parameters.given["missed"]).proba
@@ -366,8 +366,8 @@ class ORedForest(UnionAnnotator):
         anchor = Anchor(smooth, bags, indicator, weights)
         if instances_a_label(posterior, bags, weights, indicator.shape[1]) >= MANY:
             completion = Completion(bags, indicator, known, weights, self.background_, rng, self.n_jobs)
-            return Start(smooth, parameters, logits, anchor, completion)
-        return Start(guess, as_of_labels(parameters, posterior, bags, weights), logits, anchor)
+            return _Start(smooth, parameters, logits, anchor, completion)
+        return _Start(guess, as_of_labels(parameters, posterior, bags, weights), logits, anchor)
 
     def _rounds(
         self,
@@ -375,10 +375,10 @@ class ORedForest(UnionAnnotator):
         weights: np.ndarray,
         model: UnionModel,
         problem: UnionProblem,
-        start: Start,
+        start: _Start,
         rng: np.random.RandomState,
         callback: Callback | None,
-    ) -> Rounds:
+    ) -> _Rounds:
         """Trees and posteriors in turns."""
         proba, parameters, logits, anchor, completion = start
         instances = np.ascontiguousarray(bags.instances, dtype=np.float32)
@@ -411,7 +411,7 @@ class ORedForest(UnionAnnotator):
             missing = completion.believed(proba, spurious())
         elif parameters.may_miss:
             missing = -np.expm1(log_absence(posterior[:, : len(self.classes_)], bags.offsets))
-        return Rounds(shares, posterior, logits, history, missing)
+        return _Rounds(shares, posterior, logits, history, missing)
 
     def _keep_missing(self, bags: Bags, indicator: np.ndarray, missing: np.ndarray | None) -> None:
         for name in MISSING:
