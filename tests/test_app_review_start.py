@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("starlette", reason="the extra review is not installed")
 
 from bagwise.app.review._errors import ConflictError, RequestError
-from bagwise.app.review.start import Start
+from bagwise.app.review.start import StartPage
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_soundscape
 
@@ -39,7 +39,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def start(site):
     opened = []
-    start = Start(site, opened.append)
+    start = StartPage(site, opened.append)
     start.opened = opened
     yield start
     start.close()

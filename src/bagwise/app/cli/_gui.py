@@ -28,7 +28,7 @@ def gui(folder: Path, port: int, no_browser: bool) -> None:
     from bagwise.app.review.guard import Guard
     from bagwise.app.review.review import Review
     from bagwise.app.review.server import bind, make_plain_app, make_router, make_server
-    from bagwise.app.review.start import Start
+    from bagwise.app.review.start import StartPage
 
     with ExitStack() as opened:
 
@@ -39,7 +39,7 @@ def gui(folder: Path, port: int, no_browser: bool) -> None:
             opened.callback(say_if_not_written, review)
             app.app = make_router(review)
 
-        start = Start(folder.resolve(), show)
+        start = StartPage(folder.resolve(), show)
         opened.callback(start.close)
         listener = bind("127.0.0.1", port)
         guard = Guard("127.0.0.1", listener.getsockname()[1])

@@ -19,7 +19,7 @@ MOST_FOLDERS = 1000  # that one list shows
 Body = Mapping[str, Any]
 
 
-class Start:
+class StartPage:
     """What the page is answered while there is no run.
 
     Parameters
