@@ -54,6 +54,20 @@ def sound_network(path, axes=("n", 8000), notes=None):
     return _save(path, nodes, [("sound", TensorProto.FLOAT, list(axes))], outputs, arrays, notes)
 
 
+def scoring_network(path, bands, gain=2.0):
+    """The same, and scores of as many classes as there are bands, by how loud these are; and two that mean nothing."""
+    from onnx import TensorProto, helper, load, numpy_helper, save_model
+
+    model = load(sound_network(path, notes={"rate": str(RATE)}))
+    weights = np.zeros((BANDS, len(bands) + 2), dtype=np.float32)
+    weights[bands, np.arange(len(bands))] = gain
+    model.graph.initializer.append(numpy_helper.from_array(weights, "weights"))
+    model.graph.node.extend(_nodes(("MatMul", ["embedding", "weights"], ["label"], {})))
+    model.graph.output.append(helper.make_tensor_value_info("label", TensorProto.FLOAT, ["n", len(bands) + 2]))
+    save_model(model, path)
+    return path
+
+
 def picture_network(path, layout="nchw", batch="n", notes=None):
     """Mean colours of the four quarters; beside them an output that nobody asked for."""
     from onnx import TensorProto

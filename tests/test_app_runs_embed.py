@@ -117,6 +117,50 @@ def test_sounds_from_folder_to_report(sounds, run_of_sounds):
         np.testing.assert_array_equal(dataset.bags.instances[own], vectors)
 
 
+def test_scores_of_a_network_that_knows_the_labels(sounds, tmp_path):
+    """Labels of its list get a feature of their own, which linear learners are given; others do without."""
+    folder, truth = sounds
+    network = nets.scoring_network(tmp_path / "net.onnx", [1, 4])
+    (tmp_path / "net_Labels.txt").write_text("Vox ima_LOW\nVox media_Middle\nVox alia_Other\nVox altera_Another\n")
+    with annotate(folder, tmp_path / "run", embed=network, model="auto", page=True) as run:
+        dataset, rows, result = run.material.dataset, run.annotations(), run.result()
+        assert dataset.feature_names[-3:] == [f"embed{nets.BANDS - 1}", "score of low", "score of middle"]
+        loud = dataset.bags.instances[:, -nets.BANDS - 2 :]
+        np.testing.assert_allclose(loud[:, -2:], np.clip(2 * loud[:, [1, 4]], -15, 15), rtol=1e-5)
+        assert named_right(rows, truth) > 0.9
+        (itself,) = [row for row in result.choice["rows"] if row["model"] == "the network itself"]
+        assert itself["labels"] == 2
+        assert itself["explained"] < 1.0  # it knows nothing of one of the three
+        assert any("knows 2 of the labels" in remark for remark in result.remarks)
+    assert "the network itself" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "net_Labels.txt").unlink()  # the model knows which of its scores it takes
+    with annotate(folder, tmp_path / "linear", embed=network) as run:
+        assert not any(name.startswith("score of") for name in run.material.dataset.feature_names)
+    again = {"labels": None, "model": tmp_path / "run" / "model.bagwise", "embed": network}
+    with annotate(folder, tmp_path / "again", **again) as run:
+        np.testing.assert_array_equal(run.material.dataset.bags.instances, dataset.bags.instances)
+
+
+def test_learner_knows_of_scores_in_folds_and_after_corrections(sounds, tmp_path):
+    folder, _ = sounds
+    network = nets.scoring_network(tmp_path / "net.onnx", [1, 4, 9])
+    (tmp_path / "labels.csv").write_text("name,code\nlow,l\nmiddle,m\nhigh,h\nother,o\nanother,a\n")
+    with annotate(folder, tmp_path / "run", embed=network, join=False) as run:
+        d = nets.BANDS
+        assert run.model()[-1].estimator.own_features == [d, d + 1, d + 2]  # high, low, middle
+        row = run.annotations()[0]
+        run.correct([(row["bag"], row["instance"], "lower")])
+        run.refit(page=False)
+        assert run.model()[-1].estimator.own_features == [d, d + 1, -1, d + 2]
+    with annotate(folder, tmp_path / "without", embed=network, embed_settings={"classes": "none"}, join=False) as run:
+        assert run.material.dataset.bags.n_features == d
+    (tmp_path / "labels.csv").write_text("low\n" * 7)
+    with pytest.raises(InputError, match="has 7 lines, and no output '' a score for each"):
+        annotate(folder, tmp_path / "short", embed=network, embed_settings={"classes": "labels.csv"})
+    with pytest.raises(InputError, match="there is no such file; give the list of the network's classes"):
+        annotate(folder, tmp_path / "none", embed=network, embed_settings={"classes": "list.txt"})
+
+
 def test_a_run_with_vectors_is_corrected_refitted_and_gone_on_with(sounds, run_of_sounds, tmp_path):
     folder, _ = sounds
     out = tmp_path / "out"

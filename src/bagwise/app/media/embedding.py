@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from bagwise.app.media._known_networks import INSTALLED, installed_file, network_path, recognized
 from bagwise.app.media._network_input import NetworkInput, given_settings, run_feed, run_feeds
+from bagwise.app.media._network_scores import find_classes, match_labels
 from bagwise.app.media.audio import whole_band
 from bagwise.app.media.audio_file import Sound
 from bagwise.app.media.files import FileBags
@@ -52,6 +53,8 @@ class Embedding:
         Whether vectors are added to the features of the media type, or replace them.
     licence : str
         Which network it is and under which licence it comes, where that is known.
+    scores : dict
+        Labels of the run that the network itself knows, each to its class there; their scores end the vectors.
     """
 
     path: Path
@@ -60,6 +63,7 @@ class Embedding:
     size: int
     join: bool
     licence: str = ""
+    scores: Mapping[str, int] = field(default_factory=dict)
 
     problems: ClassVar[tuple[tuple[str, str], ...]] = ()
 
@@ -74,6 +78,7 @@ class Embedding:
             "size": self.size,
             "join": self.join,
             **({"licence": self.licence} if self.licence else {}),
+            **({"scores": dict(self.scores)} if self.scores else {}),
         }
 
     def of_file(self, name: str) -> Embedding:
@@ -82,7 +87,8 @@ class Embedding:
 
     def describe(self, file: Any, name: str, found: FileBags) -> FileBags:
         """What was found in an open file, or in a part of it, with the vector of each instance."""
-        vectors, problems = run_feeds(self.inputs, file, name, found, _opened(self))
+        classes = list(self.scores.values())
+        vectors, problems = run_feeds(self.inputs, file, name, found, _opened(self), classes)
         if len(vectors) and vectors.shape[1] != self.size:
             raise InputError(
                 f"{name}: the network gives vectors of {vectors.shape[1]} numbers here, and of {self.size} elsewhere; "
@@ -116,7 +122,9 @@ def close_network() -> None:
     _HERE.key = _HERE.network = None
 
 
-def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any], *, join: bool) -> Embedding:
+def read_embedding(
+    path: Path, media_type: MediaType, values: Mapping[str, Any], *, join: bool, labels: Iterable[str] = ()
+) -> Embedding:
     """A network for the instances of a media type, checked and tried.
 
     Parameters
@@ -125,6 +133,7 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
     media_type : MediaType
     values : settings that differ from what the file and its TOML say
     join : whether vectors are added to the features of the media type
+    labels : those of the run, which the network may know
     """
     if media_type.embed is None:
         raise InputError(
@@ -134,7 +143,7 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
     path = network_path(path)
     content = read_network_file(path)
     with closing(Network(content, path, n_rows=media_type.embed().batch)) as network:
-        known = {field.name for field in fields(media_type.embed)}
+        known = {setting.name for setting in fields(media_type.embed)}
         kind = recognized(network)
         metadata = _notes(network, known)
         given = {**_read_toml(path, known), **given_settings(values)}
@@ -149,7 +158,14 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
         usual = {} if kind is None else {k: v for k, v in kind.all_settings(network).items() if k in known}
         inputs = media_type.embed.from_text({**usual, **metadata, **given}).completed(network)
         licence = f"{kind.name}, {kind.licence}" if kind is not None and kind.licence else ""
-        return _tried(path, content, network, inputs, join, licence)
+        output, classes = find_classes(inputs, network)
+        scores = match_labels(labels, classes)
+        inputs = replace(inputs, scores=output if scores else "")
+        if scores and not inputs.scores_are:
+            (blank,) = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL, range(len(classes)))
+            in_bounds = np.all((blank >= 0.0) & (blank <= 1.0), where=~np.isnan(blank))
+            inputs = replace(inputs, scores_are="probabilities" if in_bounds else "logits")
+        return _tried(path, content, network, inputs, join, licence, scores)
 
 
 def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]) -> Embedding:
@@ -166,7 +182,8 @@ def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]
             "its tokenizer is another; give that one (--embed)."
         )
     with closing(Network(content, path, inputs.batch)) as network:
-        return _tried(path, content, network, inputs, about["join"], about.get("licence", ""))
+        rest = about.get("licence", ""), about.get("scores", {})
+        return _tried(path, content, network, inputs, about["join"], *rest)
 
 
 def network_of(about: Mapping[str, Any], given: Path | None, model: Path) -> Path | None:
@@ -178,16 +195,24 @@ def network_of(about: Mapping[str, Any], given: Path | None, model: Path) -> Pat
     return beside if beside.is_file() or not names else installed_file(names[0])
 
 
-def _tried(path: Path, content: bytes, network: Network, inputs: NetworkInput, join: bool, licence: str) -> Embedding:
+def _tried(
+    path: Path,
+    content: bytes,
+    network: Network,
+    inputs: NetworkInput,
+    join: bool,
+    licence: str,
+    scores: Mapping[str, int],
+) -> Embedding:
     """The embedding after one instance went through it: what cannot work is found before files are read."""
-    vectors = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL)
+    vectors = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL, list(scores.values()))
     if vectors.shape[1] > LARGEST_VECTOR:
         raise InputError(
             f"{path}: the network gives vectors of {vectors.shape[1]} numbers, and the most is {LARGEST_VECTOR}; "
             "choose another 'output'."
         )
     fingerprint = content_fingerprint(content, *inputs.contents(path.parent))
-    return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join, licence)
+    return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join, licence, scores)
 
 
 def _notes(network: Network, known: set[str]) -> dict[str, str]:

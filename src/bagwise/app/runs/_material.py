@@ -43,6 +43,7 @@ from bagwise.app.media.media_types import (
     list_files,
 )
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, read_files, value_fingerprint
+from bagwise.app.runs.choose import score_name
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
 from bagwise.app.runs.layout import RunLayout
 from bagwise.app.runs.options import RunOptions
@@ -176,7 +177,11 @@ def find_source(
         raise InputError(f"{path} is a file of bags, whose features are there; leave --embed and --embeddings out.")
     elif options.embed is not None:
         vectors = read_embedding(
-            options.embed, source.media_type, options.embed_settings, join=_joins(options, source, in_windows(source))
+            options.embed,
+            source.media_type,
+            options.embed_settings,
+            join=_joins(options, source, in_windows(source)),
+            labels=_label_names(labels, source),
         )
         if in_windows(source):
             source = replace(source, settings=_with_length(source.settings, vectors, options.embed))
@@ -227,6 +232,20 @@ def _with_boxes(source: Source, options: RunOptions) -> Source:
 def _with_seconds(source: Source) -> list[dict[str, Any]]:
     """The files with their lengths, which tables of several recordings need."""
     return [{"file": name, "seconds": _seconds(source, name)} for name in source.names]
+
+
+def _label_names(labels: Labels | None, source: Source) -> list[str]:
+    """The labels of a run before its files are read."""
+    if isinstance(labels, Selections):
+        seconds = {file.pop("file"): file for file in _with_seconds(source)}
+        nothing = FileBags([], [], np.empty((0, 0)), {}, {})
+        labels, _ = read_selections(
+            labels, source.media_type, source.path, {name: replace(nothing, info=own) for name, own in seconds.items()}
+        )
+    if labels is None:
+        return []
+    rows = enumerate(labels.label_sets)
+    return sorted({name for i, entries in rows for name in split_marks(entries, labels.place(i))[0]})
 
 
 def _joins(options: RunOptions, source: Source, are_windows: bool) -> bool:
@@ -574,22 +593,25 @@ def features_of(source: Source, found: list[FileBags], feature_names: list[str] 
     media_type, embedded = source.media_type, source.embedded
     if not source.has_features:
         assert embedded is not None
-        return _join_vectors(None, [], found, embedded["size"])
+        return _join_vectors(None, [], found, embedded)
     own = replace(source, feature_names=feature_names).own_names
     names = list(media_type.feature_names(found, source.settings) if own is None else own)
     features = media_type.features(found, names)
     if embedded is not None:
         if sp.issparse(features):
             features = filled(features, "--embed next to terms", "count fewer terms (--media-set keep=0.02)")
-        features, names = _join_vectors(features, names, found, embedded["size"])
+        features, names = _join_vectors(features, names, found, embedded)
     return features, names
 
 
-def _join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: int) -> tuple[np.ndarray, list[str]]:
+def _join_vectors(
+    own: Any, own_names: list[str], files: list[FileBags], embedded: Mapping[str, Any]
+) -> tuple[np.ndarray, list[str]]:
     """Features of all instances with their vectors, and what all columns are called; `own` may be None."""
+    size, scores = embedded["size"], [score_name(label) for label in embedded.get("scores", ())]
     parts = [file.vectors for file in files if file.vectors is not None and len(file.vectors)]
     vectors = np.concatenate(parts).astype(np.float64) if parts else np.empty((0, size))
-    names = [*own_names, *(f"embed{i}" for i in range(size))]
+    names = [*own_names, *(f"embed{i}" for i in range(size - len(scores))), *scores]
     return (vectors if own is None else np.hstack([own, vectors])), names
 
 

@@ -49,7 +49,7 @@ from bagwise.app.runs._material import (
     reopen_source,
 )
 from bagwise.app.runs._scale import choose_scale
-from bagwise.app.runs.choose import WINDOWS
+from bagwise.app.runs.choose import WINDOWS, network_in_words, network_row
 from bagwise.app.runs.corrections import (
     ABSENT,
     ALSO,
@@ -95,6 +95,7 @@ from bagwise.app.runs.predictions import (
 )
 from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
 from bagwise.app.runs.survey import draw, drawn_rows, estimate
+from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, in_words
 from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
 from bagwise.pipeline import bag_tags, classes_of, final_step
@@ -286,7 +287,8 @@ class Run:
             supervision = put_together(material.dataset, material.sets, material.known, marked=material.marked)
             if trained is None:
                 hard = hard_labels(supervision.dataset, supervision.known)
-                for remark in remarks_on_labels(hard, found.media_type) + _remarks_on_lengths(found, material):
+                remarks = remarks_on_labels(hard, found.media_type) + _remarks_on_lengths(found, material)
+                for remark in remarks + _remarks_on_network(supervision.dataset):
                     say(remark)
             model_print = None if trained is None else file_fingerprint(str(asked.model))
             manifest = {
@@ -547,7 +549,8 @@ class Run:
         """Which labels are hard to learn, with the cure in the words of the media type."""
         supervision = self.supervision()
         remarks = remarks_on_labels(hard_labels(supervision.dataset, supervision.known), self.media_type)
-        return remarks + _remarks_on_lengths(self.source, self.material)
+        remarks += _remarks_on_lengths(self.source, self.material)
+        return remarks + _remarks_on_network(supervision.dataset)
 
     def result(self) -> AnnotateResult:
         """Annotations and all that the page and the command line tell of them."""
@@ -1061,6 +1064,11 @@ def _remarks_on_lengths(source: Source, material: Material) -> list[str]:
     if scales is None or not source.too_few:
         return []
     return remarks_on_lengths(material.dataset, source.media_type, scales.long(source.settings))
+
+
+def _remarks_on_network(dataset: BagDataset) -> list[str]:
+    row = network_row(dataset)
+    return [] if row is None else [network_in_words(row)]
 
 
 def _moved(path: Path) -> str:
