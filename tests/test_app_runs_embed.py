@@ -5,9 +5,11 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from bagwise.app.review.review import Review
 from bagwise.app.runs import Run
 from bagwise.app.runs._features import Source, read_files
 from bagwise.core.exceptions import InputError
+from bagwise.io.data.vectors import read_vector_file
 
 pytest.importorskip("onnxruntime")
 
@@ -320,14 +323,85 @@ def write_parquet(path, rows, wide=False):
     pq.write_table(pa.table(columns), path)
 
 
-@pytest.mark.parametrize("form", ["npz", "list", "wide"])
-def test_vectors_that_somebody_made_already(sounds, tmp_path, form):
+def write_csv(path, rows, wide):
+    """As BirdNET-Analyzer does, or a column for each number."""
+    vectors = [[repr(float(value)) for value in row[3]] for row in rows]
+    head = ",".join(map(str, range(nets.BANDS))) if wide else "embedding"
+    lines = [
+        f"{name},{start},{end}," + (",".join(own) if wide else f'"{",".join(own)}"')
+        for (name, start, end, _), own in zip(rows, vectors, strict=True)
+    ]
+    path.write_text("\n".join([f"file_path,start,end,{head}", *lines]) + "\n")
+
+
+def write_birdnet(folder, rows):
+    for name, start, end, vector in rows:
+        folder.mkdir(exist_ok=True)
+        with (folder / f"{name[:-4]}.birdnet.embeddings.txt").open("a") as file:
+            file.write(f"{start}\t{end}\t{','.join(repr(float(value)) for value in vector)}\n")
+
+
+class Index:
+    """In place of usearch, where that is not installed: what is asked of it here."""
+
+    @staticmethod
+    def restore(path, view):
+        index = Index()
+        with np.load(path) as file:
+            index.vectors = dict(zip(file["keys"].tolist(), file["vectors"], strict=True))
+        return index
+
+    def contains(self, keys):
+        return np.array([key in self.vectors for key in keys.tolist()])
+
+    def get(self, keys, dtype):
+        return np.array([self.vectors[key] for key in keys.tolist()], dtype=dtype)
+
+
+def write_hoplite(folder, rows, before, monkeypatch):
+    """The tables of today or of its first year, and the index."""
+    folder.mkdir()
+    keys, vectors = np.arange(len(rows), dtype=np.uint64) + 7, np.array([row[3] for row in rows], dtype=np.float32)
+    try:
+        from usearch.index import Index as Real
+    except ImportError:
+        monkeypatch.setitem(sys.modules, "usearch", types.ModuleType("usearch"))
+        monkeypatch.setitem(sys.modules, "usearch.index", types.SimpleNamespace(Index=Index))
+        with (folder / "usearch.index").open("wb") as file:
+            np.savez(file, keys=keys, vectors=vectors)
+    else:
+        index = Real(ndim=vectors.shape[1], metric="ip", dtype="f32")
+        index.add(keys, vectors)
+        index.save(str(folder / "usearch.index"))
+    own, name, table, of = ("source", "hoplite_sources", "hoplite_embeddings", "source_idx") if before else (
+        "filename", "recordings", "windows", "recording_id"
+    )  # fmt: skip
+    names = sorted({row[0] for row in rows})
+    with contextlib.closing(sqlite3.connect(folder / "hoplite.sqlite")) as base:
+        base.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, {own} TEXT)")
+        base.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {of} INTEGER, offsets BLOB)")
+        base.executemany(f"INSERT INTO {name} VALUES (?, ?)", enumerate(names))
+        for key, (file, start, end, _) in zip(keys.tolist(), rows, strict=True):
+            offsets = np.array([start, end], dtype="<f2" if before else "<f8").tobytes()
+            base.execute(f"INSERT INTO {table} VALUES (?, ?, ?)", (key, names.index(file), offsets))
+        base.commit()
+
+
+@pytest.mark.parametrize("form", ["npz", "list", "wide", "csv", "wide csv", "birdnet", "hoplite", "old hoplite"])
+def test_vectors_that_somebody_made_already(sounds, tmp_path, form, monkeypatch):
     folder, _ = sounds
     rows = window_rows(folder, [f"{i}.wav" for i in range(len(PAIRS))], step=0.25)
     shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
-    path = tmp_path / f"vectors.{'npz' if form == 'npz' else 'parquet'}"
+    endings = {"npz": ".npz", "list": ".parquet", "wide": ".parquet", "csv": ".csv", "wide csv": ".csv"}
+    path = tmp_path / f"vectors{endings.get(form, '')}"
     if form == "npz":
         write_npz(path, shuffled)
+    elif path.suffix == ".csv":
+        write_csv(path, shuffled, wide=form == "wide csv")
+    elif form == "birdnet":
+        write_birdnet(path, shuffled)
+    elif not path.suffix:
+        write_hoplite(path, shuffled, form == "old hoplite", monkeypatch)
     else:
         write_parquet(path, [(f"C:\\rec\\{name}", *rest) for name, *rest in shuffled], wide=form == "wide")
     with annotate(folder, tmp_path / "out", embeddings=path) as run:
@@ -384,6 +458,27 @@ def test_tables_that_name_unknown_files_or_leave_gaps(sounds, tmp_path):
         assert "1 window(s) of v.npz begin after its end at 3.00 s" in problems["2.wav"]
         assert "no row of v.npz names it" in problems[f"{len(PAIRS) - 1}.wav"]
         assert {row["file"] for row in run.annotations()} == {f"{i}.wav" for i in range(len(PAIRS) - 1)}
+
+
+def test_folders_and_texts_that_are_none(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"no hoplite\.sqlite in it, as hoplite has, and no file that ends in"):
+        read_vector_file(tmp_path)
+    for text, match in [
+        ("file,start,end,vector\na.wav,0,3,1 2\n", "row 2: its start, end and vector are no numbers"),
+        ("file,start,end\na.wav,0,3\n", "there is no column 'vector', nor columns 0, 1"),
+        ('file,start,end,vector\na.wav,0,3,"1,2"\na.wav,3,6,1\n', "have 1 to 2 numbers"),
+        ("file,start,end,vector\n", "it holds no vectors"),
+    ]:
+        (tmp_path / "v.csv").write_text(text)
+        with pytest.raises(InputError, match=match):
+            read_vector_file(tmp_path / "v.csv")
+    write_hoplite(tmp_path / "base", [("a.wav", 0.0, 3.0, np.ones(4))], False, monkeypatch)
+    (tmp_path / "base" / "hoplite.sqlite").write_bytes(b"SQLite format 3\0 cut off")
+    with pytest.raises(InputError, match="it is damaged, or no folder of hoplite"):
+        read_vector_file(tmp_path / "base")
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(ImportError, match="pip install usearch"):
+        read_vector_file(tmp_path / "base")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from bagwise.app.media.media_types import (
     guess_media_type,
     list_files,
 )
+from bagwise.app.networks import content_fingerprint
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, read_files, value_fingerprint
 from bagwise.app.runs.choose import score_name
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
@@ -424,8 +425,16 @@ def _vector_table(options: RunOptions, source: Source, *, join: bool, are_instan
         own = np.flatnonzero(owner == i)
         own = own[np.lexsort((rows.end[own], rows.start[own]))]
         windows[source.names[i]] = Windows(rows.start[own], rows.end[own], rows.vectors[own])
+    is_one = path.is_file()
+    contents = [rows.start.tobytes(), rows.end.tobytes(), rows.vectors.tobytes(), "\n".join(rows.files).encode()]
     return VectorTable(
-        path.name, file_fingerprint(path), windows, rows.vectors.shape[1], join, are_instances, tuple(problems)
+        path.name,
+        file_fingerprint(path) if is_one else content_fingerprint(*contents),
+        windows,
+        rows.vectors.shape[1],
+        join,
+        are_instances,
+        tuple(problems),
     )
 
 

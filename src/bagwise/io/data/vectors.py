@@ -1,8 +1,10 @@
-"""Tables of vectors that other programs worked out: parquet or npz, a row per window of a recording."""
+"""Vectors that other programs worked out, a row per window: tables, and folders of BirdNET-Analyzer and hoplite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from bagwise.core.checks import import_pyarrow
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io._parquet import KIND, arrow_values, matrix_of, python_values, read_columns
 from bagwise.io.data._npz import read_arrays
-from bagwise.io.files import damaged
+from bagwise.io.files import damaged, read_text
+from bagwise.io.tables import read_rows
 
 NEEDED_BY = "Reading vectors from parquet"
 # What the columns are called by those who write them, in lower case.
@@ -20,6 +23,13 @@ FILE = ("file", "files", "filename", "file_name", "filepath", "file_path", "path
 START = ("start", "starts", "start_time", "start_s", "start (s)", "begin time (s)", "offset_s", "offset")
 END = ("end", "ends", "end_time", "end_s", "end (s)", "end time (s)")
 VECTOR = ("vector", "vectors", "embedding", "embeddings", "features")
+BIRDNET = ".birdnet.embeddings.txt"
+HOPLITE, USEARCH = "hoplite.sqlite", "usearch.index"
+HOPLITE_NOW = "SELECT w.id, r.filename, w.offsets FROM windows w JOIN recordings r ON r.id = w.recording_id", "<f8"
+HOPLITE_BEFORE = (  # the schema of its first year, which BirdNET-Analyzer 2.0 has
+    "SELECT e.id, s.source, e.offsets FROM hoplite_embeddings e JOIN hoplite_sources s ON s.id = e.source_idx",
+    "<f2",
+)
 EXAMPLE = "expected columns file, start, end (in seconds) and vector"
 
 
@@ -35,12 +45,17 @@ class _VectorRows:
 
 def read_vector_file(path: Path) -> _VectorRows:
     """The windows of a table, checked: finite numbers, windows that end after they begin."""
-    if not path.is_file():
+    if path.is_dir():
+        rows = _from_hoplite(path) if (path / HOPLITE).is_file() else _from_birdnet(path)
+    elif not path.is_file():
         raise InputError(f"{path}: there is no such file; give a table of vectors (--embeddings).")
-    ending = path.suffix.lower()
-    if ending not in (".parquet", ".npz"):
-        raise InputError(f"{path}: vectors are read from .parquet and .npz, not from {ending!r}; convert it.")
-    rows = _from_parquet(path) if ending == ".parquet" else _from_npz(path)
+    elif (ending := path.suffix.lower()) in READERS:
+        rows = READERS[ending](path)
+    else:
+        raise InputError(
+            f"{path}: vectors are read from {', '.join(READERS)} and from folders of hoplite and BirdNET-Analyzer, not "
+            f"from {ending!r}; convert it."
+        )
     if not len(rows.files) or not rows.vectors.shape[1]:
         raise FormatError(f"{path}: it holds no vectors; {EXAMPLE}.")
     for what, values in (("start", rows.start), ("end", rows.end), ("vector", rows.vectors)):
@@ -114,3 +129,86 @@ def _from_npz(path: Path) -> _VectorRows:
             )
     text = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in files.tolist()]
     return _VectorRows(text, start.astype(np.float64), end.astype(np.float64), vectors.astype(np.float32))
+
+
+def _from_text(path: Path) -> _VectorRows:
+    """A table with a cell of numbers with commas between for each vector, as BirdNET-Analyzer writes it, or wide."""
+    table = read_rows(path)
+    names = table.headings
+    files, start, end = (names.index(_needed(path, names, known)) for known in (FILE, START, END))
+    vector = _column(names, VECTOR)
+    wide = [i for i, name in enumerate(names) if name.isdecimal()]
+    if vector is None and not wide:
+        raise FormatError(f"{path}: there is no column 'vector', nor columns 0, 1, 2, ... of numbers; {EXAMPLE}.")
+    cells = [
+        [row[start], row[end], *([row[i] for i in wide] if vector is None else row[names.index(vector)].split(","))]
+        for row in table.rows[1:]
+    ]
+    places = [f"{path}, row {line}" for line in table.lines[1:]]
+    return _of_numbers(
+        [row[files] for row in table.rows[1:]], [_numbers(*pair) for pair in zip(cells, places, strict=True)]
+    )
+
+
+def _numbers(cells: Sequence[str], place: str) -> np.ndarray:
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError as error:
+        raise FormatError(f"{place}: its start, end and vector are no numbers ({error}); {EXAMPLE}.") from error
+
+
+def _of_numbers(files: list[str], rows: Sequence[np.ndarray]) -> _VectorRows:
+    """Windows from start, end and vector of each in one array."""
+    sizes = {len(row) for row in rows}
+    if len(sizes) > 1:
+        raise FormatError(
+            f"Vectors of {files[0]!r} and others have {min(sizes) - 2} to {max(sizes) - 2} numbers; {EXAMPLE}."
+        )
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), max(sizes, default=2))
+    return _VectorRows(files, table[:, 0], table[:, 1], table[:, 2:].astype(np.float32))
+
+
+def _from_birdnet(folder: Path) -> _VectorRows:
+    """What BirdNET-Analyzer wrote before 2.0: a file for each recording, a line for each window."""
+    found = sorted(folder.rglob(f"*{BIRDNET}"))
+    if not found:
+        raise FormatError(
+            f"{folder}: there is no {HOPLITE} in it, as hoplite has, and no file that ends in {BIRDNET}, as "
+            "BirdNET-Analyzer wrote; give another folder, or a table."
+        )
+    files, rows = [], []
+    for path in found:
+        for number, line in enumerate(read_text(path).text.splitlines(), 1):
+            if line.strip():
+                rows.append(_numbers(line.replace("\t", ",").split(","), f"{path}, row {number}"))
+                files.append(path.relative_to(folder).as_posix().removesuffix(BIRDNET))
+    return _of_numbers(files, rows)
+
+
+def _from_hoplite(folder: Path) -> _VectorRows:
+    """A database of hoplite, as Perch and BirdNET-Analyzer from 2.0 on keep it: sqlite, and an index of usearch."""
+    try:
+        from usearch.index import Index
+    except ImportError as error:
+        raise ImportError(f"Folders of hoplite need usearch, and {error}; pip install usearch.") from error
+    path = folder / HOPLITE
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+            tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            query, kind = HOPLITE_NOW if "windows" in tables else HOPLITE_BEFORE
+            windows = base.execute(query).fetchall()
+        index = Index.restore(str(folder / USEARCH), view=True)
+        keys = np.array([key for key, _, _ in windows], dtype=np.uint64)
+        there = index.contains(keys) if len(keys) else np.empty(0, dtype=bool)
+        vectors = [index.get(keys[i : i + 1], dtype=np.float32)[0] for i in np.flatnonzero(there)]
+        offsets = [np.frombuffer(blob, dtype=kind)[:2].astype(np.float64) for _, _, blob in windows]
+    except (sqlite3.Error, ValueError, RuntimeError, OSError, TypeError) as error:
+        raise FormatError(f"{folder}: it is damaged, or no folder of hoplite that is known ({error}).") from error
+    if any(len(own) < 2 for own in offsets):
+        raise FormatError(f"{folder}: its windows have a start and no end; write them as a table with both.")
+    kept = np.flatnonzero(there).tolist()
+    rows = [np.append(offsets[i], vector) for i, vector in zip(kept, vectors, strict=True)]
+    return _of_numbers([str(windows[i][1]) for i in kept], rows)
+
+
+READERS = {".parquet": _from_parquet, ".npz": _from_npz, ".csv": _from_text}
