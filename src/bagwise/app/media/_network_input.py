@@ -143,10 +143,16 @@ def run_feeds(
     vectors = np.concatenate(parts) if parts else np.empty((0, 0), dtype=np.float32)
     vectors = vectors[np.argsort(inputs.order(found))]
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
+    if len(bad) == len(vectors) > 0:
         raise InputError(
             f"{name}: the network gives no finite vector for instance {bad[0]} ({len(bad)} such); check how it "
             "is to be given (rate, scale, mean, std), or leave the file out."
+        )
+    if len(bad):
+        vectors[bad] = np.delete(vectors, bad, axis=0).mean(axis=0)
+        problems.append(
+            f"the network gives no finite vector for {len(bad)} of its {len(vectors)} instances, the first is number "
+            f"{bad[0]}; they have the mean of the others. Look at what is there."
         )
     return vectors, problems
 
