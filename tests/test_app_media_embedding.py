@@ -369,7 +369,7 @@ def test_gaps_and_nearest_windows_against_looking_everywhere(spans, seconds):
     start = np.sort(np.array([first for first, _ in spans], dtype=float))
     start = start[start < seconds] if (start < seconds).any() else np.array([0.0])
     end = start + np.array([length for _, length in spans])[: len(start)]
-    windows = Windows(start, end, np.arange(len(start))[:, None])
+    windows = Windows(np.stack([start, end], axis=1), np.arange(len(start))[:, None])
     open_seconds = [k for k in range(seconds) if not np.any((start <= k) & (end >= k + 1))]
     tail = seconds - min(end.max(), seconds)
     if tail < (end - start).max():
@@ -377,7 +377,7 @@ def test_gaps_and_nearest_windows_against_looking_everywhere(spans, seconds):
     told = [k for first, last in windows.gaps(float(seconds)) for k in range(round(first), round(last))]
     assert told == open_seconds
     moments = np.random.default_rng(0).uniform(0, 50, 20)
-    best, inside = windows.nearest(moments)
+    best, inside = windows.nearest(moments[:, None])
     distance = np.abs((start + end)[None] / 2 - moments[:, None])
     np.testing.assert_allclose(distance[np.arange(20), best], distance.min(axis=1))
     np.testing.assert_array_equal(inside, (start[best] <= moments) & (moments <= end[best]))

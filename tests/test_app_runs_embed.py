@@ -12,6 +12,7 @@ import time
 import types
 
 import numpy as np
+import pandas
 import pytest
 import soundfile
 from click.testing import CliRunner
@@ -423,7 +424,7 @@ def test_syllables_take_the_vector_of_the_nearest_window(sounds, tmp_path):
     options = {"embeddings": tmp_path / "v.npz", "settings": {"segment": "syllables"}, "join": True}
     with annotate(folder, tmp_path / "out", **options) as run:
         assert [name for name, _ in run.problems] == ["3.wav"]
-        assert "of its syllables, such as that at 1.40 s, lie in no window of v.npz" in run.problems[0][1]
+        assert "of its instances, such as that at 1.40, lie in no window of v.npz" in run.problems[0][1]
         dataset = run.material.dataset
         assert named_right(run.annotations(), truth) > 0.8
     assert dataset.bags.n_features == 38 + nets.BANDS
@@ -464,7 +465,7 @@ def test_folders_and_texts_that_are_none(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"no hoplite\.sqlite in it, as hoplite has, and no file that ends in"):
         read_vector_file(tmp_path)
     for text, match in [
-        ("file,start,end,vector\na.wav,0,3,1 2\n", "row 2: its start, end and vector are no numbers"),
+        ("file,start,end,vector\na.wav,0,3,1 2\n", "row 2: its place and vector are no numbers"),
         ("file,start,end\na.wav,0,3\n", "there is no column 'vector', nor columns 0, 1"),
         ('file,start,end,vector\na.wav,0,3,"1,2"\na.wav,3,6,1\n', "have 1 to 2 numbers"),
         ("file,start,end,vector\n", "it holds no vectors"),
@@ -642,3 +643,95 @@ def test_an_interrupt_ends_networks_that_compute(sounds, tmp_path, jobs):
     assert errors.strip().splitlines() == ["interrupted"]
     _, left = psutil.wait_procs(networks, timeout=120)
     assert left == []
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "npz"])
+def test_passages_and_regions_take_the_vectors_of_a_table(tmp_path, form):
+    """Each the one of the row whose place is nearest to its middle."""
+    rng = np.random.default_rng(0)
+    texts, pictures = tmp_path / "texts", tmp_path / "pictures"
+    for folder in (texts, pictures):
+        folder.mkdir()
+    for i in range(6):
+        (texts / f"{i}.txt").write_text(" ".join(f"word{j}" for j in range(20)), encoding="utf-8")
+        image, mask = np.zeros((30, 30, 3), dtype=np.uint8), np.zeros((30, 30), dtype=np.uint8)
+        mask[2:12, 2:12], mask[2:12, 18:28], mask[18:28, 2:12] = 1, 2, 3
+        Image.fromarray(image).save(pictures / f"{i}.png")
+        Image.fromarray(mask).save(pictures / f"{i}_mask.png")
+    sets = [("a",), ("b",), ("a", "b")] * 2
+    spans = [(f"{i}.txt", {"start": k * 35, "end": k * 35 + 35}) for i in range(6) for k in range(4)]
+    corners = [(0, 0), (16, 0), (0, 16)]
+    boxes = [(f"{i}.png", {"left": x, "top": y, "width": 14, "height": 14}) for i in range(6) for x, y in corners]
+    for folder, rows, settings in ((texts, spans, {"window": 5, "step": 5}), (pictures, boxes, {"regions": "mask"})):
+        write_labels(tmp_path, list(dict.fromkeys(name for name, _ in rows)), sets)
+        vectors = rng.standard_normal((len(rows), 4)).astype(np.float32)
+        order = rng.permutation(len(rows))
+        columns = {"files": [rows[i][0] for i in order]}
+        columns |= {key: np.array([rows[i][1][key] for i in order], dtype=float) for key in rows[0][1]}
+        path = tmp_path / f"vectors.{form}"
+        if form == "npz":
+            np.savez(path, vector=vectors[order], **columns)
+        elif form == "csv":
+            texts_of = [",".join(map(repr, map(float, vector))) for vector in vectors[order]]
+            pandas.DataFrame({**columns, "vector": texts_of}).to_csv(path, index=False)
+        else:
+            pandas.DataFrame({**columns, "vector": list(vectors[order])}).to_parquet(path)
+        options = {"labels": tmp_path / "labels.csv", "settings": settings, "jobs": 1, "page": False}
+        with Run.create(folder, tmp_path / f"run of {folder.name}", embeddings=path, formats=["csv"], **options) as run:
+            dataset = run.material.dataset
+            assert run.problems == []
+        assert dataset.bags.n_instances == len(rows)
+        at = {key: np.asarray(values) for key, values in dataset.locations.items()}
+        for i in range(len(rows)):
+            place = {key: at[key][i] for key in rows[0][1]}
+            own = [j for j, (name, _) in enumerate(rows) if name == at["file"][i]]
+
+            def middle(place):
+                return np.array(
+                    [(place["start"] + place["end"]) / 2] if "start" in place
+                    else [place["left"] + place["width"] / 2, place["top"] + place["height"] / 2]
+                )  # fmt: skip
+
+            nearest = min(own, key=lambda j: np.linalg.norm(middle(rows[j][1]) - middle(place)))
+            np.testing.assert_allclose(dataset.bags.instances[i], vectors[nearest], rtol=1e-6)
+    write_spans(tmp_path / f"spans.{form}", form)
+    with pytest.raises(InputError, match="there is no column 'left'"):
+        Run.create(pictures, tmp_path / "x", embeddings=tmp_path / f"spans.{form}", **options)
+
+
+def write_spans(path, form):
+    columns = {"files": ["0.png"], "start": [0.0], "end": [1.0]}
+    if form == "npz":
+        np.savez(path, vector=np.ones((1, 4)), **columns)
+    elif form == "csv":
+        pandas.DataFrame({**columns, "vector": ["1,2,3,4"]}).to_csv(path, index=False)
+    else:
+        pandas.DataFrame({**columns, "vector": [[1.0, 2.0]]}).to_parquet(path)
+
+
+def test_a_sentence_model_is_taken_from_its_folder(tmp_path):
+    folder = tmp_path / "model"
+    (folder / "onnx").mkdir(parents=True)
+    nets.text_network(folder / "onnx" / "model.onnx")
+    shutil.copy(folder / "onnx" / "model.onnx", folder / "onnx" / "model_O4.onnx")
+    (folder / "onnx" / "tokenizer.json").rename(folder / "tokenizer.json")
+    modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}]
+    modules += [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 7}')
+    inputs = read_embedding(folder, MEDIA["text"], {}, join=False).inputs
+    assert (inputs.pool, inputs.unit, inputs.tokens, inputs.tokenizer) == ("first", False, 7, "../tokenizer.json")
+    modules += [{"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    inputs = read_embedding(folder, MEDIA["text"], {"tokens": 5}, join=False).inputs
+    assert (inputs.pool, inputs.unit, inputs.tokens) == ("mean", True, 5)
+    (folder / "modules.json").write_text("{")
+    with pytest.raises(InputError, match="it is not JSON"):
+        read_embedding(folder, MEDIA["text"], {}, join=False)
+    shutil.rmtree(folder / "onnx")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    with pytest.raises(InputError, match="model.safetensors holds weights alone.*optimum-cli export onnx"):
+        read_embedding(folder, MEDIA["text"], {}, join=False)

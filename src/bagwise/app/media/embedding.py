@@ -16,8 +16,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from bagwise.app.media._known_networks import INSTALLED, installed_file, network_path, recognized
+from bagwise.app.media._known_networks import (
+    INSTALLED,
+    installed_file,
+    network_path,
+    recognized,
+    sentence_settings,
+)
 from bagwise.app.media._network_input import NetworkInput, given_settings, run_feed, run_feeds
 from bagwise.app.media._network_scores import find_classes, match_labels
 from bagwise.app.media.audio import whole_band
@@ -155,8 +162,10 @@ def read_embedding(
                     f"{path}: the network says {name} = {value}, and {name} = {given[name]} is asked for; leave that "
                     "out, or use another network."
                 )
-        usual = {} if kind is None else {k: v for k, v in kind.all_settings(network).items() if k in known}
-        inputs = media_type.embed.from_text({**usual, **metadata, **given}).completed(network)
+        usual = sentence_settings(path) | ({} if kind is None else kind.all_settings(network))
+        inputs = media_type.embed.from_text(
+            {**{name: value for name, value in usual.items() if name in known}, **metadata, **given}
+        ).completed(network)
         licence = f"{kind.name}, {kind.licence}" if kind is not None and kind.licence else ""
         output, classes = find_classes(inputs, network)
         scores = match_labels(labels, classes)
@@ -250,11 +259,18 @@ SLACK = 0.05  # seconds between two windows that are no gap
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of one recording in order of time: (m,) starts and ends in seconds, and (m, e) vectors."""
+    """The windows of one file, in order of time: (m, 2 k) first and last of each along k axes, and (m, e) vectors."""
 
-    start: np.ndarray
-    end: np.ndarray
+    places: np.ndarray
     vectors: np.ndarray
+
+    @property
+    def start(self) -> np.ndarray:
+        return self.places[:, 0]
+
+    @property
+    def end(self) -> np.ndarray:
+        return self.places[:, 1]
 
     def gaps(self, seconds: float) -> list[tuple[float, float]]:
         """First and last second of what no window covers; a rest at the end that holds no whole window is none."""
@@ -267,17 +283,15 @@ class Windows:
         return found
 
     def nearest(self, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each moment the window whose middle is nearest to it, and whether that window holds it."""
-        centre = (self.start + self.end) / 2
-        order = np.argsort(centre, kind="stable")
-        between = (centre[order][1:] + centre[order][:-1]) / 2
-        best = order[np.searchsorted(between, middle)]
-        return best, (self.start[best] <= middle) & (middle <= self.end[best])
+        """For each of (n, k) points the window whose middle is nearest to it, and whether that window holds it."""
+        first, last = self.places[:, ::2], self.places[:, 1::2]
+        _, best = cKDTree((first + last) / 2).query(middle)
+        return best, ((first[best] <= middle) & (middle <= last[best])).all(axis=1)
 
 
 @dataclass(frozen=True)
 class VectorTable:
-    """Vectors of the windows of recordings.
+    """Vectors of the windows of recordings, of passages of texts or of boxes of pictures.
 
     Attributes
     ----------
@@ -290,7 +304,8 @@ class VectorTable:
     join : bool
         Whether vectors are added to the features of the media type, or replace them.
     are_instances : bool
-        Whether the windows are the instances; otherwise each instance gets the vector of the window nearest to it.
+        Whether the windows are the instances, of recordings alone; otherwise each instance gets the vector of the
+        window nearest to it.
     problems : tuple of (name, message)
         What could not be used of the file.
     """
@@ -339,15 +354,18 @@ class VectorTable:
 
     def describe(self, file: Any, name: str, found: FileBags) -> FileBags:
         """What was found in a file, or in a part of it, each instance with the vector of the window nearest to it."""
-        own = self._of(name)
-        middle = (np.asarray(found.locations["start"]) + np.asarray(found.locations["end"])) / 2
+        own, at = self._of(name), {key: np.asarray(column) for key, column in found.locations.items()}
+        if "start" in at:
+            middle = ((at["start"] + at["end"]) / 2)[:, None]
+        else:
+            middle = np.stack([at["left"] + at["width"] / 2, at["top"] + at["height"] / 2], axis=1)
         best, inside = own.nearest(middle)
         problems = []
         if not inside.all():
-            at = float(middle[np.argmin(inside)])
+            point = " x ".join(f"{value:.2f}" for value in middle[np.argmin(inside)])
             problems.append(
-                f"{int(np.sum(~inside))} of its syllables, such as that at {at:.2f} s, lie in no window of "
-                f"{self.name}; they have the vector of the nearest one."
+                f"{int(np.sum(~inside))} of its instances, such as that at {point}, lie in no window of {self.name}; "
+                "they have the vector of the nearest one."
             )
         return replace(found, vectors=own.vectors[best], problems=[*found.problems, *problems])
 

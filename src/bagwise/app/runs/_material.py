@@ -187,7 +187,7 @@ def find_source(
         if in_windows(source):
             source = replace(source, settings=_with_length(source.settings, vectors, options.embed))
     else:
-        are_instances = not options.has_segment or in_windows(source)
+        are_instances = source.media_type.timed and (not options.has_segment or in_windows(source))
         join = _joins(options, source, are_instances)
         vectors = _vector_table(options, source, join=join, are_instances=are_instances)
         if are_instances:
@@ -395,12 +395,12 @@ def _vector_table(options: RunOptions, source: Source, *, join: bool, are_instan
     """The vectors of a table by the files of a folder; rows that name no file of it are named among the problems."""
     path = options.embeddings
     assert path is not None
-    if source.media_type.parts is None:
+    if source.media_type.embed is None:
         raise InputError(
-            f"Tables of vectors are for windows of recordings, and these files are {source.media_type.name}; leave "
-            "--embeddings out."
+            f"Tables of vectors are for recordings, pictures and texts, and these files are {source.media_type.name}; "
+            "leave --embeddings out."
         )
-    rows = read_vector_file(path)
+    rows = read_vector_file(path, boxes="left" in source.media_type.places)
     names = FileNames(source.names)
     fitting = {given: names.find(given) for given in dict.fromkeys(rows.files)}
     counts = Counter(rows.files)
@@ -423,10 +423,10 @@ def _vector_table(options: RunOptions, source: Source, *, join: bool, are_instan
     windows = {}
     for i in np.unique(owner[owner >= 0]).tolist():
         own = np.flatnonzero(owner == i)
-        own = own[np.lexsort((rows.end[own], rows.start[own]))]
-        windows[source.names[i]] = Windows(rows.start[own], rows.end[own], rows.vectors[own])
+        own = own[np.lexsort((rows.places[own, 1], rows.places[own, 0]))]
+        windows[source.names[i]] = Windows(rows.places[own], rows.vectors[own])
     is_one = path.is_file()
-    contents = [rows.start.tobytes(), rows.end.tobytes(), rows.vectors.tobytes(), "\n".join(rows.files).encode()]
+    contents = [rows.places.tobytes(), rows.vectors.tobytes(), "\n".join(rows.files).encode()]
     return VectorTable(
         path.name,
         file_fingerprint(path) if is_one else content_fingerprint(*contents),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,8 @@ NEEDED_BY = "Reading vectors from parquet"
 FILE = ("file", "files", "filename", "file_name", "filepath", "file_path", "path", "recording", "source", "begin path")
 START = ("start", "starts", "start_time", "start_s", "start (s)", "begin time (s)", "offset_s", "offset")
 END = ("end", "ends", "end_time", "end_s", "end (s)", "end time (s)")
+SPAN = START, END
+BOX = ("left", "x"), ("top", "y"), ("width", "w"), ("height", "h")
 VECTOR = ("vector", "vectors", "embedding", "embeddings", "features")
 BIRDNET = ".birdnet.embeddings.txt"
 HOPLITE, USEARCH = "hoplite.sqlite", "usearch.index"
@@ -30,27 +32,35 @@ HOPLITE_BEFORE = (  # the schema of its first year, which BirdNET-Analyzer 2.0 h
     "SELECT e.id, s.source, e.offsets FROM hoplite_embeddings e JOIN hoplite_sources s ON s.id = e.source_idx",
     "<f2",
 )
-EXAMPLE = "expected columns file, start, end (in seconds) and vector"
+Known = tuple[tuple[str, ...], ...]
+EXAMPLE = (
+    "expected columns file, start and end (seconds or characters; of pictures left, top, width, height), and vector"
+)
 
 
 @dataclass(frozen=True)
 class _VectorRows:
-    """A row per window: names of files, (m,) starts and ends in seconds, (m, e) float32 vectors."""
+    """A row per window: names of files, (m, 2 k) places, (m, e) float32 vectors.
+
+    A place is first and last second or character, or for a box left, right, top and bottom.
+    """
 
     files: list[str]
-    start: np.ndarray
-    end: np.ndarray
+    places: np.ndarray
     vectors: np.ndarray
 
 
-def read_vector_file(path: Path) -> _VectorRows:
-    """The windows of a table, checked: finite numbers, windows that end after they begin."""
+def read_vector_file(path: Path, *, boxes: bool = False) -> _VectorRows:
+    """The windows of a table, or the boxes of regions of pictures, checked: finite numbers, ends after beginnings."""
+    places = BOX if boxes else SPAN
     if path.is_dir():
+        if boxes:
+            raise InputError(f"{path}: folders hold vectors of recordings; give a table for pictures.")
         rows = _from_hoplite(path) if (path / HOPLITE).is_file() else _from_birdnet(path)
     elif not path.is_file():
         raise InputError(f"{path}: there is no such file; give a table of vectors (--embeddings).")
     elif (ending := path.suffix.lower()) in READERS:
-        rows = READERS[ending](path)
+        rows = READERS[ending](path, places)
     else:
         raise InputError(
             f"{path}: vectors are read from {', '.join(READERS)} and from folders of hoplite and BirdNET-Analyzer, not "
@@ -58,16 +68,20 @@ def read_vector_file(path: Path) -> _VectorRows:
         )
     if not len(rows.files) or not rows.vectors.shape[1]:
         raise FormatError(f"{path}: it holds no vectors; {EXAMPLE}.")
-    for what, values in (("start", rows.start), ("end", rows.end), ("vector", rows.vectors)):
-        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+    if boxes:  # left, top, width, height
+        left, top, width, height = rows.places.T
+        rows = replace(rows, places=np.stack([left, left + width, top, top + height], axis=1))
+    for what, values in (("place", rows.places), ("vector", rows.vectors)):
+        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
         if len(bad):
             raise FormatError(f"{path}, row {bad[0] + 1}: its {what} is no finite number; correct or remove the row.")
-    bad = np.flatnonzero((rows.end <= rows.start) | (rows.start < 0))
+    first, last = rows.places[:, ::2], rows.places[:, 1::2]
+    bad = np.flatnonzero(((last <= first) | (first < 0)).any(axis=1))
     if len(bad):
-        i = bad[0]
+        axis = int(np.argmax((last <= first)[bad[0]] | (first < 0)[bad[0]]))
         raise FormatError(
-            f"{path}, row {i + 1}: it begins at {rows.start[i]:g} s and ends at {rows.end[i]:g} s; expected seconds "
-            "from the beginning of the file, the end after the start."
+            f"{path}, row {bad[0] + 1}: it begins at {first[bad[0], axis]:g} and ends at {last[bad[0], axis]:g}; "
+            "expected seconds, characters or points from the beginning of the file, the end after the start."
         )
     return rows
 
@@ -88,12 +102,12 @@ def _needed(path: Path, names: list[str], known: tuple[str, ...]) -> str:
     return found
 
 
-def _from_parquet(path: Path) -> _VectorRows:
+def _from_parquet(path: Path, places: Known) -> _VectorRows:
     is_list = False
 
     def choose(names: list[str]) -> list[str]:
         nonlocal is_list
-        placed = [_needed(path, names, known) for known in (FILE, START, END)]
+        placed = [_needed(path, names, known) for known in (FILE, *places)]
         vector = _column(names, VECTOR)
         is_list = vector is not None
         columns = [name for name in names if name not in placed and name.isdecimal()] if vector is None else [vector]
@@ -106,21 +120,22 @@ def _from_parquet(path: Path) -> _VectorRows:
     table = read_columns(path, np.dtype(np.float64).itemsize, "split it", choose)
     with damaged(path, KIND):
         arrow = import_pyarrow(NEEDED_BY)
-        names, start, end, *numbers = table.columns
+        names, *columns = table.columns
+        numbers = columns[len(places) :]
         files = [str(name) for name in python_values(arrow, names)]
         if is_list:
             vectors = matrix_of(arrow, numbers[0].combine_chunks(), path)
         else:
             vectors = np.stack([np.asarray(arrow_values(column), dtype=np.float32) for column in numbers], axis=1)
-        begins, ends = (np.asarray(arrow_values(column), dtype=np.float64) for column in (start, end))
-        return _VectorRows(files, begins, ends, np.asarray(vectors, dtype=np.float32))
+        found = [np.asarray(arrow_values(column), dtype=np.float64) for column in columns[: len(places)]]
+        return _VectorRows(files, np.stack(found, axis=1), np.asarray(vectors, dtype=np.float32))
 
 
-def _from_npz(path: Path) -> _VectorRows:
-    known = (FILE, START, END, VECTOR)
+def _from_npz(path: Path, places: Known) -> _VectorRows:
+    known = (FILE, *places, VECTOR)
     arrays = read_arrays(path, lambda names: [_needed(path, sorted(names), called) for called in known])
-    files, start, end, vectors = arrays.values()
-    shapes = ((files, 1, "US"), (start, 1, "iuf"), (end, 1, "iuf"), (vectors, 2, "iuf"))
+    files, *found, vectors = arrays.values()
+    shapes = ((files, 1, "US"), *((column, 1, "iuf") for column in found), (vectors, 2, "iuf"))
     for name, (array, axes, kinds) in zip(arrays, shapes, strict=True):
         if array.ndim != axes or array.dtype.kind not in kinds or len(array) != len(files):
             raise FormatError(
@@ -128,44 +143,41 @@ def _from_npz(path: Path) -> _VectorRows:
                 f"{len(files)} windows: text, seconds, and vectors of numbers."
             )
     text = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in files.tolist()]
-    return _VectorRows(text, start.astype(np.float64), end.astype(np.float64), vectors.astype(np.float32))
+    return _VectorRows(text, np.stack(found, axis=1).astype(np.float64), vectors.astype(np.float32))
 
 
-def _from_text(path: Path) -> _VectorRows:
+def _from_text(path: Path, places: Known) -> _VectorRows:
     """A table with a cell of numbers with commas between for each vector, as BirdNET-Analyzer writes it, or wide."""
     table = read_rows(path)
     names = table.headings
-    files, start, end = (names.index(_needed(path, names, known)) for known in (FILE, START, END))
+    file, *placed = (names.index(_needed(path, names, known)) for known in (FILE, *places))
     vector = _column(names, VECTOR)
     wide = [i for i, name in enumerate(names) if name.isdecimal()]
     if vector is None and not wide:
         raise FormatError(f"{path}: there is no column 'vector', nor columns 0, 1, 2, ... of numbers; {EXAMPLE}.")
-    cells = [
-        [row[start], row[end], *([row[i] for i in wide] if vector is None else row[names.index(vector)].split(","))]
-        for row in table.rows[1:]
-    ]
-    places = [f"{path}, row {line}" for line in table.lines[1:]]
-    return _of_numbers(
-        [row[files] for row in table.rows[1:]], [_numbers(*pair) for pair in zip(cells, places, strict=True)]
-    )
+    found = []
+    for line, row in zip(table.lines[1:], table.rows[1:], strict=True):
+        cells = [row[i] for i in wide] if vector is None else row[names.index(vector)].split(",")
+        found.append(_numbers([*(row[i] for i in placed), *cells], f"{path}, row {line}"))
+    return _of_numbers([row[file] for row in table.rows[1:]], found, len(places))
 
 
 def _numbers(cells: Sequence[str], place: str) -> np.ndarray:
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError as error:
-        raise FormatError(f"{place}: its start, end and vector are no numbers ({error}); {EXAMPLE}.") from error
+        raise FormatError(f"{place}: its place and vector are no numbers ({error}); {EXAMPLE}.") from error
 
 
-def _of_numbers(files: list[str], rows: Sequence[np.ndarray]) -> _VectorRows:
-    """Windows from start, end and vector of each in one array."""
-    sizes = {len(row) for row in rows}
+def _of_numbers(files: list[str], rows: Sequence[np.ndarray], n_places: int = len(SPAN)) -> _VectorRows:
+    """Windows from place and vector of each in one array."""
+    sizes = {len(row) - n_places for row in rows}
     if len(sizes) > 1:
         raise FormatError(
-            f"Vectors of {files[0]!r} and others have {min(sizes) - 2} to {max(sizes) - 2} numbers; {EXAMPLE}."
+            f"Vectors, such as that of {files[0]!r}, have {min(sizes)} to {max(sizes)} numbers; {EXAMPLE}."
         )
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), max(sizes, default=2))
-    return _VectorRows(files, table[:, 0], table[:, 1], table[:, 2:].astype(np.float32))
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), n_places + max(sizes, default=0))
+    return _VectorRows(files, table[:, :n_places], table[:, n_places:].astype(np.float32))
 
 
 def _from_birdnet(folder: Path) -> _VectorRows:
