@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -231,8 +232,15 @@ def _with_boxes(source: Source, options: RunOptions) -> Source:
 
 
 def _with_seconds(source: Source) -> list[dict[str, Any]]:
-    """The files with their lengths, which tables of several recordings need."""
-    return [{"file": name, "seconds": _seconds(source, name)} for name in source.names]
+    """The files with their lengths and rates, which tables of several recordings, or of shares of them, need."""
+    found, scales = [], source.media_type.scales
+    assert scales is not None
+    for name in source.names:
+        seconds = rate = None
+        with suppress(BagwiseError, OSError), source.media_type.opened(source.path / name) as file:
+            seconds, rate = scales.measure(file)
+        found.append({"file": name, "seconds": seconds and round(seconds, 4), "rate": rate})
+    return found
 
 
 def _label_names(labels: Labels | None, source: Source) -> list[str]:
