@@ -137,6 +137,14 @@ def test_scores_of_a_network_that_knows_the_labels(sounds, tmp_path):
         assert itself["explained"] < 1.0  # it knows nothing of one of the three
         assert any("knows 2 of the labels" in remark for remark in result.remarks)
     assert "the network itself" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    labels = (folder / "labels.csv").read_text() + "8.wav,other\n"  # known too, but the run goes on as it is
+    (tmp_path / "more.csv").write_text(labels.replace("8.wav,middle\n", ""))
+    with annotate(folder, tmp_path / "same", embed=network, labels=tmp_path / "more.csv") as run:
+        assert run.material.dataset.feature_names[-2:] == ["score of middle", "score of other"]
+    shutil.copy(folder / "labels.csv", tmp_path / "more.csv")
+    with annotate(folder, tmp_path / "same", embed=network, labels=tmp_path / "more.csv") as run:
+        assert run.result().n_reused == len(PAIRS)
+        assert run.material.dataset.feature_names[-2:] == ["score of middle", "score of other"]
     (tmp_path / "net_Labels.txt").unlink()  # the model knows which of its scores it takes
     with annotate(folder, tmp_path / "linear", embed=network) as run:
         assert not any(name.startswith("score of") for name in run.material.dataset.feature_names)

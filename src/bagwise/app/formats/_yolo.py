@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from bagwise.app.formats._annotations import Annotations, plain_cell
-from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_table, text_lines
+from bagwise.app.formats._marks import Mark, MarkReader, Marks, read_number, read_text_table, text_lines
 from bagwise.core.exceptions import FormatError
 from bagwise.io.files import atomic_write, defuse, open_folder, undefuse
 
@@ -62,9 +62,12 @@ def read_yolo(path: Path, annotations: Annotations) -> Marks:
 # Boxes in spectrograms of whole recordings: from the left 0 to 1 is the recording, from the top half the rate to 0 Hz.
 
 _RELATIVE = {
-    "x": ("x", "x_center", "xc", "cx"), "y": ("y", "y_center", "yc", "cy"), "w": ("w", "width"), "h": ("h", "height"),
+    "x": ("x", "x_center", "xc", "cx"),
+    "y": ("y", "y_center", "yc", "cy"),
+    "w": ("w", "width"),
+    "h": ("h", "height"),
     "file": ("file", "filename", "file_name", "path", "recording", "image"),
-}  # fmt: skip
+}
 
 
 def read_relative(path: Path, annotations: Annotations) -> list[Mark] | None:
@@ -82,7 +85,7 @@ def read_relative(path: Path, annotations: Annotations) -> list[Mark] | None:
                 return None
             given += [(name, source, line.split()[1:5]) for source, line in lines]
     elif path.suffix.lower() in (".csv", ".tsv"):
-        table = read_table(path)
+        table = read_text_table(path)
         names = {heading.strip().casefold(): heading for heading in table.headings}
         columns = {key: names[name] for key, known in _RELATIVE.items() for name in known[::-1] if name in names}
         if len(columns) < len(_RELATIVE):

@@ -88,6 +88,14 @@ class Embedding:
             **({"scores": dict(self.scores)} if self.scores else {}),
         }
 
+    def as_before(self, about: Mapping[str, Any] | None) -> Embedding:
+        """The same with the scores that an earlier run has: its features stay, whatever labels its table has now."""
+        settings = (about or {}).get("settings", {})
+        own = {name: settings.get(name, "") for name in ("scores", "scores_are")}
+        scores, more = (about or {}).get("scores", {}), self.size - len(self.scores)
+        found = replace(self, inputs=replace(self.inputs, **own), size=more + len(scores), scores=scores)
+        return found if found.about == about else self
+
     def of_file(self, name: str) -> Embedding:
         """What a process that reads the file needs."""
         return self

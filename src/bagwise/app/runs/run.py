@@ -29,6 +29,7 @@ from bagwise.app.formats import (
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.sites import Site, check_sites, in_field, read_sites, site_problems
 from bagwise.app.labels.tables import Selections
+from bagwise.app.media.embedding import Embedding
 from bagwise.app.media.files import Problem
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.report.facts import remarks_on_labels, remarks_on_lengths
@@ -266,6 +267,9 @@ class Run:
         folder = RunFolder(place)
         try:
             before = folder.earlier()
+            if isinstance(found.vectors, Embedding):
+                vectors = found.vectors.as_before(before.get("identity", {}).get("embedded"))
+                found = replace(found, vectors=vectors, embedded=vectors.about)
             resolution, n_read = before.get("resolution", {}), 0
             if resolution.get("asked") == found.settings.to_dict():  # as it was chosen when the run was begun
                 found = replace(found, settings=found.media_type.make_settings(before["identity"]["settings"]))
