@@ -54,6 +54,57 @@ def sound_network(path, axes=("n", 8000), notes=None):
     return _save(path, nodes, [("sound", TensorProto.FLOAT, list(axes))], outputs, arrays, notes)
 
 
+def network_of_shape(path, n_samples, outputs, batch="n", silent=True, scale=1.0):
+    """Gives arrays of these sizes by name, linear in the loudness of 12 parts of the sound; "frames" are of each part.
+
+    Unless `silent`, the loudness is a share of the whole, which digital silence has not: as BirdNET 3 has it.
+    """
+    from onnx import TensorProto
+
+    rng = np.random.default_rng(1)
+    arrays = {"parts": np.array([-1, BANDS, n_samples // BANDS]), "axis": np.array([2]), "all": np.array([1])}
+    nodes = [
+        ("Slice", ["sound", "first", "end", "all"], ["whole"], {}), ("Reshape", ["whole", "parts"], ["cut"], {}),
+        ("Abs", ["cut"], ["size"], {}), ("ReduceMean", ["size", "axis"], ["loud"], {"keepdims": 0}),
+        ("ReduceSum", ["loud", "all"], ["total"], {"keepdims": 1}),
+        ("Identity", ["loud"], ["heard"], {}) if silent else ("Div", ["loud", "total"], ["heard"], {}),
+    ]  # fmt: skip
+    arrays |= {
+        "first": np.array([0]),
+        "end": np.array([BANDS * (n_samples // BANDS)]),
+        "frame": np.array([-1, BANDS, 1]),
+    }
+    ports = []
+    for name, size in outputs.items():
+        if name == "frames":
+            arrays["row"] = rng.standard_normal((1, size)).astype(np.float32)
+            nodes += [("Reshape", ["heard", "frame"], ["framed"], {}), ("MatMul", ["framed", "row"], [name], {})]
+            ports.append((name, TensorProto.FLOAT, [batch, BANDS, size]))
+            continue
+        arrays[f"of {name}"] = (scale * rng.standard_normal((BANDS, size))).astype(np.float32)
+        linear = "linear" if name == "predictions" else name
+        nodes.append(("MatMul", ["heard", f"of {name}"], [linear], {}))
+        if linear != name:
+            nodes.append(("Sigmoid", [linear], [name], {}))
+        ports.append((name, TensorProto.FLOAT, [batch, size]))
+    arrays["all"] = np.array([1])
+    return _save(path, _nodes(*nodes), [("sound", TensorProto.FLOAT, [batch, n_samples])], ports, arrays)
+
+
+def scoring_network(path, bands, gain=2.0):
+    """The same, and scores of as many classes as there are bands, by how loud these are; and two that mean nothing."""
+    from onnx import TensorProto, helper, load, numpy_helper, save_model
+
+    model = load(sound_network(path, notes={"rate": str(RATE)}))
+    weights = np.zeros((BANDS, len(bands) + 2), dtype=np.float32)
+    weights[bands, np.arange(len(bands))] = gain
+    model.graph.initializer.append(numpy_helper.from_array(weights, "weights"))
+    model.graph.node.extend(_nodes(("MatMul", ["embedding", "weights"], ["label"], {})))
+    model.graph.output.append(helper.make_tensor_value_info("label", TensorProto.FLOAT, ["n", len(bands) + 2]))
+    save_model(model, path)
+    return path
+
+
 def picture_network(path, layout="nchw", batch="n", notes=None):
     """Mean colours of the four quarters; beside them an output that nobody asked for."""
     from onnx import TensorProto

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from bagwise import Bags, ORedLogisticRegression
-from bagwise.annotation import ORedForest
-from bagwise.annotation.objective import ORedObjective
+from bagwise.annotation import NoisyOrLogisticRegression, ORedForest
+from bagwise.annotation.objective import ORedObjective, own_places
 from bagwise.core.bags import KNOWN_BACKGROUND
 from bagwise.core.exceptions import ApproximationWarning, InfeasibleBagWarning, InputError
 from bagwise.datasets import make_gaussian_bags
@@ -600,3 +602,78 @@ def test_unexplainable_known_labels_are_infeasible():
     known = Bags(np.array([0, 0, -1, -1, -1, -1]), bags.offsets)
     with pytest.warns(InfeasibleBagWarning, match="1 of 3 bags"):
         ORedLogisticRegression().fit(bags, Y, instance_labels=known)
+
+
+# -- features of their own --------------------------------------------------------------------------------------------
+
+
+def with_own_features(seed, n_noise=40):
+    """Ten bags of instances with a noisy score for each class but the last, among features that mean nothing."""
+    rng = np.random.default_rng(seed)
+    data = make_gaussian_bags(n_bags=10, n_features=5, n_classes=4, random_state=seed)
+    truth = data.instance_labels.instances
+    scores = 2.0 * (truth[:, None] == np.arange(3)) + rng.normal(size=(len(truth), 3))
+    X = np.hstack([rng.normal(size=(len(truth), n_noise)), scores])
+    return Bags(X, data.bags.offsets), data.Y, truth, [n_noise, n_noise + 1, n_noise + 2, -1]
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_shared_weight_is_that_of_the_scores_alone(background):
+    """Against a general solver on the likelihood of `union_posterior`, in the shared weight and the intercepts."""
+    bags, Y, _, own = with_own_features(0)
+    n = 4 + background
+    model = ORedLogisticRegression(own_features=own, background=background, l2=0.5)
+
+    def place(flat):
+        scores = np.zeros((bags.n_instances, n))
+        scores[:, :3] = flat[0] * bags.instances[:, own[:3]]
+        return scores + flat[1:]
+
+    def objective(flat):
+        log_proba = place(flat) - logsumexp(place(flat), axis=1, keepdims=True)
+        listed = np.hstack([Y, np.zeros((10, n - 4), int)])
+        logs, _ = union_posterior(np.exp(log_proba), bags.offsets, listed, background=4 if background else None)
+        return -logs.sum() + 0.25 * flat[0] ** 2
+
+    best = minimize(objective, np.zeros(n + 1), tol=1e-10).x
+    model.fit(bags, Y)
+    problem = UnionProblem.build(
+        bags.offsets, np.hstack([Y, np.zeros((10, n - 4), np.uint8)]), 4 if background else None
+    )
+    likelihood = ORedObjective(bags.instances, problem, l2=0.5, method="auto", max_exact_labels=16)
+    start = likelihood.tie(np.zeros((n, bags.n_features + 1)), own_places(own, 4, bags.n_features))
+    assert_allclose(likelihood.center[:3, own[:3]], best[0] * np.eye(3), rtol=1e-3)
+    assert np.count_nonzero(likelihood.center) == 3
+    assert_array_equal(start[:, :-1], likelihood.center)
+    value = -likelihood.value_and_gradient(start)[0]  # at the center nothing is penalised
+    assert_allclose(value + 0.25 * best[0] ** 2, objective(best), rtol=1e-4)
+    weights = np.random.default_rng(0).normal(size=start.shape)
+    (value, gradient), step = likelihood.value_and_gradient(weights), 1e-6
+    for index in [(0, own[0]), (1, own[0]), (0, 0), (n - 1, -1)]:
+        moved = weights.copy()
+        moved[index] += step
+        assert_allclose((likelihood.value_and_gradient(moved)[0] - value) / step, gradient[index], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("learner", [ORedLogisticRegression, NoisyOrLogisticRegression])
+def test_own_features_are_found_in_ten_bags(learner):
+    """Of few bags, classes with a score of their own among many features are found better when that is said."""
+    better = []
+    for seed in range(8):
+        bags, Y, truth, own = with_own_features(seed)
+        plain, tied = (learner(own_features=given).fit(bags, Y) for given in (None, own))
+        better.append(np.mean(tied.annotate(bags, Y) == truth) - np.mean(plain.annotate(bags, Y) == truth))
+    assert np.mean(better) > 0.05
+    assert min(better) > -0.1
+
+
+@pytest.mark.parametrize(
+    ("own", "match"),
+    [([0, 1], "expected 4 whole numbers"), ([0, 1, 2, 43], "expected 4 whole"), ([0.5, 1, 2, 3], "expected 4 whole")],
+)
+def test_own_features_that_are_none_are_refused(own, match):
+    bags, Y, *_ = with_own_features(0)
+    with pytest.raises(InputError, match=match):
+        ORedLogisticRegression(own_features=own).fit(bags, Y)
+    with pytest.raises(InputError, match="solver='em' knows no own_features"):
+        ORedLogisticRegression(own_features=[0, 1, 2, 3], solver="em").fit(bags, Y)

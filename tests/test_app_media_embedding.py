@@ -166,6 +166,82 @@ def test_a_model_gets_the_very_network_that_it_was_trained_with(tmp_path):
         describe(again, file, "a.wav", AUDIO.read_file(file, "a.wav", AudioSettings()))
 
 
+PERCH = 160_000, {"embedding": 1536, "label": 14_795}
+BIRDNET_3 = 96_000, {"embeddings": 1280, "predictions": 30}
+AVES = 32_004, {"frames": 768}
+
+
+@pytest.mark.parametrize(
+    ("shape", "values", "expected"),
+    [
+        (PERCH, {}, (32_000, 5.0, 1536, "peak", "embedding")),
+        (BIRDNET_3, {}, (32_000, 3.0, 1280, "none", "embeddings")),
+        (AVES, {"rate": 16_000}, (16_000, 2.00025, 768, "none", "frames")),
+        (BIRDNET_3, {"output": "linear"}, (32_000, 3.0, 30, "none", "linear")),  # an inner tensor
+    ],
+)
+def test_networks_of_the_shapes_of_published_ones(tmp_path, shape, values, expected):
+    """As Perch 2, BirdNET 3 and AVES take and give: recognized, and given windows of their length."""
+    path = nets.network_of_shape(tmp_path / "net.onnx", *shape, silent=shape is not BIRDNET_3)
+    embedding = read_embedding(path, MEDIA["audio"], values, join=False)
+    inputs = embedding.inputs
+    assert (inputs.rate, inputs.window, embedding.size, inputs.normalise, inputs.output) == expected
+    file = sound_file(tmp_path / "a.wav", seconds=2.0, rate=22_050)
+    found = FileBags(["a"], [2], np.empty((2, 0)), {"start": np.array([0.2, 1.4]), "end": np.array([0.5, 1.9])}, {})
+    described = describe(embedding, file, "a.wav", found)
+    assert described.problems == []
+    assert described.vectors.shape == (2, expected[2])
+    assert np.isfinite(described.vectors).all()
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("logits", PERCH), ("probabilities", BIRDNET_3)])
+def test_scores_of_published_shapes_are_log_odds_of_listed_species(tmp_path, kind, shape):
+    path = nets.network_of_shape(tmp_path / "net.onnx", *shape, silent=shape is PERCH, scale=3.0)
+    *_, (name, n) = shape[1].items()
+    (tmp_path / "labels.csv").write_text("\n".join(["species", *(f"Genus s{i}" for i in range(n))]) + "\n")
+    values = {"scores_are": "logits"} if kind == "logits" else {}  # zeros of silence could be both
+    labels = ["genus S7", "Genus s2", "Nobody"]
+    embedding = read_embedding(path, MEDIA["audio"], values, join=False, labels=labels)
+    assert (dict(embedding.scores), embedding.inputs.scores) == ({"genus S7": 7, "Genus s2": 2}, name)
+    assert embedding.inputs.scores_are == kind
+    file = sound_file(tmp_path / "a.wav", seconds=2.0, rate=22_050)
+    found = FileBags(["a"], [1], np.empty((1, 0)), {"start": np.array([0.2]), "end": np.array([0.5])}, {})
+    (vector,) = describe(embedding, file, "a.wav", found).vectors
+    inner = read_embedding(path, MEDIA["audio"], {"output": "label" if kind == "logits" else "linear"}, join=False)
+    np.testing.assert_allclose(vector[-2:], describe(inner, file, "a.wav", found).vectors[0, [7, 2]], atol=1e-4)
+
+
+def test_digital_silence_and_vectors_that_are_no_numbers(tmp_path):
+    path = nets.network_of_shape(tmp_path / "net.onnx", *BIRDNET_3, silent=False)
+    embedding = read_embedding(path, MEDIA["audio"], {}, join=False)
+    samples = np.zeros(10 * 32_000)
+    samples[: 4 * 32_000] = 0.1 * np.sin(np.arange(4 * 32_000))
+    soundfile.write(tmp_path / "a.wav", samples, 32_000)
+    start = np.array([0.0, 5.0])
+    found = FileBags(["a"], [2], np.empty((2, 0)), {"start": start, "end": start + 3}, {})
+    described = describe(embedding, tmp_path / "a.wav", "a.wav", found)
+    assert described.problems == []
+    assert np.isfinite(described.vectors).all()  # the network itself gives NaN there
+    # those of other instances are named, and get what says nothing
+    import onnx
+
+    model = onnx.load(nets.sound_network(tmp_path / "log.onnx", notes={"rate": str(nets.RATE)}))
+    model.graph.initializer[3].raw_data = np.float32(-1e-5).tobytes()  # the logarithm of what is loud alone
+    (tmp_path / "log.onnx").write_bytes(model.SerializeToString())
+    rng = np.random.default_rng(0)
+    samples = np.concatenate([0.1 * rng.standard_normal(2 * nets.RATE), 1e-7 * rng.standard_normal(nets.RATE)])
+    soundfile.write(tmp_path / "b.wav", samples, nets.RATE, subtype="FLOAT")
+    start = np.array([0.1, 2.4, 1.1])
+    found = FileBags(["b"], [3], np.empty((3, 0)), {"start": start, "end": start + 0.5}, {})
+    embedding = read_embedding(tmp_path / "log.onnx", MEDIA["audio"], {}, join=False)
+    described = describe(embedding, tmp_path / "b.wav", "b.wav", found)
+    assert (
+        "no finite vector for 1 of its 3 instances, the first is number 1; they have the mean" in described.problems[0]
+    )
+    vectors = described.vectors
+    np.testing.assert_allclose(vectors[1], (vectors[0] + vectors[2]) / 2, rtol=1e-6)
+
+
 # -- pictures ---------------------------------------------------------------------------------------------------------
 
 
@@ -293,7 +369,7 @@ def test_gaps_and_nearest_windows_against_looking_everywhere(spans, seconds):
     start = np.sort(np.array([first for first, _ in spans], dtype=float))
     start = start[start < seconds] if (start < seconds).any() else np.array([0.0])
     end = start + np.array([length for _, length in spans])[: len(start)]
-    windows = Windows(start, end, np.arange(len(start))[:, None])
+    windows = Windows(np.stack([start, end], axis=1), np.arange(len(start))[:, None])
     open_seconds = [k for k in range(seconds) if not np.any((start <= k) & (end >= k + 1))]
     tail = seconds - min(end.max(), seconds)
     if tail < (end - start).max():
@@ -301,7 +377,7 @@ def test_gaps_and_nearest_windows_against_looking_everywhere(spans, seconds):
     told = [k for first, last in windows.gaps(float(seconds)) for k in range(round(first), round(last))]
     assert told == open_seconds
     moments = np.random.default_rng(0).uniform(0, 50, 20)
-    best, inside = windows.nearest(moments)
+    best, inside = windows.nearest(moments[:, None])
     distance = np.abs((start + end)[None] / 2 - moments[:, None])
     np.testing.assert_allclose(distance[np.arange(20), best], distance.min(axis=1))
     np.testing.assert_array_equal(inside, (start[best] <= moments) & (moments <= end[best]))

@@ -5,11 +5,14 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
+import pandas
 import pytest
 import soundfile
 from click.testing import CliRunner
@@ -26,6 +29,7 @@ from bagwise.app.review.review import Review
 from bagwise.app.runs import Run
 from bagwise.app.runs._features import Source, read_files
 from bagwise.core.exceptions import InputError
+from bagwise.io.data.vectors import read_vector_file
 
 pytest.importorskip("onnxruntime")
 
@@ -115,6 +119,58 @@ def test_sounds_from_folder_to_report(sounds, run_of_sounds):
         with MEDIA["audio"].opened(path) as sound:
             vectors = embedding.describe(sound, name, found).vectors
         np.testing.assert_array_equal(dataset.bags.instances[own], vectors)
+
+
+def test_scores_of_a_network_that_knows_the_labels(sounds, tmp_path):
+    """Labels of its list get a feature of their own, which linear learners are given; others do without."""
+    folder, truth = sounds
+    network = nets.scoring_network(tmp_path / "net.onnx", [1, 4])
+    (tmp_path / "net_Labels.txt").write_text("Vox ima_LOW\nVox media_Middle\nVox alia_Other\nVox altera_Another\n")
+    with annotate(folder, tmp_path / "run", embed=network, model="auto", page=True) as run:
+        dataset, rows, result = run.material.dataset, run.annotations(), run.result()
+        assert dataset.feature_names[-3:] == [f"embed{nets.BANDS - 1}", "score of low", "score of middle"]
+        loud = dataset.bags.instances[:, -nets.BANDS - 2 :]
+        np.testing.assert_allclose(loud[:, -2:], np.clip(2 * loud[:, [1, 4]], -15, 15), rtol=1e-5)
+        assert named_right(rows, truth) > 0.9
+        (itself,) = [row for row in result.choice["rows"] if row["model"] == "the network itself"]
+        assert itself["labels"] == 2
+        assert itself["explained"] < 1.0  # it knows nothing of one of the three
+        assert any("knows 2 of the labels" in remark for remark in result.remarks)
+    assert "the network itself" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    labels = (folder / "labels.csv").read_text() + "8.wav,other\n"  # known too, but the run goes on as it is
+    (tmp_path / "more.csv").write_text(labels.replace("8.wav,middle\n", ""))
+    with annotate(folder, tmp_path / "same", embed=network, labels=tmp_path / "more.csv") as run:
+        assert run.material.dataset.feature_names[-2:] == ["score of middle", "score of other"]
+    shutil.copy(folder / "labels.csv", tmp_path / "more.csv")
+    with annotate(folder, tmp_path / "same", embed=network, labels=tmp_path / "more.csv") as run:
+        assert run.result().n_reused == len(PAIRS)
+        assert run.material.dataset.feature_names[-2:] == ["score of middle", "score of other"]
+    (tmp_path / "net_Labels.txt").unlink()  # the model knows which of its scores it takes
+    with annotate(folder, tmp_path / "linear", embed=network) as run:
+        assert not any(name.startswith("score of") for name in run.material.dataset.feature_names)
+    again = {"labels": None, "model": tmp_path / "run" / "model.bagwise", "embed": network}
+    with annotate(folder, tmp_path / "again", **again) as run:
+        np.testing.assert_array_equal(run.material.dataset.bags.instances, dataset.bags.instances)
+
+
+def test_learner_knows_of_scores_in_folds_and_after_corrections(sounds, tmp_path):
+    folder, _ = sounds
+    network = nets.scoring_network(tmp_path / "net.onnx", [1, 4, 9])
+    (tmp_path / "labels.csv").write_text("name,code\nlow,l\nmiddle,m\nhigh,h\nother,o\nanother,a\n")
+    with annotate(folder, tmp_path / "run", embed=network, join=False) as run:
+        d = nets.BANDS
+        assert run.model()[-1].estimator.own_features == [d, d + 1, d + 2]  # high, low, middle
+        row = run.annotations()[0]
+        run.correct([(row["bag"], row["instance"], "lower")])
+        run.refit(page=False)
+        assert run.model()[-1].estimator.own_features == [d, d + 1, -1, d + 2]
+    with annotate(folder, tmp_path / "without", embed=network, embed_settings={"classes": "none"}, join=False) as run:
+        assert run.material.dataset.bags.n_features == d
+    (tmp_path / "labels.csv").write_text("low\n" * 7)
+    with pytest.raises(InputError, match="has 7 lines, and no output '' a score for each"):
+        annotate(folder, tmp_path / "short", embed=network, embed_settings={"classes": "labels.csv"})
+    with pytest.raises(InputError, match="there is no such file; give the list of the network's classes"):
+        annotate(folder, tmp_path / "none", embed=network, embed_settings={"classes": "list.txt"})
 
 
 def test_a_run_with_vectors_is_corrected_refitted_and_gone_on_with(sounds, run_of_sounds, tmp_path):
@@ -276,14 +332,85 @@ def write_parquet(path, rows, wide=False):
     pq.write_table(pa.table(columns), path)
 
 
-@pytest.mark.parametrize("form", ["npz", "list", "wide"])
-def test_vectors_that_somebody_made_already(sounds, tmp_path, form):
+def write_csv(path, rows, wide):
+    """As BirdNET-Analyzer does, or a column for each number."""
+    vectors = [[repr(float(value)) for value in row[3]] for row in rows]
+    head = ",".join(map(str, range(nets.BANDS))) if wide else "embedding"
+    lines = [
+        f"{name},{start},{end}," + (",".join(own) if wide else f'"{",".join(own)}"')
+        for (name, start, end, _), own in zip(rows, vectors, strict=True)
+    ]
+    path.write_text("\n".join([f"file_path,start,end,{head}", *lines]) + "\n")
+
+
+def write_birdnet(folder, rows):
+    for name, start, end, vector in rows:
+        folder.mkdir(exist_ok=True)
+        with (folder / f"{name[:-4]}.birdnet.embeddings.txt").open("a") as file:
+            file.write(f"{start}\t{end}\t{','.join(repr(float(value)) for value in vector)}\n")
+
+
+class Index:
+    """In place of usearch, where that is not installed: what is asked of it here."""
+
+    @staticmethod
+    def restore(path, view):
+        index = Index()
+        with np.load(path) as file:
+            index.vectors = dict(zip(file["keys"].tolist(), file["vectors"], strict=True))
+        return index
+
+    def contains(self, keys):
+        return np.array([key in self.vectors for key in keys.tolist()])
+
+    def get(self, keys, dtype):
+        return np.array([self.vectors[key] for key in keys.tolist()], dtype=dtype)
+
+
+def write_hoplite(folder, rows, before, monkeypatch):
+    """The tables of today or of its first year, and the index."""
+    folder.mkdir()
+    keys, vectors = np.arange(len(rows), dtype=np.uint64) + 7, np.array([row[3] for row in rows], dtype=np.float32)
+    try:
+        from usearch.index import Index as Real
+    except ImportError:
+        monkeypatch.setitem(sys.modules, "usearch", types.ModuleType("usearch"))
+        monkeypatch.setitem(sys.modules, "usearch.index", types.SimpleNamespace(Index=Index))
+        with (folder / "usearch.index").open("wb") as file:
+            np.savez(file, keys=keys, vectors=vectors)
+    else:
+        index = Real(ndim=vectors.shape[1], metric="ip", dtype="f32")
+        index.add(keys, vectors)
+        index.save(str(folder / "usearch.index"))
+    own, name, table, of = ("source", "hoplite_sources", "hoplite_embeddings", "source_idx") if before else (
+        "filename", "recordings", "windows", "recording_id"
+    )  # fmt: skip
+    names = sorted({row[0] for row in rows})
+    with contextlib.closing(sqlite3.connect(folder / "hoplite.sqlite")) as base:
+        base.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, {own} TEXT)")
+        base.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {of} INTEGER, offsets BLOB)")
+        base.executemany(f"INSERT INTO {name} VALUES (?, ?)", enumerate(names))
+        for key, (file, start, end, _) in zip(keys.tolist(), rows, strict=True):
+            offsets = np.array([start, end], dtype="<f2" if before else "<f8").tobytes()
+            base.execute(f"INSERT INTO {table} VALUES (?, ?, ?)", (key, names.index(file), offsets))
+        base.commit()
+
+
+@pytest.mark.parametrize("form", ["npz", "list", "wide", "csv", "wide csv", "birdnet", "hoplite", "old hoplite"])
+def test_vectors_that_somebody_made_already(sounds, tmp_path, form, monkeypatch):
     folder, _ = sounds
     rows = window_rows(folder, [f"{i}.wav" for i in range(len(PAIRS))], step=0.25)
     shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
-    path = tmp_path / f"vectors.{'npz' if form == 'npz' else 'parquet'}"
+    endings = {"npz": ".npz", "list": ".parquet", "wide": ".parquet", "csv": ".csv", "wide csv": ".csv"}
+    path = tmp_path / f"vectors{endings.get(form, '')}"
     if form == "npz":
         write_npz(path, shuffled)
+    elif path.suffix == ".csv":
+        write_csv(path, shuffled, wide=form == "wide csv")
+    elif form == "birdnet":
+        write_birdnet(path, shuffled)
+    elif not path.suffix:
+        write_hoplite(path, shuffled, form == "old hoplite", monkeypatch)
     else:
         write_parquet(path, [(f"C:\\rec\\{name}", *rest) for name, *rest in shuffled], wide=form == "wide")
     with annotate(folder, tmp_path / "out", embeddings=path) as run:
@@ -305,7 +432,7 @@ def test_syllables_take_the_vector_of_the_nearest_window(sounds, tmp_path):
     options = {"embeddings": tmp_path / "v.npz", "settings": {"segment": "syllables"}, "join": True}
     with annotate(folder, tmp_path / "out", **options) as run:
         assert [name for name, _ in run.problems] == ["3.wav"]
-        assert "of its syllables, such as that at 1.40 s, lie in no window of v.npz" in run.problems[0][1]
+        assert "of its instances, such as that at 1.40, lie in no window of v.npz" in run.problems[0][1]
         dataset = run.material.dataset
         assert named_right(run.annotations(), truth) > 0.8
     assert dataset.bags.n_features == 38 + nets.BANDS
@@ -340,6 +467,27 @@ def test_tables_that_name_unknown_files_or_leave_gaps(sounds, tmp_path):
         assert "1 window(s) of v.npz begin after its end at 3.00 s" in problems["2.wav"]
         assert "no row of v.npz names it" in problems[f"{len(PAIRS) - 1}.wav"]
         assert {row["file"] for row in run.annotations()} == {f"{i}.wav" for i in range(len(PAIRS) - 1)}
+
+
+def test_folders_and_texts_that_are_none(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"no hoplite\.sqlite in it, as hoplite has, and no file that ends in"):
+        read_vector_file(tmp_path)
+    for text, match in [
+        ("file,start,end,vector\na.wav,0,3,1 2\n", "row 2: its place and vector are no numbers"),
+        ("file,start,end\na.wav,0,3\n", "there is no column 'vector', nor columns 0, 1"),
+        ('file,start,end,vector\na.wav,0,3,"1,2"\na.wav,3,6,1\n', "have 1 to 2 numbers"),
+        ("file,start,end,vector\n", "it holds no vectors"),
+    ]:
+        (tmp_path / "v.csv").write_text(text)
+        with pytest.raises(InputError, match=match):
+            read_vector_file(tmp_path / "v.csv")
+    write_hoplite(tmp_path / "base", [("a.wav", 0.0, 3.0, np.ones(4))], False, monkeypatch)
+    (tmp_path / "base" / "hoplite.sqlite").write_bytes(b"SQLite format 3\0 cut off")
+    with pytest.raises(InputError, match="it is damaged, or no folder of hoplite"):
+        read_vector_file(tmp_path / "base")
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(ImportError, match="pip install usearch"):
+        read_vector_file(tmp_path / "base")
 
 
 @pytest.mark.parametrize(
@@ -503,3 +651,95 @@ def test_an_interrupt_ends_networks_that_compute(sounds, tmp_path, jobs):
     assert errors.strip().splitlines() == ["interrupted"]
     _, left = psutil.wait_procs(networks, timeout=120)
     assert left == []
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "npz"])
+def test_passages_and_regions_take_the_vectors_of_a_table(tmp_path, form):
+    """Each the one of the row whose place is nearest to its middle."""
+    rng = np.random.default_rng(0)
+    texts, pictures = tmp_path / "texts", tmp_path / "pictures"
+    for folder in (texts, pictures):
+        folder.mkdir()
+    for i in range(6):
+        (texts / f"{i}.txt").write_text(" ".join(f"word{j}" for j in range(20)), encoding="utf-8")
+        image, mask = np.zeros((30, 30, 3), dtype=np.uint8), np.zeros((30, 30), dtype=np.uint8)
+        mask[2:12, 2:12], mask[2:12, 18:28], mask[18:28, 2:12] = 1, 2, 3
+        Image.fromarray(image).save(pictures / f"{i}.png")
+        Image.fromarray(mask).save(pictures / f"{i}_mask.png")
+    sets = [("a",), ("b",), ("a", "b")] * 2
+    spans = [(f"{i}.txt", {"start": k * 35, "end": k * 35 + 35}) for i in range(6) for k in range(4)]
+    corners = [(0, 0), (16, 0), (0, 16)]
+    boxes = [(f"{i}.png", {"left": x, "top": y, "width": 14, "height": 14}) for i in range(6) for x, y in corners]
+    for folder, rows, settings in ((texts, spans, {"window": 5, "step": 5}), (pictures, boxes, {"regions": "mask"})):
+        write_labels(tmp_path, list(dict.fromkeys(name for name, _ in rows)), sets)
+        vectors = rng.standard_normal((len(rows), 4)).astype(np.float32)
+        order = rng.permutation(len(rows))
+        columns = {"files": [rows[i][0] for i in order]}
+        columns |= {key: np.array([rows[i][1][key] for i in order], dtype=float) for key in rows[0][1]}
+        path = tmp_path / f"vectors.{form}"
+        if form == "npz":
+            np.savez(path, vector=vectors[order], **columns)
+        elif form == "csv":
+            texts_of = [",".join(map(repr, map(float, vector))) for vector in vectors[order]]
+            pandas.DataFrame({**columns, "vector": texts_of}).to_csv(path, index=False)
+        else:
+            pandas.DataFrame({**columns, "vector": list(vectors[order])}).to_parquet(path)
+        options = {"labels": tmp_path / "labels.csv", "settings": settings, "jobs": 1, "page": False}
+        with Run.create(folder, tmp_path / f"run of {folder.name}", embeddings=path, formats=["csv"], **options) as run:
+            dataset = run.material.dataset
+            assert run.problems == []
+        assert dataset.bags.n_instances == len(rows)
+        at = {key: np.asarray(values) for key, values in dataset.locations.items()}
+        for i in range(len(rows)):
+            place = {key: at[key][i] for key in rows[0][1]}
+            own = [j for j, (name, _) in enumerate(rows) if name == at["file"][i]]
+
+            def middle(place):
+                return np.array(
+                    [(place["start"] + place["end"]) / 2] if "start" in place
+                    else [place["left"] + place["width"] / 2, place["top"] + place["height"] / 2]
+                )  # fmt: skip
+
+            nearest = min(own, key=lambda j: np.linalg.norm(middle(rows[j][1]) - middle(place)))
+            np.testing.assert_allclose(dataset.bags.instances[i], vectors[nearest], rtol=1e-6)
+    write_spans(tmp_path / f"spans.{form}", form)
+    with pytest.raises(InputError, match="there is no column 'left'"):
+        Run.create(pictures, tmp_path / "x", embeddings=tmp_path / f"spans.{form}", **options)
+
+
+def write_spans(path, form):
+    columns = {"files": ["0.png"], "start": [0.0], "end": [1.0]}
+    if form == "npz":
+        np.savez(path, vector=np.ones((1, 4)), **columns)
+    elif form == "csv":
+        pandas.DataFrame({**columns, "vector": ["1,2,3,4"]}).to_csv(path, index=False)
+    else:
+        pandas.DataFrame({**columns, "vector": [[1.0, 2.0]]}).to_parquet(path)
+
+
+def test_a_sentence_model_is_taken_from_its_folder(tmp_path):
+    folder = tmp_path / "model"
+    (folder / "onnx").mkdir(parents=True)
+    nets.text_network(folder / "onnx" / "model.onnx")
+    shutil.copy(folder / "onnx" / "model.onnx", folder / "onnx" / "model_O4.onnx")
+    (folder / "onnx" / "tokenizer.json").rename(folder / "tokenizer.json")
+    modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}]
+    modules += [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 7}')
+    inputs = read_embedding(folder, MEDIA["text"], {}, join=False).inputs
+    assert (inputs.pool, inputs.unit, inputs.tokens, inputs.tokenizer) == ("first", False, 7, "../tokenizer.json")
+    modules += [{"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    inputs = read_embedding(folder, MEDIA["text"], {"tokens": 5}, join=False).inputs
+    assert (inputs.pool, inputs.unit, inputs.tokens) == ("mean", True, 5)
+    (folder / "modules.json").write_text("{")
+    with pytest.raises(InputError, match="it is not JSON"):
+        read_embedding(folder, MEDIA["text"], {}, join=False)
+    shutil.rmtree(folder / "onnx")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    with pytest.raises(InputError, match="model.safetensors holds weights alone.*optimum-cli export onnx"):
+        read_embedding(folder, MEDIA["text"], {}, join=False)

@@ -106,6 +106,42 @@ def test_tables_of_other_tools(scene, tmp_path, tool):
         assert (highest == {8000.0}) if tool == "birdnet" else (len(highest) > 8)  # of time alone: all frequencies
 
 
+@pytest.mark.parametrize("form", ["folder", "classes", "table"])
+def test_shares_of_spectrograms_as_yolo_has_them(scene, tmp_path, form):
+    made, folder = scene
+    rate, seconds = 16_000, 10.0
+    boxes = [
+        (
+            e["file"],
+            (e["start"] + e["end"]) / 2 / seconds,
+            1 - (e["low"] + e["high"]) / rate,
+            (e["end"] - e["start"]) / seconds,
+            2 * (e["high"] - e["low"]) / rate,
+        )
+        for e in made.events
+    ]
+    if form == "table":
+        table = write(tmp_path / "boxes.csv", ["file", "class", "x", "y", "w", "h"], [[b[0], 0, *b[1:]] for b in boxes])
+    else:
+        table = tmp_path / "boxes"
+        table.mkdir()
+        for name in made.names:
+            lines = [f"0 {' '.join(map(repr, b[1:]))} 0.9\n" for b in boxes if b[0] == name]
+            (table / f"{name[:-4] if form == 'folder' else name}.txt").write_text("".join(lines))
+        if form == "classes":
+            (table / "classes.txt").write_text("call\n")
+    with annotate(folder, table, tmp_path / "run") as run:
+        rows = sorted(run.annotations(), key=lambda row: (row["file"], row["start"], row["low"]))
+    expected = sorted(made.events, key=lambda e: (e["file"], e["start"], e["low"]))
+    assert [row["file"] for row in rows] == [e["file"] for e in expected]
+    for key, within in (("start", 1e-3), ("end", 1e-3), ("low", 0.1), ("high", 0.1)):
+        np.testing.assert_allclose([row[key] for row in rows], [e[key] for e in expected], atol=within)
+    if form == "table":
+        write(table, ["file", "x", "y", "w", "h"], [[made.names[0], 320, 200, 40, 20]])
+        with pytest.raises(InputError, match="x, y, w and h are 320, 200, 40 and 20; expected shares from 0 to 1"):
+            annotate(folder, table, tmp_path / "other")
+
+
 def test_what_does_not_fit_is_named(scene, tmp_path):
     made, folder = scene
     rows = [[e[k] for k in ORDER] for e in made.events]

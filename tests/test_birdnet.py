@@ -70,6 +70,15 @@ def test_birdnet_needs_no_settings():
     assert embedding.inputs.output == VECTOR
 
 
+def test_birdnet_knows_species_by_any_name():
+    labels = ["turdus merula", "Great tit", "Human vocal", "bird", "Phylloscopus collybita_Common Chiffchaff"]
+    embedding = read_embedding(Path("birdnet"), MEDIA["audio"], {}, join=False, labels=labels)
+    assert (embedding.size, embedding.inputs.scores, embedding.inputs.scores_are) == (1024 + 4, "Identity", "logits")
+    lines = (BIRDNET.parent / "BirdNET_GLOBAL_6K_V2.4_Labels.txt").read_text(encoding="utf-8").splitlines()
+    names = ["Turdus merula_Eurasian Blackbird", "Parus major_Great Tit", "Human vocal_Human vocal", labels[-1]]
+    assert [lines[i] for i in embedding.scores.values()] == names
+
+
 @pytest.mark.parametrize("segment", ["windows", "syllables"])
 def test_from_folder_to_annotations(sounds, tmp_path, segment):
     said = []

@@ -157,7 +157,7 @@ def test_code_of_the_page_on_embeddings_writes_tables_that_are_read(tmp_path, mo
     for part in block.split("\n\n"):
         exec(compile(part, "docs/embeddings.md", "exec"), names)
         rows = read_vector_file(tmp_path / "windows.parquet")
-        assert (list(rows.files), list(rows.start), list(rows.end)) == (files, starts, ends)
+        assert (list(rows.files), *rows.places.T.tolist()) == (files, starts, ends)
         np.testing.assert_array_equal(rows.vectors, vectors)
         (tmp_path / "windows.parquet").unlink()
 

@@ -17,6 +17,7 @@ from bagwise.annotation.objective import (
     by_blocks,
     climb,
     cut_blocks,
+    own_places,
 )
 from bagwise.annotation.rates import RATE, RateParameters, plain_rate
 from bagwise.annotation.union_annotator import background_label
@@ -67,6 +68,8 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         under a weak prior, Beta(2, 10).
     spurious : float, (c,) array or "learn", default=0.0
         Rate at which a label is listed though nothing noticed carries it.
+    own_features : (c,) list of int or None, default=None
+        For each class the number of a feature that speaks for it alone, or -1, as in `ORedLogisticRegression`.
     max_iter : int, default=500
         Most iterations of L-BFGS.
     tol : float, default=1e-4
@@ -119,6 +122,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         *,
         missed: RateLike = 0.0,
         spurious: RateLike = 0.0,
+        own_features: Sequence[int] | None = None,
         max_iter: int = 500,
         tol: float = 1e-4,
         verbose: int = 0,
@@ -126,6 +130,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         self.l2 = l2
         self.missed = missed
         self.spurious = spurious
+        self.own_features = own_features
         self.max_iter = max_iter
         self.tol = tol
         self.verbose = verbose
@@ -183,6 +188,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         result, learned = climb(
             likelihood, start, parameters, {},
             max_iter=self.max_iter, tol=self.tol, callback=callback, checkpoint=checkpoint,
+            own=own_places(self.own_features, len(self.classes_), self.n_features_in_),
         )  # fmt: skip
         for name, value in learned.items():
             setattr(self, f"{name}_", value)

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from bagwise.annotation.rates import RateParameters
 from bagwise.core.bags import Bags, cut_bags
+from bagwise.core.exceptions import InputError
 from bagwise.solvers import SolveResult, minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import (
@@ -26,6 +27,7 @@ from bagwise.union import (
 )
 
 BLOCK_ENTRIES = 2**20  # scores of a block; it stays in the processor's cache from one step to the next
+TIE_STEPS, TIE_TOLERANCE = 100, 1e-4
 OWN_FROM = 32  # times the labels of a bag, from which number of classes on it is faster to look at its own alone
 
 
@@ -257,7 +259,8 @@ class PenalizedLikelihood:
 
         L(W) = scale * sum_b v_b log P(Y_b | X_b, W) - l2 / 2 ||W without intercepts||^2
 
-    v_b is the weight of a bag, 1 where none are given. `scale` is 1, or more where the bags are a sample that stands
+    v_b is the weight of a bag, 1 where none are given. What is penalised is the distance from `center`, which is zero
+    unless classes have features of their own (`tie`). `scale` is 1, or more where the bags are a sample that stands
     for all of them. A subclass gives `log_likelihood(weights)`, the sum over bags and its gradient, and `n_instances`;
     where `rates` are not None that also fills `statistics`, whose rows sum to what the gradient in the rates is made
     of. For EM it gives `bend`, for a background of a given share `background_mass`.
@@ -266,6 +269,7 @@ class PenalizedLikelihood:
     n_instances: float  # each counted as often as its bag weighs
     statistics: np.ndarray
     rates: LabelNoise | None
+    center: np.ndarray | float = 0.0  # (c, d)
 
     def __init__(self, l2: float, scale: float = 1.0):
         self.l2 = l2
@@ -294,9 +298,34 @@ class PenalizedLikelihood:
         """L(W) and its gradient."""
         value, gradient = self.log_likelihood(weights)
         gradient *= self.scale
-        gradient[:, :-1] -= self.l2 * weights[:, :-1]
-        penalty = 0.5 * self.l2 * float(np.vdot(weights[:, :-1], weights[:, :-1]))
-        return self.scale * value - penalty, gradient
+        away = weights[:, :-1] - self.center
+        gradient[:, :-1] -= self.l2 * away
+        return self.scale * value - 0.5 * self.l2 * float(np.vdot(away, away)), gradient
+
+    def tie(self, weights: np.ndarray, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Center the weights of classes on features of their own on one that all share; gives weights to start from.
+
+        `places` are their rows and columns. The shared weight is learned alone, with the intercepts: next to features
+        enough to explain all bags it would have nothing left to say.
+        """
+
+        def place(flat: np.ndarray) -> np.ndarray:
+            tied = np.zeros(weights.shape)
+            tied[places], tied[:, -1] = flat[0], flat[1:]
+            return tied
+
+        def negative_mean(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self.log_likelihood(place(flat))
+            value -= 0.5 * self.l2 * flat[0] ** 2
+            slopes = np.append(gradient[places].sum() - self.l2 * flat[0], gradient[:, -1])
+            return -value / self.n_instances, -slopes / self.n_instances
+
+        start = np.append(0.0, weights[:, -1])
+        found = place(
+            minimize_lbfgs(negative_mean, start, max_iter=TIE_STEPS, tol=TIE_TOLERANCE, callback=None).weights
+        )
+        self.center = found[:, :-1]
+        return weights if weights[:, :-1].any() else found
 
     def negative_mean(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """-L(W) / m and its gradient: what the minimiser sees, so that its tolerance does not depend on m."""
@@ -318,6 +347,22 @@ class PenalizedLikelihood:
         return negative_mean
 
 
+def own_places(
+    own_features: Sequence[int] | None, n_classes: int, n_features: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Rows and columns of the weights of the classes that have a feature of their own; None where no class has."""
+    if own_features is None:
+        return None
+    columns = np.asarray(own_features)
+    if columns.shape != (n_classes,) or columns.dtype.kind not in "iu" or columns.max() >= n_features:
+        raise InputError(
+            f"own_features is {list(own_features)}; expected {n_classes} whole numbers, for each class that of one of "
+            f"{n_features} features, or -1."
+        )
+    rows = np.flatnonzero(columns >= 0)
+    return (rows, columns[rows]) if len(rows) else None
+
+
 def climb(
     likelihood: PenalizedLikelihood,
     weights: np.ndarray,
@@ -328,12 +373,18 @@ def climb(
     tol: float,
     callback: Callback | None,
     checkpoint: CheckpointLike | None,
+    own: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[SolveResult, dict[str, float]]:
     """L-BFGS on the weights and, where rates are to be learned, on their logits; these rates by name.
 
-    The history is that of the objective itself, not of what the minimiser sees; `likelihood` keeps the learned rates.
+    `own` are the places of weights of classes on features of their own. The history is that of the objective itself,
+    not of what the minimiser sees; `likelihood` keeps the learned rates.
     """
     objective: Objective = likelihood.negative_mean
+    if own is not None:
+        if parameters.learned:
+            likelihood.rates = parameters.rates(parameters.start(last_rates))
+        weights = likelihood.tie(weights, own)
     start = weights
     if parameters.learned:
         objective = likelihood.learning_rates(parameters, weights.shape)

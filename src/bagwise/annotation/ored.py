@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -12,7 +12,15 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise.annotation.objective import Block, ORedObjective, PenalizedLikelihood, affine_scores, climb, own_labels_pay
+from bagwise.annotation.objective import (
+    Block,
+    ORedObjective,
+    PenalizedLikelihood,
+    affine_scores,
+    climb,
+    own_labels_pay,
+    own_places,
+)
 from bagwise.annotation.rates import RateParameters, keep_if_useful, plain_rate
 from bagwise.annotation.union_annotator import (
     AUTO,
@@ -85,6 +93,11 @@ class ORedLogisticRegression(UnionAnnotator):
         intercept is moved after the fit until its mean posterior probability is that share. The other weights, and so
         the ranking of instances, stay the likelihood's: a constraint inside the fit was measured to cost accuracy
         (docs/ored.md). An infeasible share is reported (`BackgroundShareWarning`) and moves nothing.
+    own_features : (c,) list of int or None, default=None
+        For each class, in the order of ``classes_``, the number of a feature that speaks for it alone, such as the
+        score that another model gives that class, or -1. One weight that all these classes share is learned first,
+        from few bags where need be; penalised is then how far their weights are from it, not from zero. Needs
+        solver="lbfgs".
     prune : float, default=0.0
         Share of the bags, those with the largest ``n |Y| 2^|Y|``, to leave out of training (section 6.6.1).
     batch_fraction : float, default=1.0
@@ -176,6 +189,7 @@ class ORedLogisticRegression(UnionAnnotator):
         inference: str = "auto",
         background: bool | str = AUTO,
         background_share: float | None = None,
+        own_features: Sequence[int] | None = None,
         prune: float = 0.0,
         batch_fraction: float = 1.0,
         max_exact_labels: int = 16,
@@ -195,6 +209,7 @@ class ORedLogisticRegression(UnionAnnotator):
         self.inference = inference
         self.background = background
         self.background_share = background_share
+        self.own_features = own_features
         self.prune = prune
         self.batch_fraction = batch_fraction
         self.max_exact_labels = max_exact_labels
@@ -300,6 +315,7 @@ class ORedLogisticRegression(UnionAnnotator):
             result, learned = climb(
                 likelihood, weights, parameters, last[1],
                 max_iter=self._max_iter(), tol=self._tol(), callback=callback, checkpoint=checkpoint,
+                own=own_places(self.own_features, len(self.classes_), self.n_features_in_),
             )  # fmt: skip
             for name, value in learned.items():
                 setattr(self, f"{name}_", value)
@@ -411,6 +427,8 @@ class ORedLogisticRegression(UnionAnnotator):
                 f"device={self.device!r} needs solver='lbfgs' and inference='auto' (inclusion-exclusion, with its "
                 f"fall-back); got solver={self.solver!r} and inference={self.inference!r}."
             )
+        if self.solver == "em" and self.own_features is not None:
+            raise InputError("solver='em' knows no own_features; use solver='lbfgs'.")
         if self.solver == "em" and any(isinstance(rate, str) for rate in (self.missed, self.spurious)):
             raise InputError(
                 "solver='em' steps in the weights alone, so it cannot learn missed or spurious; use solver='lbfgs', or "

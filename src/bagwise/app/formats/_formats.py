@@ -41,7 +41,7 @@ from bagwise.app.formats._tables import (
     write_long_parquet,
     write_raven,
 )
-from bagwise.app.formats._yolo import read_yolo, write_yolo
+from bagwise.app.formats._yolo import read_relative, read_yolo, write_yolo
 from bagwise.app.media.media_type import MediaType
 from bagwise.core.exceptions import FormatError, InputError, one_file
 from bagwise.io.tables import read_headings
@@ -167,7 +167,14 @@ def guess_annotation_format(path: str | Path) -> str:
 
 
 def read_boxes(path: Path, annotations: Annotations) -> list[Mark]:
-    """Boxes of a detector: tables with file, start and end, of Raven, BirdNET or Audacity; labels do not matter."""
+    """Boxes of a detector: tables with file, start and end, of Raven, BirdNET, Audacity or YOLO; labels do not matter.
+
+    Those of YOLO need seconds and rate of the files.
+    """
+    with one_file(path, "it cannot be read as boxes", "Export it again."):
+        relative = read_relative(path, annotations)
+    if relative is not None:
+        return relative
     name = guess_annotation_format(path)
     with one_file(path, f"it cannot be read as {name}", "Export it again."):
         return read_events(path, annotations) if name == "csv" else FORMATS[name].read(path, annotations).rows

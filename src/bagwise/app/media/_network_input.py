@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ Feed = dict[str, np.ndarray]
 """Some instances as a network takes them: an array for each of its inputs."""
 OUTPUTS = ("embedding", "embeddings", "sentence_embedding", "image_embeds")  # what vectors are usually called
 MASK = "attention_mask"
+MOST_ODDS = 15.0  # log-odds beyond which scores of classes say no more
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,22 @@ class NetworkInput(Settings):
         Whether vectors are scaled to length 1.
     batch : int
         Instances that are run at a time.
+    classes : str
+        The list of its classes, a line each, by its path from the folder of the network; "" for what is found there.
+        Of the labels of a run that it names, scores stand next to the vector. "none": they are not used.
+    scores : str
+        Name of the output that scores them; "" for the one that is as long as the list.
+    scores_are : {"", "logits", "probabilities"}
+        What scores are; "": found out from those of a blank instance.
     """
 
     output: str = ""
     pool: str = choice("mean", "first")
     unit: bool = False
     batch: int = number(16, 1, 4096)
+    classes: str = ""
+    scores: str = ""
+    scores_are: str = choice("", "logits", "probabilities")
 
     def completed(self, network: Network) -> Self:
         """These settings with what the network says about itself; an error where the two contradict each other."""
@@ -123,37 +134,60 @@ def agree(name: str, given: Any, said: Any, path: Path) -> Any:
 
 
 def run_feeds(
-    inputs: NetworkInput, file: Any, name: str, found: FileBags, network: Network
+    inputs: NetworkInput, file: Any, name: str, found: FileBags, network: Network, classes: Sequence[int] = ()
 ) -> tuple[np.ndarray, list[str]]:
-    """(m, e) float32 vectors of the instances of an open file, and what is wrong with it."""
+    """(m, e) float32 vectors of the instances of an open file, scores of these classes last; and what is wrong."""
     problems: list[str] = []
-    parts = [run_feed(inputs, feed, network) for feed in inputs.feeds(file, found, network, problems)]
+    feeds = inputs.feeds(file, found, network, problems)
+    parts = [run_feed(inputs, feed, network, classes=classes) for feed in feeds]
     vectors = np.concatenate(parts) if parts else np.empty((0, 0), dtype=np.float32)
     vectors = vectors[np.argsort(inputs.order(found))]
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
+    if len(bad) == len(vectors) > 0:
         raise InputError(
             f"{name}: the network gives no finite vector for instance {bad[0]} ({len(bad)} such); check how it "
             "is to be given (rate, scale, mean, std), or leave the file out."
         )
+    if len(bad):
+        vectors[bad] = np.delete(vectors, bad, axis=0).mean(axis=0)
+        problems.append(
+            f"the network gives no finite vector for {len(bad)} of its {len(vectors)} instances, the first is number "
+            f"{bad[0]}; they have the mean of the others. Look at what is there."
+        )
     return vectors, problems
 
 
-def run_feed(inputs: NetworkInput, feed: Feed, network: Network, seconds: float | None = None) -> np.ndarray:
-    """(n, e) float32 vectors of some instances."""
+def run_feed(
+    inputs: NetworkInput, feed: Feed, network: Network, seconds: float | None = None, classes: Sequence[int] = ()
+) -> np.ndarray:
+    """(n, e) float32 vectors of some instances, the scores of these classes behind each."""
     n, first = len(next(iter(feed.values()))), network.inputs[0]
+    outputs = [inputs.output, inputs.scores] if len(classes) else [inputs.output]
     if len(first.shape) == 1:
-        rows = [network.run({first.name: feed[first.name][i]}, inputs.output, seconds) for i in range(n)]
-        found = np.stack(rows)
+        rows = [network.run_all({first.name: feed[first.name][i]}, outputs, seconds) for i in range(n)]
+        found = [np.stack(parts) for parts in zip(*rows, strict=True)]
     else:
         given = {port.name: _padded(feed[port.name], first.shape[0]) for port in network.inputs}
-        found = network.run(given, inputs.output, seconds)[:n]
-    vectors = pool_vectors(found, inputs.pool, feed.get(MASK), network)
+        found = [array[:n] for array in network.run_all(given, outputs, seconds)]
+    vectors = pool_vectors(found[0], inputs.pool, feed.get(MASK), network)
     if len(vectors) != n:
         raise InputError(f"{network.path}: the network gives {len(vectors)} vectors for {n} instances; use another.")
     if inputs.unit:
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    if len(classes):
+        scores = found[1].reshape(n, -1)[:, classes]
+        vectors = np.hstack([vectors, log_odds(scores, inputs.scores_are) if inputs.scores_are else scores])
     return vectors.astype(np.float32)
+
+
+def log_odds(scores: np.ndarray, kind: str) -> np.ndarray:
+    """Scores of classes as log-odds, within bounds; those that are none say nothing."""
+    values = np.nan_to_num(scores.astype(np.float64), nan=-np.inf)
+    if kind == "probabilities":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = np.log(values) - np.log1p(-values)
+        values = np.nan_to_num(values, nan=-np.inf)
+    return np.clip(values, -MOST_ODDS, MOST_ODDS)
 
 
 def _padded(values: np.ndarray, n: int | None) -> np.ndarray:

@@ -21,6 +21,7 @@ from bagwise.core.exceptions import InputError
 
 LAYOUTS = {"t": 1, "nt": 2, "nct": 3, "ntc": 3}  # instance, channel, time; and how many axes that are
 MOST_CHANNELS = 2
+FAINT = 2.0**-15
 ZEROS = 10  # of the filter to each side, in samples of the lower rate
 
 
@@ -135,7 +136,10 @@ class SoundInput(NetworkInput):
             window = (window - window.mean()) / max(float(window.std()), 1e-12)
         samples = np.zeros(self.n_samples, dtype=np.float32)
         samples[: len(window)] = self.gain * window
-        return samples
+        # some networks divide by the loudness; digital silence is heard as the faintest noise that 16 bits hold
+        return (
+            samples if samples.any() else np.random.default_rng(0).uniform(-FAINT, FAINT, self.n_samples).astype("f4")
+        )
 
 
 def resample(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:

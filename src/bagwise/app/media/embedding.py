@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from bagwise.app.media._known_networks import INSTALLED, installed_file, network_path, recognized
+from bagwise.app.media._known_networks import (
+    INSTALLED,
+    installed_file,
+    network_path,
+    recognized,
+    sentence_settings,
+)
 from bagwise.app.media._network_input import NetworkInput, given_settings, run_feed, run_feeds
+from bagwise.app.media._network_scores import find_classes, match_labels
 from bagwise.app.media.audio import whole_band
 from bagwise.app.media.audio_file import Sound
 from bagwise.app.media.files import FileBags
@@ -52,6 +60,8 @@ class Embedding:
         Whether vectors are added to the features of the media type, or replace them.
     licence : str
         Which network it is and under which licence it comes, where that is known.
+    scores : dict
+        Labels of the run that the network itself knows, each to its class there; their scores end the vectors.
     """
 
     path: Path
@@ -60,6 +70,7 @@ class Embedding:
     size: int
     join: bool
     licence: str = ""
+    scores: Mapping[str, int] = field(default_factory=dict)
 
     problems: ClassVar[tuple[tuple[str, str], ...]] = ()
 
@@ -74,7 +85,16 @@ class Embedding:
             "size": self.size,
             "join": self.join,
             **({"licence": self.licence} if self.licence else {}),
+            **({"scores": dict(self.scores)} if self.scores else {}),
         }
+
+    def as_before(self, about: Mapping[str, Any] | None) -> Embedding:
+        """The same with the scores that an earlier run has: its features stay, whatever labels its table has now."""
+        settings = (about or {}).get("settings", {})
+        own = {name: settings.get(name, "") for name in ("scores", "scores_are")}
+        scores, more = (about or {}).get("scores", {}), self.size - len(self.scores)
+        found = replace(self, inputs=replace(self.inputs, **own), size=more + len(scores), scores=scores)
+        return found if found.about == about else self
 
     def of_file(self, name: str) -> Embedding:
         """What a process that reads the file needs."""
@@ -82,7 +102,8 @@ class Embedding:
 
     def describe(self, file: Any, name: str, found: FileBags) -> FileBags:
         """What was found in an open file, or in a part of it, with the vector of each instance."""
-        vectors, problems = run_feeds(self.inputs, file, name, found, _opened(self))
+        classes = list(self.scores.values())
+        vectors, problems = run_feeds(self.inputs, file, name, found, _opened(self), classes)
         if len(vectors) and vectors.shape[1] != self.size:
             raise InputError(
                 f"{name}: the network gives vectors of {vectors.shape[1]} numbers here, and of {self.size} elsewhere; "
@@ -116,7 +137,9 @@ def close_network() -> None:
     _HERE.key = _HERE.network = None
 
 
-def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any], *, join: bool) -> Embedding:
+def read_embedding(
+    path: Path, media_type: MediaType, values: Mapping[str, Any], *, join: bool, labels: Iterable[str] = ()
+) -> Embedding:
     """A network for the instances of a media type, checked and tried.
 
     Parameters
@@ -125,6 +148,7 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
     media_type : MediaType
     values : settings that differ from what the file and its TOML say
     join : whether vectors are added to the features of the media type
+    labels : those of the run, which the network may know
     """
     if media_type.embed is None:
         raise InputError(
@@ -134,7 +158,7 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
     path = network_path(path)
     content = read_network_file(path)
     with closing(Network(content, path, n_rows=media_type.embed().batch)) as network:
-        known = {field.name for field in fields(media_type.embed)}
+        known = {setting.name for setting in fields(media_type.embed)}
         kind = recognized(network)
         metadata = _notes(network, known)
         given = {**_read_toml(path, known), **given_settings(values)}
@@ -146,10 +170,19 @@ def read_embedding(path: Path, media_type: MediaType, values: Mapping[str, Any],
                     f"{path}: the network says {name} = {value}, and {name} = {given[name]} is asked for; leave that "
                     "out, or use another network."
                 )
-        usual = {} if kind is None else {k: v for k, v in kind.all_settings(network).items() if k in known}
-        inputs = media_type.embed.from_text({**usual, **metadata, **given}).completed(network)
+        usual = sentence_settings(path) | ({} if kind is None else kind.all_settings(network))
+        inputs = media_type.embed.from_text(
+            {**{name: value for name, value in usual.items() if name in known}, **metadata, **given}
+        ).completed(network)
         licence = f"{kind.name}, {kind.licence}" if kind is not None and kind.licence else ""
-        return _tried(path, content, network, inputs, join, licence)
+        output, classes = find_classes(inputs, network)
+        scores = match_labels(labels, classes)
+        inputs = replace(inputs, scores=output if scores else "")
+        if scores and not inputs.scores_are:
+            (blank,) = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL, range(len(classes)))
+            in_bounds = np.all((blank >= 0.0) & (blank <= 1.0), where=~np.isnan(blank))
+            inputs = replace(inputs, scores_are="probabilities" if in_bounds else "logits")
+        return _tried(path, content, network, inputs, join, licence, scores)
 
 
 def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]) -> Embedding:
@@ -166,7 +199,8 @@ def reopen_embedding(path: Path, media_type: MediaType, about: Mapping[str, Any]
             "its tokenizer is another; give that one (--embed)."
         )
     with closing(Network(content, path, inputs.batch)) as network:
-        return _tried(path, content, network, inputs, about["join"], about.get("licence", ""))
+        rest = about.get("licence", ""), about.get("scores", {})
+        return _tried(path, content, network, inputs, about["join"], *rest)
 
 
 def network_of(about: Mapping[str, Any], given: Path | None, model: Path) -> Path | None:
@@ -178,16 +212,24 @@ def network_of(about: Mapping[str, Any], given: Path | None, model: Path) -> Pat
     return beside if beside.is_file() or not names else installed_file(names[0])
 
 
-def _tried(path: Path, content: bytes, network: Network, inputs: NetworkInput, join: bool, licence: str) -> Embedding:
+def _tried(
+    path: Path,
+    content: bytes,
+    network: Network,
+    inputs: NetworkInput,
+    join: bool,
+    licence: str,
+    scores: Mapping[str, int],
+) -> Embedding:
     """The embedding after one instance went through it: what cannot work is found before files are read."""
-    vectors = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL)
+    vectors = run_feed(inputs, inputs.feed([inputs.nothing()], network), network, TRIAL, list(scores.values()))
     if vectors.shape[1] > LARGEST_VECTOR:
         raise InputError(
             f"{path}: the network gives vectors of {vectors.shape[1]} numbers, and the most is {LARGEST_VECTOR}; "
             "choose another 'output'."
         )
     fingerprint = content_fingerprint(content, *inputs.contents(path.parent))
-    return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join, licence)
+    return Embedding(path.resolve(), fingerprint, inputs, vectors.shape[1], join, licence, scores)
 
 
 def _notes(network: Network, known: set[str]) -> dict[str, str]:
@@ -225,11 +267,18 @@ SLACK = 0.05  # seconds between two windows that are no gap
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of one recording in order of time: (m,) starts and ends in seconds, and (m, e) vectors."""
+    """The windows of one file, in order of time: (m, 2 k) first and last of each along k axes, and (m, e) vectors."""
 
-    start: np.ndarray
-    end: np.ndarray
+    places: np.ndarray
     vectors: np.ndarray
+
+    @property
+    def start(self) -> np.ndarray:
+        return self.places[:, 0]
+
+    @property
+    def end(self) -> np.ndarray:
+        return self.places[:, 1]
 
     def gaps(self, seconds: float) -> list[tuple[float, float]]:
         """First and last second of what no window covers; a rest at the end that holds no whole window is none."""
@@ -242,17 +291,15 @@ class Windows:
         return found
 
     def nearest(self, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each moment the window whose middle is nearest to it, and whether that window holds it."""
-        centre = (self.start + self.end) / 2
-        order = np.argsort(centre, kind="stable")
-        between = (centre[order][1:] + centre[order][:-1]) / 2
-        best = order[np.searchsorted(between, middle)]
-        return best, (self.start[best] <= middle) & (middle <= self.end[best])
+        """For each of (n, k) points the window whose middle is nearest to it, and whether that window holds it."""
+        first, last = self.places[:, ::2], self.places[:, 1::2]
+        _, best = cKDTree((first + last) / 2).query(middle)
+        return best, ((first[best] <= middle) & (middle <= last[best])).all(axis=1)
 
 
 @dataclass(frozen=True)
 class VectorTable:
-    """Vectors of the windows of recordings.
+    """Vectors of the windows of recordings, of passages of texts or of boxes of pictures.
 
     Attributes
     ----------
@@ -265,7 +312,8 @@ class VectorTable:
     join : bool
         Whether vectors are added to the features of the media type, or replace them.
     are_instances : bool
-        Whether the windows are the instances; otherwise each instance gets the vector of the window nearest to it.
+        Whether the windows are the instances, of recordings alone; otherwise each instance gets the vector of the
+        window nearest to it.
     problems : tuple of (name, message)
         What could not be used of the file.
     """
@@ -314,15 +362,18 @@ class VectorTable:
 
     def describe(self, file: Any, name: str, found: FileBags) -> FileBags:
         """What was found in a file, or in a part of it, each instance with the vector of the window nearest to it."""
-        own = self._of(name)
-        middle = (np.asarray(found.locations["start"]) + np.asarray(found.locations["end"])) / 2
+        own, at = self._of(name), {key: np.asarray(column) for key, column in found.locations.items()}
+        if "start" in at:
+            middle = ((at["start"] + at["end"]) / 2)[:, None]
+        else:
+            middle = np.stack([at["left"] + at["width"] / 2, at["top"] + at["height"] / 2], axis=1)
         best, inside = own.nearest(middle)
         problems = []
         if not inside.all():
-            at = float(middle[np.argmin(inside)])
+            point = " x ".join(f"{value:.2f}" for value in middle[np.argmin(inside)])
             problems.append(
-                f"{int(np.sum(~inside))} of its syllables, such as that at {at:.2f} s, lie in no window of "
-                f"{self.name}; they have the vector of the nearest one."
+                f"{int(np.sum(~inside))} of its instances, such as that at {point}, lie in no window of {self.name}; "
+                "they have the vector of the nearest one."
             )
         return replace(found, vectors=own.vectors[best], problems=[*found.problems, *problems])
 

@@ -26,6 +26,7 @@ carry(
                         "size": Number(1, whole=True),
                         "join": Flag(),
                         "licence": Maybe(Text()),
+                        "scores": Maybe(Record(Number(0, whole=True))),
                     }
                 )
             ),

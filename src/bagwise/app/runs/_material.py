@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -42,7 +43,9 @@ from bagwise.app.media.media_types import (
     guess_media_type,
     list_files,
 )
+from bagwise.app.networks import content_fingerprint
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, read_files, value_fingerprint
+from bagwise.app.runs.choose import score_name
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
 from bagwise.app.runs.layout import RunLayout
 from bagwise.app.runs.options import RunOptions
@@ -176,12 +179,16 @@ def find_source(
         raise InputError(f"{path} is a file of bags, whose features are there; leave --embed and --embeddings out.")
     elif options.embed is not None:
         vectors = read_embedding(
-            options.embed, source.media_type, options.embed_settings, join=_joins(options, source, in_windows(source))
+            options.embed,
+            source.media_type,
+            options.embed_settings,
+            join=_joins(options, source, in_windows(source)),
+            labels=_label_names(labels, source),
         )
         if in_windows(source):
             source = replace(source, settings=_with_length(source.settings, vectors, options.embed))
     else:
-        are_instances = not options.has_segment or in_windows(source)
+        are_instances = source.media_type.timed and (not options.has_segment or in_windows(source))
         join = _joins(options, source, are_instances)
         vectors = _vector_table(options, source, join=join, are_instances=are_instances)
         if are_instances:
@@ -225,8 +232,29 @@ def _with_boxes(source: Source, options: RunOptions) -> Source:
 
 
 def _with_seconds(source: Source) -> list[dict[str, Any]]:
-    """The files with their lengths, which tables of several recordings need."""
-    return [{"file": name, "seconds": _seconds(source, name)} for name in source.names]
+    """The files with their lengths and rates, which tables of several recordings, or of shares of them, need."""
+    found, scales = [], source.media_type.scales
+    assert scales is not None
+    for name in source.names:
+        seconds = rate = None
+        with suppress(BagwiseError, OSError), source.media_type.opened(source.path / name) as file:
+            seconds, rate = scales.measure(file)
+        found.append({"file": name, "seconds": seconds and round(seconds, 4), "rate": rate})
+    return found
+
+
+def _label_names(labels: Labels | None, source: Source) -> list[str]:
+    """The labels of a run before its files are read."""
+    if isinstance(labels, Selections):
+        seconds = {file.pop("file"): file for file in _with_seconds(source)}
+        nothing = FileBags([], [], np.empty((0, 0)), {}, {})
+        labels, _ = read_selections(
+            labels, source.media_type, source.path, {name: replace(nothing, info=own) for name, own in seconds.items()}
+        )
+    if labels is None:
+        return []
+    rows = enumerate(labels.label_sets)
+    return sorted({name for i, entries in rows for name in split_marks(entries, labels.place(i))[0]})
 
 
 def _joins(options: RunOptions, source: Source, are_windows: bool) -> bool:
@@ -375,12 +403,12 @@ def _vector_table(options: RunOptions, source: Source, *, join: bool, are_instan
     """The vectors of a table by the files of a folder; rows that name no file of it are named among the problems."""
     path = options.embeddings
     assert path is not None
-    if source.media_type.parts is None:
+    if source.media_type.embed is None:
         raise InputError(
-            f"Tables of vectors are for windows of recordings, and these files are {source.media_type.name}; leave "
-            "--embeddings out."
+            f"Tables of vectors are for recordings, pictures and texts, and these files are {source.media_type.name}; "
+            "leave --embeddings out."
         )
-    rows = read_vector_file(path)
+    rows = read_vector_file(path, boxes="left" in source.media_type.places)
     names = FileNames(source.names)
     fitting = {given: names.find(given) for given in dict.fromkeys(rows.files)}
     counts = Counter(rows.files)
@@ -403,10 +431,18 @@ def _vector_table(options: RunOptions, source: Source, *, join: bool, are_instan
     windows = {}
     for i in np.unique(owner[owner >= 0]).tolist():
         own = np.flatnonzero(owner == i)
-        own = own[np.lexsort((rows.end[own], rows.start[own]))]
-        windows[source.names[i]] = Windows(rows.start[own], rows.end[own], rows.vectors[own])
+        own = own[np.lexsort((rows.places[own, 1], rows.places[own, 0]))]
+        windows[source.names[i]] = Windows(rows.places[own], rows.vectors[own])
+    is_one = path.is_file()
+    contents = [rows.places.tobytes(), rows.vectors.tobytes(), "\n".join(rows.files).encode()]
     return VectorTable(
-        path.name, file_fingerprint(path), windows, rows.vectors.shape[1], join, are_instances, tuple(problems)
+        path.name,
+        file_fingerprint(path) if is_one else content_fingerprint(*contents),
+        windows,
+        rows.vectors.shape[1],
+        join,
+        are_instances,
+        tuple(problems),
     )
 
 
@@ -574,22 +610,25 @@ def features_of(source: Source, found: list[FileBags], feature_names: list[str] 
     media_type, embedded = source.media_type, source.embedded
     if not source.has_features:
         assert embedded is not None
-        return _join_vectors(None, [], found, embedded["size"])
+        return _join_vectors(None, [], found, embedded)
     own = replace(source, feature_names=feature_names).own_names
     names = list(media_type.feature_names(found, source.settings) if own is None else own)
     features = media_type.features(found, names)
     if embedded is not None:
         if sp.issparse(features):
             features = filled(features, "--embed next to terms", "count fewer terms (--media-set keep=0.02)")
-        features, names = _join_vectors(features, names, found, embedded["size"])
+        features, names = _join_vectors(features, names, found, embedded)
     return features, names
 
 
-def _join_vectors(own: Any, own_names: list[str], files: list[FileBags], size: int) -> tuple[np.ndarray, list[str]]:
+def _join_vectors(
+    own: Any, own_names: list[str], files: list[FileBags], embedded: Mapping[str, Any]
+) -> tuple[np.ndarray, list[str]]:
     """Features of all instances with their vectors, and what all columns are called; `own` may be None."""
+    size, scores = embedded["size"], [score_name(label) for label in embedded.get("scores", ())]
     parts = [file.vectors for file in files if file.vectors is not None and len(file.vectors)]
     vectors = np.concatenate(parts).astype(np.float64) if parts else np.empty((0, size))
-    names = [*own_names, *(f"embed{i}" for i in range(size))]
+    names = [*own_names, *(f"embed{i}" for i in range(size - len(scores))), *scores]
     return (vectors if own is None else np.hstack([own, vectors])), names
 
 

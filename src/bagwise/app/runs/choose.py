@@ -13,10 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.app.report.tables import format_table
 from bagwise.app.runs._features import Progress
 from bagwise.catalog import USUAL
+from bagwise.core.bags import Bags
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import BackgroundShareWarning, CalibrationWarning, InfeasibleBagWarning, InputError
+from bagwise.metrics import average_precision, explained_share, listed_share
 from bagwise.model_selection import choose_model
-from bagwise.pipeline import bag_tags
+from bagwise.pipeline import bag_tags, final_step
 
 AUTO = "auto"
 WINDOWS = "windows"  # the same for windows of which nobody named a model
@@ -24,6 +26,7 @@ CANDIDATES = {AUTO: USUAL, WINDOWS: ("noisy-or", USUAL[0])}
 """Among which learners is chosen. Windows hold any number of labels, unless held-out bags speak against it."""
 TRIAL = {"ored-forest-background": {"n_estimators": 100, "n_rounds": 5, "n_round_trees": 50}}
 """Settings with which a learner is tried, where its own would take too long: a quarter of the trees."""
+NETWORK = "the network itself"  # among the models that are compared: its own scores, from which nothing was learned
 MOST_INSTANCES = 4000  # of more, some files are tried
 FEW_INSTANCES = 2000
 MANY_FOLDS, FEW_FOLDS = 5, 3
@@ -77,6 +80,8 @@ def choose_learner(
         return {"model": names[0], "rows": [], "folds": 0, **size, "why": why}
     folds = MANY_FOLDS if trial.bags.n_instances <= FEW_INSTANCES else FEW_FOLDS
     candidates = {name: make(name, {"n_jobs": jobs, **TRIAL[name]} if name in TRIAL else {}) for name in names}
+    for candidate in candidates.values():
+        tie_scores(candidate, trial)
     with warnings.catch_warnings():
         for category in (InfeasibleBagWarning, BackgroundShareWarning, ConvergenceWarning, CalibrationWarning):
             warnings.simplefilter("ignore", category)  # of folds; the fit of the model that is taken says its own
@@ -93,7 +98,62 @@ def choose_learner(
         for row in choice.rows
     ]
     kinds = len({bag_tags(candidate).label_sets for candidate in candidates.values()}) > 1
+    rows += filter(None, [network_row(trial)])
     return {"model": choice.name, "rows": rows, "folds": folds, **size, **({"kinds": True} if kinds else {})}
+
+
+def score_name(label: str) -> str:
+    """What the feature is called that is a network's own score of a label."""
+    return f"score of {label}"
+
+
+def _own_features(dataset: BagDataset) -> list[int]:
+    """For each label the number of the feature that is a network's own score of it, -1 where there is none."""
+    number = {name: i for i, name in enumerate(dataset.feature_names or ())}
+    return [number.get(score_name(str(label)), -1) for label in dataset.class_names]
+
+
+def tie_scores(model: Any, dataset: BagDataset) -> None:
+    """Say to a learner that knows what to do with them which features are a network's own scores of labels."""
+    own, inner = _own_features(dataset), getattr(final_step(model), "estimator", final_step(model))
+    if max(own, default=-1) >= 0 and "own_features" in inner.get_params():
+        inner.set_params(own_features=own)
+
+
+def network_row(dataset: BagDataset) -> dict[str, Any] | None:
+    """What a network's own scores of labels are worth, by the measures of `choose_model`: it learned from no bag here.
+
+    None where there are no scores.
+    """
+    if max(_own_features(dataset), default=-1) < 0:
+        return None
+    part = _labelled(dataset)
+    assert part.Y is not None
+    listed, bags = np.asarray(part.Y) > 0, part.bags
+    columns = np.array(_own_features(part))
+    known = columns >= 0
+    values = np.full((bags.n_instances, len(known)), -np.inf)
+    values[:, known] = bags.instances[:, columns[known]]
+    own = np.where(listed[bags.bag_index], values, -np.inf)  # of those that the bag lists
+    given = np.where(np.isfinite(own.max(axis=1)), own.argmax(axis=1), -1)
+    shares = {
+        "listed": listed_share(listed, Bags(values.argmax(axis=1), bags.offsets)),
+        "explained": explained_share(listed, Bags(given, bags.offsets)),
+    }
+    highest = np.maximum.reduceat(values, bags.offsets[:-1], axis=0)
+    ranked = average_precision(listed, np.nan_to_num(highest, neginf=values[:, known].min() - 1.0))
+    row = {**shares, "score": float(np.mean(list(shares.values()))), "average_precision": ranked}
+    return {"model": NETWORK, **{key: round(value, 4) for key, value in row.items()}, "labels": int(sum(known))}
+
+
+def network_in_words(row: Mapping[str, Any]) -> str:
+    """How good a network's own scores of labels are."""
+    listed, explained, score = (f"{100 * row[name]:.1f} %" for name in ("listed", "explained", "score"))
+    return (
+        f"The network itself knows {row['labels']} of the labels: of all labels it scores that highest which its file "
+        f"lists for {listed} of the instances, and by its scores {explained} of the labels of files are explained "
+        f"(mean {score}; --model auto shows the same of models for files that they did not see)."
+    )
 
 
 def files_of(dataset: BagDataset) -> np.ndarray:

@@ -64,6 +64,8 @@ def _check_vectors(size: int, embedded: dict[str, Any]) -> None:
         return
     came = f"those of {embedded['name']}" if embedded else f"{size} features"
     joined = ", with features next to them" if embedded.get("join") else ""
+    if embedded.get("scores"):
+        joined += ", with its own scores at their end (--embed-set classes=none leaves them out)"
     raise InputError(
         f"BirdNET-Analyzer gives a classifier the {BIRDNET_SIZE} numbers of BirdNET 2.4, and this model takes "
         f"{came}{joined}; export it as .onnx, or annotate with --embed birdnet."

@@ -26,7 +26,7 @@ from bagwise.app.media.recipe import RECIPE
 from bagwise.app.media.settings import coerce_value
 from bagwise.app.runs._evidence import asks_rates
 from bagwise.app.runs._features import Progress, Source
-from bagwise.app.runs.choose import CANDIDATES, choose_learner, refuse_settings
+from bagwise.app.runs.choose import CANDIDATES, choose_learner, refuse_settings, tie_scores
 from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
 from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
@@ -351,6 +351,7 @@ def _fit_training_set(
 ) -> None:
     """Fit, giving the learner what it takes of known instances, progress and checkpoint."""
     tags = bag_tags(model)
+    tie_scores(model, training)
     parameters: dict[str, Any] = {}
     if known is not None:
         parameters["instance_labels"] = known

@@ -147,7 +147,7 @@ class RunOptions:
         None,
         "--embeddings",
         "path",
-        "Vectors that were made already: a .parquet or .npz with file, start, end and vector.",
+        "Vectors that were made already: a table with file, start, end and vector, or a folder of hoplite.",
         metavar="TABLE",
     )
     join: bool | None = _option(

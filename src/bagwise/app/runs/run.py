@@ -29,6 +29,7 @@ from bagwise.app.formats import (
 from bagwise.app.formats.names import read_names
 from bagwise.app.labels.sites import Site, check_sites, in_field, read_sites, site_problems
 from bagwise.app.labels.tables import Selections
+from bagwise.app.media.embedding import Embedding
 from bagwise.app.media.files import Problem
 from bagwise.app.media.recipe import RECIPE
 from bagwise.app.report.facts import remarks_on_labels, remarks_on_lengths
@@ -49,7 +50,7 @@ from bagwise.app.runs._material import (
     reopen_source,
 )
 from bagwise.app.runs._scale import choose_scale
-from bagwise.app.runs.choose import WINDOWS
+from bagwise.app.runs.choose import WINDOWS, network_in_words, network_row
 from bagwise.app.runs.corrections import (
     ABSENT,
     ALSO,
@@ -95,6 +96,7 @@ from bagwise.app.runs.predictions import (
 )
 from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
 from bagwise.app.runs.survey import draw, drawn_rows, estimate
+from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, in_words
 from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
 from bagwise.pipeline import bag_tags, classes_of, final_step
@@ -265,6 +267,9 @@ class Run:
         folder = RunFolder(place)
         try:
             before = folder.earlier()
+            if isinstance(found.vectors, Embedding):
+                vectors = found.vectors.as_before(before.get("identity", {}).get("embedded"))
+                found = replace(found, vectors=vectors, embedded=vectors.about)
             resolution, n_read = before.get("resolution", {}), 0
             if resolution.get("asked") == found.settings.to_dict():  # as it was chosen when the run was begun
                 found = replace(found, settings=found.media_type.make_settings(before["identity"]["settings"]))
@@ -286,7 +291,8 @@ class Run:
             supervision = put_together(material.dataset, material.sets, material.known, marked=material.marked)
             if trained is None:
                 hard = hard_labels(supervision.dataset, supervision.known)
-                for remark in remarks_on_labels(hard, found.media_type) + _remarks_on_lengths(found, material):
+                remarks = remarks_on_labels(hard, found.media_type) + _remarks_on_lengths(found, material)
+                for remark in remarks + _remarks_on_network(supervision.dataset):
                     say(remark)
             model_print = None if trained is None else file_fingerprint(str(asked.model))
             manifest = {
@@ -547,7 +553,8 @@ class Run:
         """Which labels are hard to learn, with the cure in the words of the media type."""
         supervision = self.supervision()
         remarks = remarks_on_labels(hard_labels(supervision.dataset, supervision.known), self.media_type)
-        return remarks + _remarks_on_lengths(self.source, self.material)
+        remarks += _remarks_on_lengths(self.source, self.material)
+        return remarks + _remarks_on_network(supervision.dataset)
 
     def result(self) -> AnnotateResult:
         """Annotations and all that the page and the command line tell of them."""
@@ -1061,6 +1068,11 @@ def _remarks_on_lengths(source: Source, material: Material) -> list[str]:
     if scales is None or not source.too_few:
         return []
     return remarks_on_lengths(material.dataset, source.media_type, scales.long(source.settings))
+
+
+def _remarks_on_network(dataset: BagDataset) -> list[str]:
+    row = network_row(dataset)
+    return [] if row is None else [network_in_words(row)]
 
 
 def _moved(path: Path) -> str:

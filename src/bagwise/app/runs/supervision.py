@@ -99,6 +99,7 @@ class Supervision:
             dataset.class_names,
             instance_labels=Bags(codes, offsets) if takes_known and not label_sets and np.any(codes >= 0) else None,
             bag_names=[*(dataset.bag_names[i] for i in index), *[""] * len(single)],
+            feature_names=dataset.feature_names,
             name=dataset.name,
         )
         possible = {name for b in index.tolist() if b in self.marks for name in self.marks[b].names}
