@@ -24,7 +24,7 @@ def main(quick: bool = False) -> list[Record]:
             draws = [one_draw(data, n_hidden, FEWEST.get(name, 50), seed) for seed in range(2 if quick else 5)]
             mean = {key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]}
             rows.append({"data": name, "hidden": n_hidden, **mean})
-    show("Hidden classes found as a group of purity .8 or more, and what else is shown, mean per draw", rows)
+    show("Hidden classes found as a group of purity .8 or more, and what else is shown, means per draw", rows)
     return rows
 
 
