@@ -60,6 +60,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "forgotten-letters": "benchmarks.forgotten_letters",
     "calibration": "benchmarks.calibration",
     "novelty": "benchmarks.novelty",
+    "novel-classes": "benchmarks.novel_classes",
     "more-labels": "benchmarks.more_labels",
     "application": "benchmarks.application",
     "review-load": "benchmarks.review_load",

@@ -38,6 +38,7 @@ SLOW = {
     "test_app_review_labels_backend",
     "test_app_review_page", "test_app_review_server", "test_app_runs_annotate", "test_app_runs_ask",
     "test_app_runs_calibration", "test_app_runs_choose", "test_app_runs_compare", "test_app_runs_corrections",
+    "test_app_runs_discover", "test_calibration_novel_classes",
     "test_app_runs_embed", "test_app_runs_failing_disk", "test_app_runs_hostile", "test_app_runs_interrupt",
     "test_app_runs_run", "test_app_runs_stateful", "test_app_runs_store", "test_app_runs_survey",
     "test_benchmarks_fuzz_finds", "test_benchmarks_mutants", "test_benchmarks_papers", "test_benchmarks_peers",

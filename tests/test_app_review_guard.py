@@ -257,7 +257,7 @@ def test_every_answer_has_the_headers_that_protect(served, client):
 
 
 def test_labels_and_names_are_json_and_never_markup(client):
-    for path in ("/api/run", "/api/instances", "/api/files", "/api/label-issues", "/api/history",
+    for path in ("/api/run", "/api/instances", "/api/files", "/api/label-issues", "/api/novel-groups", "/api/history",
                  f"/api/show?bag={EVIL}&instance=0",
                  "/api/instances?label=%3Cscript%3E", "/%3Cscript%3E"):  # fmt: skip
         _, headers, content = client.send("GET", path.replace(" ", "%20").replace('"', "%22"))

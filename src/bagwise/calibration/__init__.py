@@ -1,8 +1,9 @@
-"""A wrapper that calibrates any annotator, selection at a wanted precision, novelty, and totals with intervals."""
+"""Calibration of annotators, selection at a precision, novelty, classes that nobody listed, totals with intervals."""
 
 from bagwise.calibration._label_sets import CalibratedLabelSets
 from bagwise.calibration._recalibration import CalibratedPrecision, PrecisionModel, select_at_precision
 from bagwise.calibration.annotator import CalibratedAnnotator
+from bagwise.calibration.novel_classes import NovelClasses, NovelGroup
 from bagwise.calibration.novelty import Novelty
 from bagwise.calibration.totals import (
     Totals,
@@ -18,6 +19,8 @@ __all__ = [
     "CalibratedAnnotator",
     "CalibratedLabelSets",
     "CalibratedPrecision",
+    "NovelClasses",
+    "NovelGroup",
     "Novelty",
     "PrecisionModel",
     "Totals",

@@ -15,6 +15,7 @@ from bagwise.app.cli._completion import install_completion
 from bagwise.app.cli._convert import convert
 from bagwise.app.cli._correct import correct, refit
 from bagwise.app.cli._demo import demo
+from bagwise.app.cli._discover import discover
 from bagwise.app.cli._doctor import doctor
 from bagwise.app.cli._estimate import estimate
 from bagwise.app.cli._evaluate import evaluate
@@ -35,6 +36,7 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
         gui,
         annotate,
         review,
+        discover,
         estimate,
         correct,
         refit,

@@ -135,6 +135,7 @@ GET: dict[str, Callable[[Review, Query], Any]] = {
     "/api/show": lambda review, query: review.show(*_instance(query), query.number("from"), query.number("to")),
     "/api/files": lambda review, query: review.files(query.text("search") or "", *_page(query)),
     "/api/label-issues": lambda review, query: review.label_issues(),
+    "/api/novel-groups": lambda review, query: review.novel_groups(),
     "/api/refit": lambda review, query: review.refit_state(),
     "/api/estimate": lambda review, query: review.estimate(query.text("by") or None),
     "/api/undo": lambda review, query: review.would_undo(),

@@ -1,4 +1,4 @@
-"""What is worked out once per model, in the background: the order of active learning, and label issues."""
+"""What is worked out once per model, in the background: the order of active learning, label issues, novel groups."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import ABSENT, PRESENT
+from bagwise.app.runs.discover import novel_groups
 from bagwise.app.runs.layout import RunLayout
 from bagwise.app.runs.predictions import SPURIOUS, acquisition_order, has_rates, label_issues
 from bagwise.app.runs.supervision import Supervision
+from bagwise.core.exceptions import InputError
 
 WAIT = 1.0  # seconds that a request waits for the result
 
@@ -78,6 +80,25 @@ MOST_ISSUES = 100  # of each kind
 def find_label_issues(model: Any, supervision: Supervision) -> tuple[bool, list[dict[str, Any]]]:
     """Whether the model has rates of missing and spurious labels, without which there are no issues; the issues."""
     return has_rates(model), label_issues(model, supervision, MOST_ISSUES)
+
+
+def find_novel_groups(model: Any, supervision: Supervision) -> tuple[list[dict[str, Any]], str]:
+    """Groups of instances that belong to no listed label; or why none can be looked for."""
+    try:
+        return novel_groups(model, supervision), ""
+    except InputError as error:
+        return [], str(error)
+
+
+def show_novel_groups(groups: Iterable[Mapping[str, Any]], now: Snapshot) -> list[dict[str, Any]]:
+    """The groups with the rows of their instances that nobody has named since."""
+    found = []
+    for group in groups:
+        rows = [now.places.row(*key) for key in group["members"] if now.places.has(*key)]
+        left = np.array([row for row in rows if not now.found.checked[row]], dtype=np.int64)
+        if len(left):
+            found.append({**group, "instances": len(left), "members": now.rows(left)})
+    return found
 
 
 def show_label_issues(

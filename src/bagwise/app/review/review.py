@@ -37,7 +37,14 @@ from bagwise.app.review._samples import (
 )
 from bagwise.app.review._show import show_instance
 from bagwise.app.review._snapshot import Places, Snapshot, search_files
-from bagwise.app.review._tasks import BackgroundTask, find_label_issues, rank_rows, show_label_issues
+from bagwise.app.review._tasks import (
+    BackgroundTask,
+    find_label_issues,
+    find_novel_groups,
+    rank_rows,
+    show_label_issues,
+    show_novel_groups,
+)
 from bagwise.app.runs import Run
 from bagwise.app.runs.corrections import ABSENT, CONFIRMED, LABEL, NOISE, PRESENT
 from bagwise.app.runs.folder import MODEL_FILE, STATE, WRITING, open_manifest, version_folder
@@ -273,6 +280,20 @@ class Review:
             "failed": is_done and work.result is None,
             "has_rates": has_rates,
             "labels": show_label_issues(issues, now, corrections),
+        }
+
+    def novel_groups(self) -> dict[str, Any]:
+        """Groups of instances that belong to no listed label; worked out once per model, like the label issues."""
+        now, work = self.snapshot(), self._task("novel groups", find_novel_groups)
+        is_done = work.wait()
+        groups, why = (work.result if is_done else None) or ([], "")
+        return {
+            "revision": now.revision,
+            "version": now.version,
+            "is_done": is_done,
+            "failed": is_done and work.result is None,
+            "why": why,
+            "groups": show_novel_groups(groups, now),
         }
 
     def _task(self, what: str, work: Callable[[Any, Supervision], Any]) -> BackgroundTask:

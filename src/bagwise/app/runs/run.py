@@ -61,6 +61,7 @@ from bagwise.app.runs.corrections import (
     CorrectionLog,
     check_correction,
 )
+from bagwise.app.runs.discover import novel_groups
 from bagwise.app.runs.folder import (
     MODEL_FILE,
     NAME,
@@ -653,6 +654,20 @@ class Run:
         dataset, checked = self.material.dataset, self.supervision().checked
         bag_of, position = dataset.bags.bag_index, dataset.positions
         return [(dataset.bag_names[bag_of[i]], int(position[i])) for i in drawn_rows(self) if not checked[i]]
+
+    def discover(self) -> list[dict[str, Any]]:
+        """Find groups of instances that belong together and to no label that anybody listed.
+
+        Each may be a label of its own: `correct` names it, all of its instances in one call, and `refit` learns it.
+        See `bagwise.calibration.NovelClasses`.
+
+        Returns
+        -------
+        list of dict
+            The largest first: ``group`` (its number), ``instances``, ``bags``, ``stability``, ``label`` (that most of
+            its bags list), ``share`` (how many of them do), ``members`` (bag and number of each instance).
+        """
+        return novel_groups(self.model(), self.supervision())
 
     # -- corrections --------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import { issues, issuesKey, openIssues } from "./label-issues.js";
 import { files, filesKey, openFiles } from "./files.js";
 import { historyView, openHistory } from "./history.js";
 import { list, queue, reveal } from "./list.js";
+import { novel, novelKey, openNovel } from "./novel.js";
 import { closeOne, one, oneKey, openOne } from "./one.js";
 import { askedUndo, drawShell, showKeys } from "./shell.js";
 import {
@@ -29,6 +30,7 @@ const VIEWS = {
   gallery: { element: gallery, open: openGallery, key: galleryKey },
   files: { element: files, open: openFiles, key: filesKey },
   issues: { element: issues, open: openIssues, key: issuesKey },
+  novel: { element: novel, open: openNovel, key: novelKey },
   history: { element: historyView, open: openHistory },
 };
 let shown = null;

@@ -399,7 +399,7 @@ export async function start() {
 
 // -- the address ----------------------------------------------------------------------------------------------------
 
-const VIEWS = ["queue", "one", "gallery", "files", "issues", "history"];
+const VIEWS = ["queue", "one", "gallery", "files", "issues", "novel", "history"];
 
 export function readAddress() {
   const [view, text = ""] = location.hash.slice(1).split(/\?(.*)/s);

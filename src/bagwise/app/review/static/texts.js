@@ -9,7 +9,7 @@ const ofKind = (n, kind) => `${count(n, "file", "files")} of type ${kind}`;
 export const T = {
   title: (name) => `${name}, bagwise review`,
   skip: "Skip to content",
-  views: { queue: "Queue", one: "One instance", gallery: "Gallery", files: "Files", issues: "Label issues", history: "History" },
+  views: { queue: "Queue", one: "One instance", gallery: "Gallery", files: "Files", issues: "Label issues", novel: "Novel groups", history: "History" },
   viewsLabel: "Views",
   loading: "Loading …",
   background: "background",
@@ -233,6 +233,20 @@ export const T = {
   isNotIn: (label, bag) => `${label} is not in ${bag}.`,
   lookCloser: "Open",
 
+  // novel groups
+  novelWords:
+    "Instances that belong together and to no label that anybody listed. Name a group, say that it is background, or merge it into the one above; then retrain.",
+  novelWait: "Looking for groups of instances that belong to no listed label; this may take a minute.",
+  novelNone: "No group was found: what belongs to no listed label hangs together nowhere, or all of it is named.",
+  novelFailed: "Groups could not be computed; the terminal in which bagwise review runs says why.",
+  novelSize: (n, bags) => `${count(n, "instance", "instances")} in ${count(bags, "bag", "bags")}`,
+  novelWith: (label, share) => `${percent(share)} of the bags list ${label},`,
+  novelStable: (stability) => `stability ${percent(stability)}`,
+  novelName: "Name",
+  novelAsk: "What is it?",
+  novelMerge: "Merge into the one above",
+  novelMerged: (n) => `Merged: ${count(n, "instance", "instances")}.`,
+
   // history
   lastFit: (version) => (version ? `Changes of the last retraining (version ${version})` : "Not retrained yet"),
   lastFitNone: "Correct some instances, then retrain; the labels that change are listed here.",
@@ -391,6 +405,16 @@ export const T = {
         [["X"], "the label is absent"],
         [["O"], "open in the queue"],
         [["P"], "play"],
+      ],
+    ],
+    [
+      "Novel groups",
+      [
+        [["↓", "↑"], "next, previous"],
+        [["N"], "name all of the group"],
+        [["X"], "all of it is background"],
+        [["M"], "merge it into the one above"],
+        [["P"], "play one after the other"],
       ],
     ],
   ],
