@@ -109,7 +109,7 @@ def learn_from_observers(
     itself, which has learned to explain every label that somebody invented, inventions would pass for labels.)
 
     The estimator is fitted on what the lists say together: a confidence of w(1) / (w(1) + w(0)) in a label that
-    somebody lists; one that nobody lists went unnoticed by all, so that its rate `missed` is the product of the m_o
+    somebody lists or calls possible; one that nobody lists went unnoticed by all, so that its rate `missed` is the product of the m_o
     (but for a forest, which takes evidence without rates).
 
     Parameters
@@ -202,12 +202,13 @@ class _Said:
         return float(left[seen].mean()) if seen.any() else 0.0
 
     def evidence(self, rates: dict[str, np.ndarray]) -> Evidence:
-        """The confidence in each label that somebody lists; nothing is known of what nobody looked at."""
-        spoken, listed = np.zeros(self.shape, dtype=bool), np.zeros(self.shape, dtype=bool)
+        """The confidence in each label that somebody speaks of; nothing is known of what nobody looked at."""
+        spoken, open_ = np.zeros(self.shape, dtype=bool), np.zeros(self.shape, dtype=bool)
         for rows, own in self.values:
             spoken[rows] |= ~np.isnan(own)
-            listed[rows] |= own > 0.0
-        values = np.where(listed, np.clip(expit(self.log_odds(rates)), *BOUNDS), np.where(spoken, 0.0, np.nan))
+            open_[rows] |= np.isnan(own) | (own > 0.0)
+        known = np.where(open_, np.clip(expit(self.log_odds(rates)), *BOUNDS), 0.0)
+        values = np.where(spoken, known, np.nan)
         values = np.where(np.isnan(self.certain), values, self.certain)
         groups = [
             [group for group in of_bag if not (values[bag, list(group)] == -np.inf).all()]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from bagwise.app.formats import Annotations, Mark, instances_inside, read_marks, selections_format
 from bagwise.app.media.files import FileBags, FileNames, normal_name
@@ -14,6 +16,7 @@ from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.labels import LabelTable, fold_labels, remarks_about
 
+TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 N_SHOWN = 3  # names that a message gives as examples
 
 
@@ -86,6 +89,33 @@ def match_labels(
             message = f"{where}: {bag!r} is a piece of {name!r}, which another row names as a whole; not used: {cure}."
             matched.problems.append((bag, message))
     return matched
+
+
+def match_observers(table: LabelTable, *about: Any) -> tuple[_MatchedLabels, dict[str, dict[str, set[str]]]]:
+    """The same where several observers listed labels: what any of them lists, and the labels by bag of each."""
+    each = {who: match_labels(own, *about) for who, own in table.observers.items()}
+    joined = _MatchedLabels(whole=set().union(*(own.whole for own in each.values())))
+    for who, own in each.items():
+        joined.problems.extend(own.problems)
+        for bag in [*own.sets]:
+            whole = bag.rpartition("@")[0]
+            if bag not in joined.whole and whole in joined.whole:
+                del own.sets[bag]
+                text = f"{bag!r} is a piece of {whole!r}, which another observer names as a whole"
+                joined.problems.append((bag, f"{table.path}, {who}: {text}; not used: name the whole or its pieces."))
+        for bag, labels in own.sets.items():
+            joined.sets.setdefault(bag, set()).update(labels)
+    return joined, {who: own.sets for who, own in each.items()}
+
+
+def observer_tables(folder: Path) -> dict[str, Path]:
+    """The tables of labels in a folder, by their names: one per observer. None where it holds selections."""
+    with suppress(FormatError):
+        if selections_format(folder) is not None:
+            return {}
+    tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in TABLES and path.name[0] not in ".~"]
+    stems = Counter(path.stem for path in tables)
+    return {path.stem if stems[path.stem] == 1 else path.name: path for path in tables}
 
 
 def _why_no_file(

@@ -48,6 +48,7 @@ from bagwise.app.runs._material import (
     reopen_material,
     reopen_source,
 )
+from bagwise.app.runs._observed import ObserverRates
 from bagwise.app.runs._scale import choose_scale
 from bagwise.app.runs.choose import WINDOWS
 from bagwise.app.runs.corrections import (
@@ -77,6 +78,7 @@ from bagwise.app.runs.learner import (
     check_model,
     fit_supervised,
     learn,
+    learn_of_observers,
     learner_inside,
     load_trained,
     settings_of,
@@ -93,7 +95,7 @@ from bagwise.app.runs.predictions import (
     predict_labels,
     unexplained_labels,
 )
-from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
+from bagwise.app.runs.supervision import Supervision, hard_labels
 from bagwise.app.runs.survey import draw, drawn_rows, estimate
 from bagwise.core.exceptions import InputError, in_words
 from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
@@ -283,7 +285,7 @@ class Run:
             _outdate_corrections(folder, material)
             for note in found.media_type.notes(material.files):
                 say(note)
-            supervision = put_together(material.dataset, material.sets, material.known, marked=material.marked)
+            supervision = material.supervision()
             if trained is None:
                 hard = hard_labels(supervision.dataset, supervision.known)
                 for remark in remarks_on_labels(hard, found.media_type) + _remarks_on_lengths(found, material):
@@ -306,22 +308,20 @@ class Run:
                 _limit_noise(kept, run.model())
             else:
                 folder.write({**manifest, "status": UNFINISHED})
-                model, problems, how = trained, list[Problem](), dict[str, Any]()
+                model, problems, how, rates = trained, list[Problem](), dict[str, Any](), None
                 step("learning", 0, 0)
                 if model is None:
                     _check_labelled(supervision, material.problems)
-                    model, problems, how = learn(
-                        asked, supervision, bool(material.known), place / STATE / "fit", found, step
-                    )
+                    model, problems, how, rates = learn(asked, material, place / STATE / "fit", found, step)
                 step("learning", 1, 1)
                 folder.write_supervision(material.to_dict())
                 folder.manifest = {**folder.manifest, **how, "about": about_model(model)}
                 run = cls(folder, material)
-                first = predict_labels(model, supervision)
+                first = predict_labels(model, material.supervision(rates=rates))
                 if trained is None:
                     getattr(model, RECIPE)["max_noise"] = first.noise_limit(asked.noise_share)
                 _limit_noise(kept, model)  # from the next line on the run can be opened
-                run.add_version(model, Version(0, [], first, problems))
+                run.add_version(model, Version(0, [], first, problems, rates))
             if run.n_corrections:
                 run.refit(progress=step)  # corrections come after the first fit
             else:
@@ -526,14 +526,34 @@ class Run:
     def supervision(self) -> Supervision:
         """The bags with all that was said of them."""
         if self._supervision is None:
-            self._supervision = self._supervision_with([])
+            self._supervision = self._supervision_with([], self._rates)
         return self._supervision
 
-    def _supervision_with(self, more: Sequence[Correction]) -> Supervision:
+    def _supervision_with(self, more: Sequence[Correction], rates: ObserverRates | None) -> Supervision:
         """The bags with all that was said of them, and with what is about to be."""
-        material = self.material
-        corrections = [*self._corrections.in_force(), *more]
-        return put_together(material.dataset, material.sets, material.known, corrections, material.marked)
+        return self.material.supervision([*self._corrections.in_force(), *more], rates)
+
+    @property
+    def _rates(self) -> ObserverRates | None:
+        """What the fit in force learned of observers."""
+        return self._folder.version.rates if self.material.observed else None
+
+    def observers(self) -> list[dict[str, Any]]:
+        """How far each of several observers can be relied on, where a table says who listed what: one dict each.
+
+        "observer", "bags" (that were looked at), "listed" (labels); and once it was learned "missed" and "invented"
+        (of the labels that are there the share not listed, of those that are not the share listed) and "right" (the
+        share of the listed labels that are there; None where none is listed).
+        """
+        return self.material.observed.about(self._rates, self.supervision())
+
+    def disputed_labels(self) -> list[dict[str, Any]]:
+        """Labels that some observers list and others who looked do not, the least certain first: one dict each.
+
+        "bag", "label", "listed_by", "not_listed_by" and "probability" (that the label is there, by all observers and by
+        the instances). What somebody settled is left out.
+        """
+        return self.material.observed.disputed(self._rates, self.supervision())
 
     def model(self) -> Any:
         """The fitted model in force."""
@@ -693,7 +713,7 @@ class Run:
             entries += label_set_entries(bag, instance, labels, predictions.labels_of(row), by)
         rejected = list(absent)
         if rejected:
-            supervision = self._supervision_with(entries) if entries else self.supervision()
+            supervision = self._supervision_with(entries, self._rates) if entries else self.supervision()
             entries += [self._absent(supervision, bag, label, by) for bag, label in rejected]
         return entries
 
@@ -914,14 +934,16 @@ class Run:
             if write:
                 self.write(progress=progress, page=page)
             return Refit(self.version, 0, self.problems)
-        supervision = self.supervision()
-        model = load(self._folder.model_path)
+        supervision, model = self.supervision(), load(self._folder.model_path)
+        rates = learn_of_observers(model, self.material.observed, supervision)
+        if rates is not None:
+            supervision = self._supervision_with([], rates)
         problems = self._fit(model, supervision, callback)
         known, predictions = self._align(before), predict_labels(model, supervision)
         number = max(version["number"] for version in self._folder.versions) + 1
         if self.manifest.get("extended"):  # the new fit has seen all files
             self._folder.manifest = {key: value for key, value in self.manifest.items() if key != "extended"}
-        self.add_version(model, Version(number, calls, predictions, problems))
+        self.add_version(model, Version(number, calls, predictions, problems, rates))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)
         changed = known.set_names() != predictions.set_names()
@@ -968,7 +990,7 @@ class Run:
         recipe = getattr(model, RECIPE)
         about = {"model": recipe["model"], **settings_of(model), "feature_names": recipe["feature_names"]}
         self._folder.add(model, about, version)
-        self._predictions = self._aligned = None
+        self._supervision = self._predictions = self._aligned = None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -1145,7 +1167,7 @@ def _without_useless(material: Material, formats: Sequence[str], trained: Any) -
 
     Also says what times of all recordings opened as one sound cannot count.
     """
-    problems, sets, known = [*material.problems], material.sets, material.known
+    problems, sets, known, observed = [*material.problems], material.sets, material.known, material.observed
     unread = [file["file"] for file in material.unread if file["seconds"] is None]
     if unread and "raven" in formats:
         text = (
@@ -1155,7 +1177,7 @@ def _without_useless(material: Material, formats: Sequence[str], trained: Any) -
         problems.append(("raven", text))
     if trained is not None:
         classes = set(map(str, classes_of(trained) or []))
-        unknown = {bag: sorted(set(labels) - classes) for bag, labels in sets.items()}
+        unknown = {bag: sorted(set(labels) - classes) for bag, labels in {**sets, **observed.open}.items()}
         problems += [
             (bag, f"{bag}: the model does not know {', '.join(labels)}; its labels are not used.")
             for bag, labels in unknown.items()
@@ -1163,7 +1185,8 @@ def _without_useless(material: Material, formats: Sequence[str], trained: Any) -
         ]
         sets = {bag: labels for bag, labels in sets.items() if not unknown[bag]}
         known = [one for one in known if one[2] in {"", *classes}]
-    return replace(material, sets=sets, known=known, problems=problems)
+        observed = observed.without({bag for bag, labels in unknown.items() if labels})
+    return replace(material, sets=sets, known=known, problems=problems, observed=observed)
 
 
 def _outdate_corrections(folder: RunFolder, material: Material) -> None:

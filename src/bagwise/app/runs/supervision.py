@@ -210,11 +210,11 @@ def put_together(
     sets: Mapping[Any, Iterable[Any]],
     known: Iterable[tuple[Any, int, Any]] = (),
     corrections: Iterable[Correction] = (),
-    marked: Mapping[str, Iterable[str]] | None = None,
+    marked: Mapping[str, Iterable[str] | BagMarks] | None = None,
 ) -> Supervision:
     """The data set with the label sets by bag name, known instances, and corrections, later ones last.
 
-    `marked` is what a table says of bags beyond lists. A label that a person took out of a bag is known to be absent.
+    `marked` is what is said of bags beyond lists, entries of a table or what follows from several observers. A label that a person took out of a bag is known to be absent.
 
     A label of an instance is then one of its bag ("also" gives it a further one, all else replaces what was said of
     it before); where nobody labelled the bag, its set stays unknown, since others
