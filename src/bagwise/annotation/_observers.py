@@ -26,6 +26,7 @@ from bagwise.union import union_log_odds
 START = {"missed": 0.2, "invented": 0.05}
 PRIOR = {"missed": (1.0, 4.0), "invented": (1.0, 9.0)}  # pairs wrong and right that each observer starts with
 BOUNDS = 1e-6, 1.0 - 1e-6
+SURE = 0.01  # a label as probable as this, or as improbable, is taken for listed or not
 N_FOLDS = 3
 MAX_STEPS, TOLERANCE = 500, 1e-6  # of EM; the tolerance is of the change of a rate
 
@@ -109,8 +110,9 @@ def learn_from_observers(
     itself, which has learned to explain every label that somebody invented, inventions would pass for labels.)
 
     The estimator is fitted on what the lists say together: a confidence of w(1) / (w(1) + w(0)) in a label that
-    somebody lists or calls possible; one that nobody lists went unnoticed by all, so that its rate `missed` is the product of the m_o
-    (but for a forest, which takes evidence without rates).
+    somebody lists or calls possible, or a plain list where its presence is above .99 or below .01; one that nobody
+    lists went unnoticed by all, so that its rate `missed` is the product of the m_o (but for a forest, which takes
+    evidence without rates).
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ def learn_from_observers(
     said = _encode(lists, len(bags), certain)
     rates, _ = _learn(said, np.zeros(said.shape))
     rates, presence = _learn(said, _held_out(model, bags, said, rates))
-    evidence, unnoticed = said.evidence(rates), said.unnoticed(rates)
+    evidence, unnoticed = said.evidence(rates, presence), said.unnoticed(rates)
     fitted = _fit(model, bags, evidence, unnoticed) if refit else None
     return Observers(rates["missed"], rates["invented"], unnoticed, presence, evidence, fitted)
 
@@ -201,13 +203,19 @@ class _Said:
             seen[rows] = True
         return float(left[seen].mean()) if seen.any() else 0.0
 
-    def evidence(self, rates: dict[str, np.ndarray]) -> Evidence:
-        """The confidence in each label that somebody speaks of; nothing is known of what nobody looked at."""
+    def evidence(self, rates: dict[str, np.ndarray], presence: np.ndarray | None = None) -> Evidence:
+        """The confidence in each label that somebody speaks of; nothing is known of what nobody looked at.
+
+        Where its presence is known and all but sure, it is listed or not: half of the bags are plain lists then, by
+        which a calibration can go.
+        """
         spoken, open_ = np.zeros(self.shape, dtype=bool), np.zeros(self.shape, dtype=bool)
         for rows, own in self.values:
             spoken[rows] |= ~np.isnan(own)
             open_[rows] |= np.isnan(own) | (own > 0.0)
         known = np.where(open_, np.clip(expit(self.log_odds(rates)), *BOUNDS), 0.0)
+        if presence is not None:
+            known = np.where(open_ & (presence >= 1.0 - SURE), 1.0, np.where(presence <= SURE, 0.0, known))
         values = np.where(spoken, known, np.nan)
         values = np.where(np.isnan(self.certain), values, self.certain)
         groups = [

@@ -50,7 +50,7 @@ class BagMarks:
     @property
     def names(self) -> set[Any]:
         """The labels that may be there by it."""
-        return {name for name, value in self.values.items() if value != -np.inf}.union(*self.groups)
+        return {name for name, value in self.values.items() if value not in (0.0, -np.inf)}.union(*self.groups)
 
     @property
     def is_open(self) -> bool:

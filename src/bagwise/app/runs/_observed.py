@@ -20,6 +20,7 @@ from bagwise.pipeline import bag_tags, final_step
 
 DIGITS = 4  # of rates and probabilities that are kept
 EVEN = 0.5  # a label more probable than this is there
+SURE, LEAST = 0.01, 1e-6  # as of `bagwise.annotation.learn_from_observers`: sure labels are lists, no confidence is 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Weighed:
     listed : dict
         Bag to the labels that are there, more probably than not.
     marks : dict
-        Bag to the confidence in each label that somebody speaks of.
+        Bag to the confidence in each label that somebody speaks of; 0 and 1 are as good as lists.
     """
 
     listed: dict[str, list[str]]
@@ -130,8 +131,10 @@ class Observed:
         confidence = expit(np.bincount(np.array(of_pair, dtype=np.int64), odds, minlength=len(pairs)))
         weighed = Weighed({bag: [] for bag in self.said}, {bag: BagMarks() for bag in self.said})
         for (bag, name), sure in zip(pairs, confidence.tolist(), strict=True):
-            weighed.marks[bag].values[name] = min(max(sure, 1e-6), 1.0 - 1e-6)
-            presence = sure if rates is None else rates.presence.get(bag, {}).get(name, sure)
+            learned = None if rates is None else rates.presence.get(bag, {}).get(name)
+            presence = sure if learned is None else learned
+            is_sure = learned is not None and not SURE < learned < 1.0 - SURE
+            weighed.marks[bag].values[name] = round(presence) if is_sure else min(max(sure, LEAST), 1.0 - LEAST)
             if presence > EVEN:
                 weighed.listed[bag].append(name)
         for bag, each in self.said.items():
