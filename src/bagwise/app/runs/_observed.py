@@ -156,8 +156,7 @@ class Observed:
         if not tags.evidence:
             raise InputError(
                 f"{type(final_step(model)).__name__} takes plain lists of labels, and several observers listed those "
-                "of the same bags; use ored-background, noisy-or or ored-forest, or name the columns to use (--columns "
-                "FILE LABEL) if it does not matter who listed what."
+                "of the same bags; use ored-background, noisy-or or ored-forest, or give one list per bag."
             )
         training = supervision.training_set(
             takes_empty=tags.background, takes_known=tags.instance_labels, label_sets=tags.label_sets

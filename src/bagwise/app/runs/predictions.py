@@ -30,7 +30,7 @@ NOVEL, KEPT = "novel", "kept"  # columns that some tables have
 MOST_NOISE = 0.5  # what is more probably background is background, whatever the share
 DIGITS = 4  # of probabilities that are written
 MOST_SCORES = 2**24  # numbers for instances and classes that are worked out at a time
-MISSING, SPURIOUS = "missing", "spurious"  # kinds of label issues
+MISSING, SPURIOUS, DISPUTED = "missing", "spurious", "disputed"  # kinds of label issues; the last by observers
 N_ISSUES = 20  # of each kind
 LEAST_PROBABILITY = 0.1  # of a label issue
 
@@ -355,7 +355,7 @@ def label_issues(model: Any, supervision: Supervision, n: int = N_ISSUES) -> lis
     if not len(rows):
         return []
     part = part_of(dataset, rows)
-    given = part.bags, part.Y, part.instance_labels
+    given = part.bags, _given_of(model, supervision, part, rows), part.instance_labels
     presence, proba = model.label_posterior(*given), model.find(*given).proba
     number = {name: b for b, name in enumerate(part.bag_names)}
     column = {str(label): c for c, label in enumerate(classes)}

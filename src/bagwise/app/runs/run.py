@@ -603,6 +603,8 @@ class Run:
             expected=self.expected(),
             resolution=self.manifest.get("resolution", {}),
             dataset=self.material.dataset,
+            observers=self.observers(),
+            disputed=self.disputed_labels(),
         )
 
     def expected(self) -> str:
