@@ -126,7 +126,8 @@ def test_what_is_certain_shows_who_is_wrong(data):
 
 
 @pytest.mark.parametrize(
-    "estimator", [NoisyOrLogisticRegression(), ORedForest(n_estimators=20, n_rounds=2, n_round_trees=10, background=True)],
+    "estimator",
+    [NoisyOrLogisticRegression(), ORedForest(n_estimators=20, n_rounds=2, n_round_trees=10, background=True)],
     ids=["noisy-or", "forest"],
 )  # fmt: skip
 def test_other_learners_and_pipelines_learn_from_observers(data, estimator):

@@ -44,6 +44,7 @@ from bagwise.app.media.media_types import (
     guess_media_type,
     list_files,
 )
+from bagwise.app.runs._evidence import BagMarks
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, read_files, value_fingerprint
 from bagwise.app.runs._observed import Observed, ObserverRates
 from bagwise.app.runs.corrections import Correction
@@ -113,12 +114,11 @@ class Material:
     owners: dict[str, str] = field(default_factory=dict)
     observed: Observed = field(default_factory=Observed)
 
-    def supervision(
-        self, corrections: Iterable[Correction] = (), rates: ObserverRates | None = None
-    ) -> Supervision:
+    def supervision(self, corrections: Iterable[Correction] = (), rates: ObserverRates | None = None) -> Supervision:
         """The bags with all that was said of them; `rates` are what was learned of observers."""
         weighed = self.observed.weighed(rates)
-        sets, marks = {**self.sets, **weighed.listed}, {**self.marked, **weighed.marks}
+        sets: dict[str, list[str]] = {**self.sets, **weighed.listed}
+        marks: dict[str, Iterable[str] | BagMarks] = {**self.marked, **weighed.marks}
         return put_together(self.dataset, sets, self.known, corrections, marks)
 
     def to_dict(self) -> dict[str, Any]:
@@ -506,7 +506,9 @@ def read_material(
     if labels is not None:
         unread = [] if source.single else sorted(set(list_files(source.path)) - set(source.names))
         about = source.names, done.bags, list(done.errors), unread, media_type.pieces_have_names
-        matched, by_observer = match_observers(labels, *about) if labels.observers else (match_labels(labels, *about), {})
+        matched, by_observer = (
+            match_observers(labels, *about) if labels.observers else (match_labels(labels, *about), {})
+        )
         whole = sorted(matched.whole)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         problems += labels.problems + matched.problems

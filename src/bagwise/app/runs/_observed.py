@@ -87,13 +87,15 @@ class Observed:
 
     @cached_property
     def said(self) -> dict[str, dict[str, BagMarks]]:
-        """Bag to the observers who looked at it, and these to what they say; 1 is listed."""
+        """Bag to the observers who looked at it, and these to what they say: 1 is listed, of a group nothing said."""
         found: dict[str, dict[str, BagMarks]] = {}
         for who, own in self.lists.items():
             for bag, entries in own.items():
                 listed, marked = split_marks(entries, who)
                 marks = BagMarks.of(marked)
-                found.setdefault(bag, {})[who] = BagMarks({**marks.values, **dict.fromkeys(listed, 1.0)}, marks.groups)
+                members = dict.fromkeys((name for group in marks.groups for name in group), np.nan)
+                values = {**members, **marks.values, **dict.fromkeys(listed, 1.0)}
+                found.setdefault(bag, {})[who] = BagMarks(values, marks.groups)
         return found
 
     @cached_property
@@ -128,13 +130,16 @@ class Observed:
                 np.array([own.get(who, EVEN) for who in who_said]) for own in (rates.missed, rates.invented)
             )
             odds = np.where(known, observer_log_odds(values, missed, invented), odds)
-        confidence = expit(np.bincount(np.array(of_pair, dtype=np.int64), odds, minlength=len(pairs)))
+        place = np.array(of_pair, dtype=np.int64)
+        confidence = expit(np.bincount(place, odds, minlength=len(pairs)))
+        spoken = np.bincount(place, ~np.isnan(values), minlength=len(pairs))
+        confidence[spoken == 0] = np.nan
         weighed = Weighed({bag: [] for bag in self.said}, {bag: BagMarks() for bag in self.said})
         for (bag, name), sure in zip(pairs, confidence.tolist(), strict=True):
             learned = None if rates is None else rates.presence.get(bag, {}).get(name)
             presence = sure if learned is None else learned
             is_sure = learned is not None and not SURE < learned < 1.0 - SURE
-            weighed.marks[bag].values[name] = round(presence) if is_sure else min(max(sure, LEAST), 1.0 - LEAST)
+            weighed.marks[bag].values[name] = round(presence) if is_sure else float(np.clip(sure, LEAST, 1.0 - LEAST))
             if presence > EVEN:
                 weighed.listed[bag].append(name)
         for bag, each in self.said.items():
@@ -171,9 +176,7 @@ class Observed:
                 for bag in self.lists[who]:
                     if bag in number:
                         values[number[bag]] = 0.0
-                        own = self.said[bag][who]
-                        unsaid = [(name, np.nan) for group in own.groups for name in group]
-                        for name, value in [*unsaid, *own.values.items()]:
+                        for name, value in self.said[bag][who].values.items():
                             if name in column:
                                 values[number[bag], column[name]] = value
                 yield values
@@ -188,16 +191,16 @@ class Observed:
             for bag, names in self.open.items()
             if bag in number
         }
-        rates = [
+        missed, invented = (
             {who: round(float(rate), DIGITS) for who, rate in zip(self.lists, of_one, strict=True)}
             for of_one in (found.missed, found.invented)
-        ]
-        return ObserverRates(*rates, presence), found.unnoticed
+        )
+        return ObserverRates(missed, invented, presence), found.unnoticed
 
     def _certain(
         self, supervision: Supervision, training: Any, number: Mapping[Any, int], column: Mapping[Any, int]
     ) -> np.ndarray:
-        """(n, c) inf and -inf for what people settled, NaN elsewhere; known instances by themselves are known wholly."""
+        """(n, c) inf and -inf for what people settled, NaN elsewhere; bags of one known instance are known."""
         certain = np.full(training.Y.shape, np.nan)
         alone = np.array([name == "" for name in training.bag_names])
         certain[alone] = np.where(training.Y[alone] == 1, np.inf, -np.inf)
@@ -257,4 +260,3 @@ class Observed:
                 row = {"bag": bag, "label": name, "listed_by": listing, "not_listed_by": others}
                 rows.append({**row, "probability": presence})
         return sorted(rows, key=lambda row: (abs(row["probability"] - EVEN), row["bag"], row["label"]))
-

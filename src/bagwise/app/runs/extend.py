@@ -89,7 +89,9 @@ def extend_run(
         material = reopen_material(place, source, merged)  # finds what does not go together; nothing is written yet
         rates, number = folder.version.rates, folder.number + 1
         given = material.supervision(rates=rates)
-        version = Version(number, [], predict_labels(model, given), rates=rates)  # corrections come on top of it, and can be undone
+        version = Version(
+            number, [], predict_labels(model, given), rates=rates
+        )  # corrections come on top of it, and can be undone
         before, name = folder.supervision, f"{number}-{SUPERVISION}"
         folder.write_supervision(merged, name)
         run = Run(folder, material)

@@ -214,7 +214,8 @@ def put_together(
 ) -> Supervision:
     """The data set with the label sets by bag name, known instances, and corrections, later ones last.
 
-    `marked` is what is said of bags beyond lists, entries of a table or what follows from several observers. A label that a person took out of a bag is known to be absent.
+    `marked` is what is said of bags beyond lists, entries of a table or what follows from several observers. A label
+    that a person took out of a bag is known to be absent.
 
     A label of an instance is then one of its bag ("also" gives it a further one, all else replaces what was said of
     it before); where nobody labelled the bag, its set stays unknown, since others
