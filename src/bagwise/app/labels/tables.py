@@ -109,11 +109,16 @@ def match_observers(table: LabelTable, *about: Any) -> tuple[_MatchedLabels, dic
 
 
 def observer_tables(folder: Path) -> dict[str, Path]:
-    """The tables of labels in a folder, by their names: one per observer. None where it holds selections."""
+    """The tables in a folder of two or more and of nothing else, by their names: one per observer.
+
+    Empty where it holds selections, or other files too.
+    """
     with suppress(FormatError):
         if selections_format(folder) is not None:
             return {}
-    tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in TABLES and path.name[0] not in ".~"]
+    tables = [path for path in sorted(folder.iterdir()) if path.name[0] not in ".~"]
+    if len(tables) < 2 or not all(path.is_file() and path.suffix.lower() in TABLES for path in tables):
+        return {}
     stems = Counter(path.stem for path in tables)
     return {path.stem if stems[path.stem] == 1 else path.name: path for path in tables}
 

@@ -439,8 +439,15 @@ def read_label_table(options: RunOptions) -> Labels | None:
         return None
     if path.is_dir() and (tables := observer_tables(path)):
         own = {who: read_label_table(replace(options, labels=table)) for who, table in tables.items()}
-        plain = {who: table for who, table in own.items() if isinstance(table, LabelTable)}
-        return join_observers(plain, "a table of each") if len(plain) > 1 else next(iter(own.values()))
+        for who, table in own.items():
+            if isinstance(table, Selections):
+                raise InputError(
+                    f"{tables[who]} holds {table.in_words}, in a folder with a table of labels of each observer; "
+                    "move it elsewhere, or give it alone."
+                )
+        return join_observers(
+            {who: table for who, table in own.items() if isinstance(table, LabelTable)}, "one table each"
+        )
     selections = find_selections(path, options.min_confidence, options.fold_case)
     if selections is not None and selections.format == EVENTS and options.columns is not None:
         selections = None  # events of which only file and label are to be used
@@ -562,10 +569,22 @@ def _without_marks(
     return listed, marked, {}, alone + marks_in_words(text for found in marked.values() for text in found)
 
 
+def _check_absent(material: Material) -> Material:
+    """The material, if no instance is known to carry a label that its bag is said not to hold."""
+    for bag, instance, label in material.known:
+        marks = BagMarks.of(material.marked.get(bag, ())).values if bag in material.marked else {}
+        if marks.get(label) == -np.inf:
+            raise InputError(
+                f"Instance {instance} of {bag!r} is known to be {label!r}, and the table of labels says that it is not "
+                f"in {bag!r} ('!{label}'); correct one of the two."
+            )
+    return material
+
+
 def _with_known_marks(material: Material, source: Source, path: Path | None) -> Material:
     """The material with the instances that somebody marked before, in the format of some tool."""
     if path is None:
-        return material
+        return _check_absent(material)
     dataset = material.dataset
     assert dataset.locations is not None
     names = [dataset.bag_names[i] for i in dataset.bags.bag_index]
@@ -576,7 +595,8 @@ def _with_known_marks(material: Material, source: Source, path: Path | None) -> 
     ]
     annotations = Annotations(source.media_type, rows, material.files, [], folder=source.folder)
     known, problems = compare_marks(annotations, read_marks(path, annotations))
-    return replace(material, known=[*material.known, *known], problems=[*material.problems, *problems])
+    problems = [*material.problems, *problems]
+    return _check_absent(replace(material, known=[*material.known, *known], problems=problems))
 
 
 def _seconds(source: Source, name: str) -> float | None:

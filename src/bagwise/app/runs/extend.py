@@ -87,7 +87,7 @@ def extend_run(
             say(note)
         merged = _merged(kept, new)
         material = reopen_material(place, source, merged)  # finds what does not go together; nothing is written yet
-        rates, number = folder.version.rates, folder.number + 1
+        rates, number = folder.read_rates() if material.observed else None, folder.number + 1
         given = material.supervision(rates=rates)
         version = Version(
             number, [], predict_labels(model, given), rates=rates

@@ -282,13 +282,14 @@ def _write_version(run: Path, version: Version) -> None:
         write_archive(file, document, [*columns.values(), *further])
 
 
-def _read_version(run: Path, number: int, n_instances: int) -> Version:
-    """The predictions of a fit, as they were kept."""
+def _read_version(run: Path, number: int, n_instances: int | None) -> Version:
+    """The predictions of a fit, as they were kept; None: of however many instances they are."""
     path = version_folder(run, number) / PREDICTIONS
     try:
         with path.open("rb") as file:
             document, arrays = read_archive(file)
         columns = {name: arrays[i] for i, name in enumerate(document["columns"])}
+        n_instances = len(columns["label"]) if n_instances is None else n_instances
         _check_columns(document["classes"], columns, n_instances)
         further = None
         if document.get("further"):
@@ -579,6 +580,10 @@ class RunFolder:
     def read_version(self, version: Mapping[str, Any]) -> Version:
         """What one of `versions` gave."""
         return _read_version(self.path, version["number"], self.count(version["calls"]))
+
+    def read_rates(self) -> ObserverRates | None:
+        """What the fit in force learned of observers, however many instances there are."""
+        return _read_version(self.path, self.number, None).rates
 
     def add(self, model: Any, about: dict[str, Any], version: Version) -> None:
         """Keep model and annotations of a fit, then make it the one in force."""
