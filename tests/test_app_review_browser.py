@@ -606,7 +606,7 @@ def test_disputed_labels_of_observers_come_first(page_of, tmp_path):
         "Ada", HOSTILE,
     ]  # fmt: skip
     assert "%" in page.js("return document.querySelector('.observers tbody td:last-child').textContent")
-    assert "Ada; not by" in page.js("return document.querySelector('.issue').innerText")
+    assert "; not by " in page.js("return document.querySelector('.issue').innerText")
     page.js("document.querySelectorAll('#issue-0 [aria-pressed]')[0].click()")
     page.wait("return document.querySelectorAll('.issue.done').length === 1")
     assert page.js("return document.body.dataset.hacked ?? ''") == ""

@@ -59,7 +59,7 @@ class Weighed:
     listed : dict
         Bag to the labels that are there, more probably than not.
     marks : dict
-        Bag to the confidence in each label that somebody speaks of; 0 and 1 are as good as lists.
+        Bag to the confidence in each label that somebody speaks of; 0 and 1 are those of a list.
     """
 
     listed: dict[str, list[str]]
