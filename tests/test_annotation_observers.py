@@ -75,16 +75,18 @@ def test_names_and_bags_that_somebody_did_not_look_at(data):
 
 
 def test_what_all_say_is_the_product_of_what_each_says():
-    nothing = [np.nan, np.nan, np.nan]
-    said = _encode((np.array([own]) for own in ([1.0, 0.0, 0.7], [0.0, np.nan, 0.0], nothing)), 1, None)
+    nothing = [np.nan, np.nan, np.nan, np.nan]
+    said = _encode((np.array([own]) for own in ([1.0, 0.0, 0.7, 0.0], [0.0, np.nan, 0.0, 0.0], nothing)), 1, None)
     rates = {"missed": np.array([0.1, 0.3, 0.2]), "invented": np.array([0.05, 0.2, 0.1])}
-    there = [[0.9 * 0.3, 0.1, 0.7 * 0.3]]
-    not_there = [[0.05 * 0.8, 0.95, 0.3 * 0.8]]
+    there = [[0.9 * 0.3, 0.1, 0.7 * 0.3, 0.1 * 0.3]]
+    not_there = [[0.05 * 0.8, 0.95, 0.3 * 0.8, 0.95 * 0.8]]
     assert_allclose(said.log_odds(rates), np.log(there) - np.log(not_there))
     assert_allclose(said.unnoticed(rates), 0.1 * 0.3)
     w1, w0 = np.array(there), np.array(not_there)
-    assert_allclose(said.evidence(rates).values[:, [0, 2]], (w1 / (w1 + w0))[:, [0, 2]])
-    assert said.evidence(rates).values[0, 1] == 0.0  # nobody lists it
+    assert_allclose(said.evidence(rates).values[:, :3], (w1 / (w1 + w0))[:, :3])
+    assert said.evidence(rates).values[0, 3] == 0.0  # nobody lists it, nor calls it possible
+    settled = said.evidence(rates, np.array([[0.995, 0.005, 0.5, 0.999]]))
+    assert_allclose(settled.values, [[1.0, 0.0, (w1 / (w1 + w0))[0, 2], 0.0]])
 
 
 def test_rates_by_hand_are_what_an_observer_says():
