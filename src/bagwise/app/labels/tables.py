@@ -295,8 +295,12 @@ def _counts(mark: Mark, least: float) -> bool:
     return "confidence" not in mark or (mark["confidence"] >= least and mark["label"] != NOTHING)
 
 
-def known_by_selections(marks: list[Mark], dataset: BagDataset) -> tuple[list[tuple[str, int, str]], str]:
+def known_by_selections(
+    marks: list[Mark], dataset: BagDataset, several: bool = False
+) -> tuple[list[tuple[str, int, str]], str]:
     """The instances that lie in selections, with bag, number and label; and what is to be said of that.
+
+    With `several` an instance may be known by several labels, one entry each.
 
     A selection with frequencies says what the sounds in it are. A detection by a machine, or a selection of time
     alone, says that the label is somewhere in it: only an instance that fills it is known.
@@ -306,12 +310,14 @@ def known_by_selections(marks: list[Mark], dataset: BagDataset) -> tuple[list[tu
     inside = instances_inside(rows_of(dataset.locations), placed)
     bag_of, position = dataset.bags.bag_index, dataset.positions
     known = [
-        (dataset.bag_names[bag_of[i]], int(position[i]), next(iter(labels)))
+        (dataset.bag_names[bag_of[i]], int(position[i]), label)
         for i, labels in sorted(inside.items())
-        if len(labels) == 1
+        if several or len(labels) == 1
+        for label in sorted(labels)
     ]
-    text = f"{len(known)} syllables known by them"
-    ambiguous = len(inside) - len(known)
+    n_known = len({(bag, i) for bag, i, _ in known})
+    text = f"{n_known} syllables known by them"
+    ambiguous = len(inside) - n_known
     return known, text + (f", {ambiguous} in selections of different labels" if ambiguous else "")
 
 

@@ -475,10 +475,12 @@ def read_material(
     options: RunOptions,
     progress: Progress,
     keep: Collection[str] | None = (),
+    several: bool = False,
 ) -> Material:
     """Read all files, those that were read before from what was kept, and match the labels that were given.
 
-    `keep` are keys of other files of the run; None: what is kept of all stays, whatever the settings.
+    With `several` an instance may be known by several labels. `keep` are keys of other files of the run; None: what is
+    kept of all stays, whatever the settings.
     """
     media_type = source.media_type
     if isinstance(labels, Selections) and media_type.name != MEDIA_TYPE:
@@ -489,7 +491,7 @@ def read_material(
         assert not isinstance(labels, Selections)
         material = _read_table(source, run, labels)
         material = material if options.use_known else replace(material, known=[])
-        return _with_known_marks(material, source, options.known)
+        return _with_known_marks(material, source, options.known, several)
     done = read_files(source, run, options.jobs, progress, options.cluster, keep)
     problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
     problems += [
@@ -526,7 +528,7 @@ def read_material(
     owners = _owners(done.bags, whole)
     known, form = Known(), "" if labels is None else labels.form
     if marks is not None:
-        known, text = known_by_selections(marks, dataset)
+        known, text = known_by_selections(marks, dataset, several)
         form = f"{form}; {text}"
     material = Material(
         dataset=dataset,
@@ -543,7 +545,7 @@ def read_material(
         observed=Observed({who: {bag: own[bag] for bag in own if bag in owners} for who, own in observed.items()}),
         owners=owners,
     )
-    return _with_known_marks(material, source, options.known)
+    return _with_known_marks(material, source, options.known, several)
 
 
 def _without_marks(
@@ -581,7 +583,7 @@ def _check_absent(material: Material) -> Material:
     return material
 
 
-def _with_known_marks(material: Material, source: Source, path: Path | None) -> Material:
+def _with_known_marks(material: Material, source: Source, path: Path | None, several: bool) -> Material:
     """The material with the instances that somebody marked before, in the format of some tool."""
     if path is None:
         return _check_absent(material)
@@ -593,8 +595,13 @@ def _with_known_marks(material: Material, source: Source, path: Path | None) -> 
         {**place, **empty, "bag": bag, "instance": instance}
         for place, bag, instance in zip(rows_of(dataset.locations), names, dataset.positions.tolist(), strict=True)
     ]
-    annotations = Annotations(source.media_type, rows, material.files, [], folder=source.folder)
-    known, problems = compare_marks(annotations, read_marks(path, annotations))
+    annotations = Annotations(source.media_type, rows, material.files, [], folder=source.folder, label_sets=several)
+    found, problems = compare_marks(annotations, read_marks(path, annotations))
+    known = [
+        (bag, instance, label)
+        for bag, instance, labels in found
+        for label in (labels if isinstance(labels, (list, tuple)) else [labels])
+    ]
     problems = [*material.problems, *problems]
     return _check_absent(replace(material, known=[*material.known, *known], problems=problems))
 

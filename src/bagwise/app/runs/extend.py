@@ -28,6 +28,7 @@ from bagwise.app.runs.predictions import predict_labels
 from bagwise.app.runs.run import Run
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import open_ended
+from bagwise.pipeline import bag_tags
 
 
 def extend_run(
@@ -82,7 +83,15 @@ def extend_run(
                 "the page of `bagwise review`."
             )
         labels = _of_files(read_label_table(asked), names, [*kept["entries"]])
-        new = read_material(replace(found, names=names), place, labels, asked, step, keep=kept["entries"].values())
+        new = read_material(
+            replace(found, names=names),
+            place,
+            labels,
+            asked,
+            step,
+            keep=kept["entries"].values(),
+            several=bag_tags(model).label_sets,
+        )
         for note in found.media_type.notes(new.files):
             say(note)
         merged = _merged(kept, new)

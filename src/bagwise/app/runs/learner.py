@@ -28,7 +28,7 @@ from bagwise.app.runs._evidence import asks_rates
 from bagwise.app.runs._features import Progress, Source
 from bagwise.app.runs._material import Material
 from bagwise.app.runs._observed import Observed, ObserverRates
-from bagwise.app.runs.choose import CANDIDATES, choose_learner, refuse_settings
+from bagwise.app.runs.choose import CANDIDATES, WINDOWS, choose_learner, refuse_settings
 from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
 from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
@@ -393,6 +393,14 @@ def _check_precision(precision: float | None, model: Any, name: str) -> None:
         )
 
 
+def may_carry_several(options: RunOptions, trained: Any) -> bool:
+    """Whether an instance may carry several labels, by the model that is asked for; of windows it may turn out so."""
+    if trained is not None:
+        return bag_tags(trained).label_sets
+    name = str(options.model)
+    return name == WINDOWS if name in CANDIDATES else bag_tags(make_model(name)).label_sets
+
+
 def learn(
     options: RunOptions, material: Material, checkpoint: Path, source: Source, progress: Progress
 ) -> tuple[Any, list[Problem], dict[str, Any], ObserverRates | None]:
@@ -536,6 +544,8 @@ def fit_supervised(
         for bag, labels in refuted:
             text = f"lists {', '.join(labels)}, and somebody said of each of its instances that it carries other labels"
             problems.append((bag, f"{bag} {text}; these count. Correct one of the two."))
+    else:
+        supervision = supervision.of_one_label()
     training = _training_set(model, supervision)
     known = _known_instances(model, supervision, training)
     given = _given_labels(model, supervision, training)

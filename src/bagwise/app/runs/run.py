@@ -81,6 +81,7 @@ from bagwise.app.runs.learner import (
     learn_of_observers,
     learner_inside,
     load_trained,
+    may_carry_several,
     settings_of,
 )
 from bagwise.app.runs.options import DEFAULT_MODEL, NOISE_SHARE, RunOptions
@@ -279,7 +280,8 @@ class Run:
                 found = replace(found, settings=settings)
                 identity = _identity(asked, found)
                 folder.write({"identity": identity, "resolution": resolution, "status": UNFINISHED})
-            material = read_material(found, place, table, asked, step)
+            several = may_carry_several(asked, trained)
+            material = read_material(found, place, table, asked, step, several=several)
             material = replace(material, n_reused=max(0, material.n_reused - n_read))  # before this command
             material = _without_useless(material, kept["formats"], trained)
             _outdate_corrections(folder, material)
@@ -478,7 +480,10 @@ class Run:
     @property
     def n_corrections(self) -> int:
         """How many things people said and nobody took back."""
-        return sum(correction.action != ALSO for correction in self._corrections.in_force())
+        said = self._corrections.in_force()
+        first = {(one.call, one.bag, one.instance) for one in said if one.action != ALSO}
+        at_least = {(one.call, one.bag, one.instance) for one in said} - first
+        return sum(one.action != ALSO for one in said) + len(at_least)
 
     def predictions(self) -> Predictions:
         """What was predicted, as columns, with what was corrected since the last refit."""
@@ -680,7 +685,8 @@ class Run:
             The label may be one that the bag does not list, or that is new to the run; "" says that the instance is
             noise; the label that was found confirms it. (bag, None, label) says that the bag carries the label. Where
             the model gives instances any number of labels, a list of labels says that it carries these and no others,
-            and one label that it carries this alone.
+            one label that it carries this alone, and a list that ends with an ellipsis, ``["wren", ...]``, that it
+            carries these at least: the model goes on to say which others.
         absent : list of (bag, label)
             Labels that bags do not carry, as `reject` says of one.
         by : str
