@@ -3,11 +3,20 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.preprocessing import StandardScaler
 
-from bagwise import InputError, ORedLogisticRegression
-from bagwise.annotation import MostFrequentAnnotator, learn_from_observers
-from bagwise.annotation._observers import _fit_prior, _log_odds
+from bagwise import Absent, Certain, InputError, OneOf, ORedLogisticRegression, Possible
+from bagwise.annotation import (
+    MostFrequentAnnotator,
+    NoisyOrLogisticRegression,
+    ORedForest,
+    learn_from_observers,
+    observer_log_odds,
+)
+from bagwise.annotation._observers import _encode, _fit_prior
 from bagwise.datasets import make_gaussian_bags
+from bagwise.pipeline import make_pipeline
+from bagwise.preprocessing import PerInstance
 
 MISSED, INVENTED = (0.05, 0.2, 0.4), (0.05, 0.1, 0.2)
 
@@ -66,11 +75,71 @@ def test_names_and_bags_that_somebody_did_not_look_at(data):
 
 
 def test_what_all_say_is_the_product_of_what_each_says():
-    listed, looked = np.array([[[1, 0]], [[0, 0]], [[1, 1]]]), np.array([[True], [True], [False]])
+    nothing = [np.nan, np.nan, np.nan, np.nan]
+    said = _encode((np.array([own]) for own in ([1.0, 0.0, 0.7, 0.0], [0.0, np.nan, 0.0, 0.0], nothing)), 1, None)
     rates = {"missed": np.array([0.1, 0.3, 0.2]), "invented": np.array([0.05, 0.2, 0.1])}
-    there = [[0.9 * 0.3, 0.1 * 0.3]]
-    not_there = [[0.05 * 0.8, 0.95 * 0.8]]
-    assert_allclose(_log_odds(listed, looked, rates), np.log(there) - np.log(not_there))
+    there = [[0.9 * 0.3, 0.1, 0.7 * 0.3, 0.1 * 0.3]]
+    not_there = [[0.05 * 0.8, 0.95, 0.3 * 0.8, 0.95 * 0.8]]
+    assert_allclose(said.log_odds(rates), np.log(there) - np.log(not_there))
+    assert_allclose(said.unnoticed(rates), 0.1 * 0.3)
+    w1, w0 = np.array(there), np.array(not_there)
+    assert_allclose(said.evidence(rates).values[:, :3], (w1 / (w1 + w0))[:, :3])
+    assert said.evidence(rates).values[0, 3] == 0.0  # nobody lists it, nor calls it possible
+    settled = said.evidence(rates, np.array([[0.995, 0.005, 0.5, 0.999]]))
+    assert_allclose(settled.values, [[1.0, 0.0, (w1 / (w1 + w0))[0, 2], 0.0]])
+
+
+def test_rates_by_hand_are_what_an_observer_says():
+    assert_allclose(observer_log_odds([1.0, 0.0], 0.2, 0.05), [np.log(0.8 / 0.05), np.log(0.2 / 0.95)])
+    assert_allclose(observer_log_odds([np.inf, -np.inf], 0.2, 0.05), observer_log_odds([1.0, 0.0], 0.2, 0.05))
+    assert_allclose(observer_log_odds([np.nan, 0.5, 0.9]), [0.0, 0.0, np.log(9.0)], atol=1e-12)
+
+
+def test_marks_in_lists_say_less_or_more_than_a_list():
+    lists = [[{"a", Possible("b")}, {Certain("c"), Absent("a")}], [{OneOf("a", "b"), "c"}, None]]
+    said = _encode(lists, 2, None)
+    assert said.classes == ["a", "b", "c"]
+    assert_allclose(said.values[0][1], [[1, np.nan, 0], [-np.inf, 0, np.inf]])
+    assert said.values[1][0].tolist() == [0]
+    evidence = said.evidence({"missed": np.array([0.2, 0.2]), "invented": np.array([0.05, 0.05])})
+    assert evidence.columns == ["a", "b", "c"]
+    assert evidence.groups.tolist() == [((0, 1),), ()]
+    assert evidence.values[1, 0] == 0.0  # "absent" is as good as who says it
+    bags = [np.eye(2), np.eye(2)]
+    certain = np.full((2, 3), np.nan)
+    certain[0, :2] = -np.inf  # against all that the group says
+    found = learn_from_observers(ORedLogisticRegression(), bags, lists, certain=certain, refit=False)
+    assert found.model is None
+    assert found.presence[0, 0] == found.presence[0, 1] == 0.0
+    assert found.evidence.groups is None
+
+
+def test_what_is_certain_shows_who_is_wrong(data):
+    """Two who agree on inventions outvote the third, until somebody says what is there."""
+    rng = np.random.default_rng(0)
+    copied = observed(data.Y, rng, (0.3,), (0.15,))[0]
+    good = observed(data.Y, rng, (0.1,), (0.02,))[0]
+    certain = np.where(data.Y == 1, np.inf, -np.inf)
+    certain[150:] = np.nan
+    found = learn_from_observers(ORedLogisticRegression(), data.bags, [copied, copied, good], certain=certain)
+    assert_allclose(found.presence[:150], data.Y[:150])
+    assert_allclose(found.missed, [0.3, 0.3, 0.1], atol=0.06)
+    assert_allclose(found.invented, [0.15, 0.15, 0.02], atol=0.06)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [NoisyOrLogisticRegression(), ORedForest(n_estimators=20, n_rounds=2, n_round_trees=10, background=True)],
+    ids=["noisy-or", "forest"],
+)  # fmt: skip
+def test_other_learners_and_pipelines_learn_from_observers(data, estimator):
+    lists = observed(data.Y, np.random.default_rng(0))
+    model = make_pipeline(PerInstance(StandardScaler()), estimator)
+    found = learn_from_observers(model, data.bags, lists)
+    assert_allclose(found.missed, MISSED, atol=0.06)
+    assert_allclose(found.invented, INVENTED, atol=0.06)
+    assert np.mean((found.presence > 0.5) != data.Y) < min(np.mean(one != data.Y) for one in lists)
+    assert found.model.annotate(data.bags, found.evidence).shape == (data.bags.n_instances,)
 
 
 def test_the_prior_of_labels_is_the_most_likely():
@@ -90,6 +159,11 @@ def test_lists_that_do_not_fit_are_named(lists, message):
         learn_from_observers(ORedLogisticRegression(), np.eye(2), lists)
 
 
-def test_a_learner_without_rates_is_refused(data):
-    with pytest.raises(InputError, match="MostFrequentAnnotator has no rates of missed labels"):
+def test_what_is_certain_has_a_row_per_bag():
+    with pytest.raises(InputError, match=r"certain has shape \(2,\); expected \(2, 1\)"):
+        learn_from_observers(ORedLogisticRegression(), np.eye(2), [[{"a"}, {"a"}]], certain=np.zeros(2))
+
+
+def test_a_learner_of_plain_lists_is_refused(data):
+    with pytest.raises(InputError, match="MostFrequentAnnotator takes plain lists of labels alone"):
         learn_from_observers(MostFrequentAnnotator(), data.bags, [data.Y.astype(float)])

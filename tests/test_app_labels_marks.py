@@ -206,3 +206,18 @@ def test_calibration_holds_lists_alone_against_probabilities():
             data.bags[[0, 4, 8, 12]], [sets[i] for i in (0, 4, 8, 12)]
         )
     assert few.reliability_ is None
+
+
+def test_an_instance_of_a_label_that_its_bag_does_not_hold_is_an_error(tmp_path):
+    data = make_gaussian_bags(n_bags=30, n_classes=3, random_state=0)
+    write_dataset(data, tmp_path / "made.csv")
+    label = str(data.class_names[data.instance_labels.instances[0]])
+    rows = [f"{i},{';'.join(sorted(map(str, labels)))}" for i, labels in enumerate(data.label_sets)]
+    rows[0] = f"0,!{label}"
+    (tmp_path / "t.csv").write_text("\n".join(["bag,labels", *rows]) + "\n")
+    options = {"labels": tmp_path / "t.csv", "page": False}
+    with pytest.raises(InputError, match=rf"Instance 0 of '0' is known to be '{label}'.*'!{label}'\); correct one"):
+        Run.create(tmp_path / "made.csv", tmp_path / "run", use_known=True, **options)
+    with Run.create(tmp_path / "made.csv", tmp_path / "other", **options) as run:  # what is said later counts
+        run.correct([("0", 0, label)])
+        assert label in run.result().label_sets["0"]

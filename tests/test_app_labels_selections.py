@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from bagwise import BagDataset, Bags
 from bagwise.app.cli import main
 from bagwise.app.formats import instances_inside
+from bagwise.app.labels.tables import known_by_selections
 from bagwise.app.media.matching import match_events
 from bagwise.app.runs import Run
 from bagwise.core.exceptions import FormatError, InputError
@@ -257,3 +259,19 @@ def test_instances_inside_are_those_of_plain_loops(seed):
             if is_in:
                 expected[i].add(mark["label"])
     assert instances_inside(rows, marks) == dict(expected)
+
+
+def test_an_instance_in_selections_of_two_labels_is_known_by_both_where_it_may_carry_them():
+    places = {"file": ["a.wav"] * 2, "start": [0.0, 3.0], "end": [3.0, 6.0], "low": [0.0] * 2, "high": [9e3] * 2}
+    columns = {name: np.array(values) for name, values in places.items()}
+    data = BagDataset(Bags(np.zeros((2, 1)), np.array([0, 2])), bag_names=["a.wav"], locations=columns)
+    wren, tit = (
+        {"file": "a.wav", "start": 0.0, "end": end, "low": 0.0, "high": 9e3, "label": label}
+        for label, end in (("wren", 3.0), ("tit", 6.0))
+    )
+    known, text = known_by_selections([wren, tit], data)
+    assert known == [("a.wav", 1, "tit")]
+    assert text == "1 syllables known by them, 1 in selections of different labels"
+    known, text = known_by_selections([wren, tit], data, several=True)
+    assert known == [("a.wav", 0, "tit"), ("a.wav", 0, "wren"), ("a.wav", 1, "tit")]
+    assert text == "2 syllables known by them"

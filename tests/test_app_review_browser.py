@@ -593,6 +593,29 @@ def test_label_issues_are_settled(page_of, faulty):
     assert page.errors() == []
 
 
+def test_disputed_labels_of_observers_come_first(page_of, tmp_path):
+    data, rng = make_gaussian_bags(n_bags=40, n_classes=4, random_state=0), np.random.default_rng(0)
+    write_dataset(BagDataset(data.bags, bag_names=[f"b{i}" for i in range(40)]), tmp_path / "made.csv")
+    rows = ["bag,observer,labels"]
+    for who, missed in (("Ada", 0.05), (HOSTILE, 0.4)):
+        kept = [[str(label) for label in labels if rng.random() > missed] for labels in data.label_sets]
+        rows += [f"b{i},{who},{';'.join(labels)}" for i, labels in enumerate(kept)]
+    (tmp_path / "labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    Run.create(tmp_path / "made.csv", tmp_path / "made", labels=tmp_path / "labels.csv", page=False).close()
+    page = page_of(tmp_path / "made")
+    page.goes_to("Label issues")
+    page.wait("return document.querySelectorAll('.issue').length > 2")
+    assert page.js("return [...document.querySelectorAll('.observers tbody th')].map((e) => e.textContent)") == [
+        "Ada", HOSTILE,
+    ]  # fmt: skip
+    assert "%" in page.js("return document.querySelector('.observers tbody td:last-child').textContent")
+    assert "; not by " in page.js("return document.querySelector('.issue').innerText")
+    page.js("document.querySelectorAll('#issue-0 [aria-pressed]')[0].click()")
+    page.wait("return document.querySelectorAll('.issue.done').length === 1")
+    assert page.js("return document.body.dataset.hacked ?? ''") == ""
+    assert page.errors() == []
+
+
 def test_a_model_without_rates_says_how_to_get_label_issues(page_of, table):
     page = page_of(table)
     page.goes_to("Label issues")

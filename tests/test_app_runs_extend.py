@@ -236,3 +236,27 @@ def test_files_with_vectors_of_a_table_of_their_own_can_be_corrected(made, tmp_p
         for name in (files[0], new[0]):
             run.correct([(name, 0, "")])
         assert run.n_corrections == 2
+
+
+def test_lists_of_observers_of_new_files_join_those_of_the_others(made, tmp_path):
+    shutil.copytree(made / "recordings", tmp_path / "recordings")
+    rows = [row.split(",") for row in (made / "labels.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    lists = {who: ["file,observer,labels"] for who in ("first", "later")}
+    for name, labels in rows:
+        kept = lists["later" if name in NEW else "first"]
+        kept += [f"{name},Ada,{labels}", f"{name},Ben,{labels.split(';')[0]}"]
+    for when, lines in lists.items():
+        (tmp_path / f"{when}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "recordings" / "2027").rename(tmp_path / "2027")
+    options = {"labels": tmp_path / "first.csv", "page": False, "jobs": 1, "model": "ored-background"}
+    with Run.create(tmp_path / "recordings", tmp_path / "run", **options) as run:
+        before = run.observers()
+        assert [row["bags"] for row in before] == [6, 6]
+    (tmp_path / "2027").rename(tmp_path / "recordings" / "2027")
+    with extend_run(tmp_path / "run", tmp_path / "recordings" / "2027", labels=tmp_path / "later.csv", jobs=1) as run:
+        now = run.observers()
+        assert [row["bags"] for row in now] == [8, 8]
+        assert [row["missed"] for row in now] == [row["missed"] for row in before]  # nothing is learned yet
+        run.refit(page=False)
+        assert [row["missed"] for row in run.observers()] != [row["missed"] for row in before]
+        assert now[0]["missed"] < now[1]["missed"]

@@ -15,7 +15,7 @@ from bagwise.app.runs.label_sets import BETWEEN, joined_labels, split_sets
 from bagwise.app.runs.supervision import put_together
 from bagwise.calibration import CalibratedLabelSets
 from bagwise.core.exceptions import InputError
-from bagwise.datasets import make_soundscape
+from bagwise.datasets import make_gaussian_bags, make_soundscape
 from bagwise.pipeline import final_step
 
 NAMES = ["crow", "robin", "tit", "wren"]
@@ -170,7 +170,9 @@ def test_a_label_that_no_instance_can_carry_is_named_and_does_not_stop_the_fit(r
     ([("a", "label"), ("b", "also"), ("c", "label")], [], ["c"]),
     ([("a", "label"), ("a", "also"), ("b", "also")], ["b"], ["a", "b"]),
     ([("a", "label"), ("b", "also"), ("", "noise")], [], []),
-    ([("a", "also")], [], ["a"]),
+    ([("a", "also")], [], ["a"]),  # at least
+    ([("a", "also"), ("b", "also")], ["b"], ["a", "b"]),
+    ([("a", "also"), ("b", "label"), ("a", "also")], ["a"], ["a", "b"]),
 ])  # fmt: skip
 def test_later_rows_replace_earlier_ones(rows, also, left):
     data = BagDataset(Bags(np.zeros((2, 1)), np.array([0, 2])), np.array([[1, 1]]), ["a", "b"], bag_names=["x"])
@@ -179,7 +181,9 @@ def test_later_rows_replace_earlier_ones(rows, also, left):
     names = found.dataset.class_names
     assert [names[c] for c in found.also[:, 1]] == also
     assert sorted([names[c] for c in found.known if c >= 0] + [names[c] for c in found.also[:, 1]]) == left
-    assert found.checked[1] == (bool(left) or bool(found.noise[1]))
+    at_least = {action for _, action in rows} == {"also"}
+    assert found.open.tolist() == [1] * at_least
+    assert found.checked[1] == ((bool(left) or bool(found.noise[1])) and not at_least)
 
 
 @pytest.mark.parametrize(("given", "message"), [
@@ -381,6 +385,108 @@ def test_labels_stay_with_instances_when_others_come_and_go(tmp_path):
         run.refit(write=False)
         now = {(row["bag"], row["instance"]): {one["label"] for one in row["labels"]} for row in run.annotations()}
         assert now[whole] == set(labels[:3])
+        run.correct([(*whole, [labels[0], ...])])
+        run.correct([(*whole, "")])
+        run.correct([(*whole, [labels[0], ...])])  # in place of what was said before
+        whole_row = next(row for row in run.annotations() if (row["bag"], row["instance"]) == whole)
+        parts = run.split(whole, at=(whole_row["start"] + whole_row["end"]) / 2)
+        assert sorted(run.row_of(*part) for part in parts) == sorted(run.supervision().open.tolist())
+        run.merge(list(parts))
+        assert len(run.supervision().open) == 1
         while run.corrections():
             run.undo(write=False)
         assert run.annotations() == rows
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# These at least
+
+
+def labels_of(run, key):
+    row = next(row for row in run.annotations() if (row["bag"], row["instance"]) == key)
+    return {one["label"]: one["probability"] for one in row["labels"]}, row
+
+
+def test_an_instance_may_be_said_to_carry_labels_at_least(tmp_path):
+    data = make_gaussian_bags(n_bags=40, n_classes=4, random_state=0)
+    write_dataset(data, tmp_path / "made.csv")
+    with Run.create(tmp_path / "made.csv", tmp_path / "run", model="noisy-or", page=False) as run:
+        rows = [row for row in run.annotations() if row["labels"] and row["mode"] == "transductive"]
+        row = rows[0]
+        key, before = (row["bag"], row["instance"]), {one["label"]: one["probability"] for one in row["labels"]}
+        new = next(name for name in run.labels if name not in before)
+        run.correct([(*key, [new, ...])])
+        assert run.n_corrections == 1
+        found, now = labels_of(run, key)
+        assert found == {new: 1.0} | before  # the model's stay, which one label alone would have taken
+        assert now["checked"] is False  # it is still asked for
+        supervision = run.supervision()
+        place = run.row_of(*key)
+        sets = supervision.known_sets(supervision.dataset.class_names, np.arange(data.bags.n_instances))
+        column = supervision.dataset.class_names.index(new)
+        assert sets[place, column] == 1.0
+        assert np.isnan(np.delete(sets[place], column)).all()
+        assert new in run.result().label_sets[key[0]]
+        run.refit(write=False)
+        assert labels_of(run, key)[0][new] == 1.0
+        run.close()
+        with Run.open(tmp_path / "run") as again:
+            assert labels_of(again, key)[0][new] == 1.0
+            again.correct([(*key, [new])])  # and no others
+            found, now = labels_of(again, key)
+            assert found == {new: 1.0}
+            assert now["checked"] is True
+            again.undo(write=False)
+            again.undo(write=False)
+            assert labels_of(again, key)[0] == before
+
+
+def test_at_least_of_nothing_or_of_a_model_of_one_label_is_refused(tmp_path):
+    data = make_gaussian_bags(n_bags=20, random_state=0)
+    write_dataset(data, tmp_path / "made.csv")
+    with Run.create(tmp_path / "made.csv", tmp_path / "run", page=False) as run:
+        row = run.annotations()[0]
+        with pytest.raises(InputError, match="gives each instance one label"):
+            run.correct([(row["bag"], row["instance"], [row["label"], ...])])
+        for alone in ([...], ["", ...]):
+            with pytest.raises(InputError, match=r"is said to carry '...' alone; name a label before it"):
+                run.correct([(row["bag"], row["instance"], alone)])
+        assert run.corrections() == []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Known by several labels
+
+
+@pytest.mark.parametrize("model", ["noisy-or", "ored-background"])
+def test_instances_may_be_known_by_several_labels(tmp_path, model):
+    data = make_gaussian_bags(n_bags=40, n_classes=4, random_state=0)
+    names = ["a", "b", "c", "d"]
+    write_dataset(BagDataset(data.bags, data.Y, names, bag_names=list(map(str, range(40)))), tmp_path / "made.csv")
+    two = next(i for i, labels in enumerate(data.label_sets) if len(labels) > 1)
+    first, second = (names[c] for c in sorted(data.label_sets[two])[:2])
+    (tmp_path / "known.csv").write_text(
+        f"bag,instance,label\n{two},0,{first}\n{two},0,{second}\n{two},1,{first}\n", encoding="utf-8"
+    )
+    options = {"known": tmp_path / "known.csv", "model": model, "page": False}
+    with Run.create(tmp_path / "made.csv", tmp_path / "run", **options) as run:
+        supervision, place = run.supervision(), run.row_of(str(two), 0)
+        if model == "noisy-or":
+            assert run.material.known == [(str(two), 0, first), (str(two), 0, second), (str(two), 1, first)]
+            sets = supervision.known_sets(names, np.array([place, place + 1]))
+            assert sets[0].tolist() == [float(name in (first, second)) for name in names]
+            assert sets[1].tolist() == [float(name == first) for name in names]
+            assert set(labels_of(run, (str(two), 0))[0]) == {first, second}
+            assert run.problems == []
+        else:
+            assert run.material.known == [(str(two), 1, first)]
+            assert len(run.problems) == 1
+
+
+def test_a_learner_of_one_label_leaves_instances_of_several_unknown():
+    data = BagDataset(Bags(np.zeros((3, 1)), np.array([0, 3])), bag_names=["x"])
+    found = put_together(data, {"x": ["a", "b"]}, [("x", 0, "a"), ("x", 0, "b"), ("x", 1, "b")])
+    assert found.known.tolist() == [0, 1, -1]
+    assert found.also.tolist() == [[0, 1]]
+    assert found.of_one_label().known.tolist() == [-1, 1, -1]
+    assert found.part(np.array([1, 2])).of_one_label().known.tolist() == [1, -1]

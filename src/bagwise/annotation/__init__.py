@@ -3,7 +3,7 @@
 from bagwise.annotation._dummy import MostFrequentAnnotator
 from bagwise.annotation._lsbcmm import LSBCMM
 from bagwise.annotation._mimlfast import MIMLFast
-from bagwise.annotation._observers import Observers, learn_from_observers
+from bagwise.annotation._observers import Observers, learn_from_observers, observer_log_odds
 from bagwise.annotation._query import query_order
 from bagwise.annotation._sim import SupportInstanceMachine
 from bagwise.annotation._supervised import SupervisedAnnotator
@@ -25,6 +25,7 @@ __all__ = [
     "SupervisedAnnotator",
     "SupportInstanceMachine",
     "learn_from_observers",
+    "observer_log_odds",
     "query_order",
 ]
 

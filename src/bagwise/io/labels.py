@@ -16,6 +16,7 @@ from bagwise.io.files import PathLike, undefuse
 from bagwise.io.tables import TextTable, first_repeated, read_rows
 
 POSSIBLE, ABSENT, CONFIDENCE = ("possible", "also"), ("absent",), ("confidence",)
+OBSERVER = "observer"
 _UNSURE = re.compile(r"(?P<name>.*[^\\\s])\s*\?\s*(?P<number>[-+.0-9eE]+\s*%?)?", re.DOTALL)
 _ESCAPED = re.compile(r"\\([?!|])")
 _BAR = re.compile(r"(?<!\\)\|")
@@ -236,6 +237,9 @@ class LabelTable:
         The file that it was read from.
     places : list of str
         Where each name stands, in words, where that is no row of one file.
+    observers : dict
+        Where several observers listed the labels of the same names: each to a table of what that one listed. The sets
+        of this table hold what any of them lists.
     """
 
     names: list[str]
@@ -246,14 +250,20 @@ class LabelTable:
     problems: list[tuple[str, str]] = field(default_factory=list)
     path: str = ""
     places: list[str] = field(default_factory=list)
+    observers: dict[str, LabelTable] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def part(self, rows: Sequence[int]) -> LabelTable:
         """The table of some of the names."""
+        kept = {self.names[i] for i in rows}
         return replace(
             self,
+            observers={
+                who: own.part([i for i, name in enumerate(own.names) if name in kept])
+                for who, own in self.observers.items()
+            },
             names=[self.names[i] for i in rows],
             label_sets=[self.label_sets[i] for i in rows],
             rows=[self.rows[i] for i in rows if self.rows],
@@ -306,7 +316,7 @@ def read_labels(
         rows and say so in `LabelTable.problems`.
     marks : bool
         Whether columns ``possible``, ``also``, ``absent`` and ``confidence`` join the labels, as the marks of
-        `bagwise.io.labels`.
+        `bagwise.io.labels`, and a column ``observer`` says who listed them where two observers list those of one name.
 
     Returns
     -------
@@ -337,11 +347,13 @@ def read_labels(
             row[j] for j, cell in enumerate(table.headings) if cell.casefold() in headings for row in table.rows[1:]
         ]
         table = _fold_columns(table, headings, mark or _find_mark(cells)[0] or LIST_MARK)
-    reader = _Reader(table, path, mark, repeats == "join")
+    by_line: dict[int, str] = {}
+    if marks and name is None and label is None:
+        table, by_line = _take_observers(table)
+    reader = _Reader(table, path, mark, repeats == "join", by_line)
     found = reader.automatic() if name is None and label is None else reader.named(name, label)
     if fold_case:
-        sets = fold_labels(found.label_sets)
-        found = replace(found, label_sets=sets, class_names=sorted({label for labels in sets for label in labels}))
+        found = _folded_table(found)
     remarks = [("labels", f"{path}: {remark}") for remark in remarks_about(found.label_sets)]
     return replace(found, problems=[*found.problems, *remarks], path=os.fspath(path))
 
@@ -358,10 +370,12 @@ class _Reader:
         What is between the labels of one cell; None finds it out.
     join : bool
         Whether a second row of a name adds to the first.
+    observers : dict
+        Row to who wrote it; empty where that does not matter.
     """
 
-    def __init__(self, table: TextTable, path: Any, mark: str | None, join: bool):
-        self.path, self.mark, self.join = path, mark, join
+    def __init__(self, table: TextTable, path: Any, mark: str | None, join: bool, observers: dict[int, str]):
+        self.path, self.mark, self.join, self.observers = path, mark, join, observers
         self._take(table)
 
     def _take(self, table: TextTable) -> None:
@@ -541,14 +555,14 @@ class _Reader:
         remarks: list[tuple[str, str]],
     ) -> LabelTable:
         """The labels of each name; `once` says why and with which cure a name may stand on one row only, if it may."""
-        found: dict[str, dict[str, None]] = {}
-        lines: dict[str, int] = {}
+        tables: dict[str, _Gathered] = {}
         problems = []
         for line, cell, labels in rows:
             place = f"{self.path}, row {line}"
             if not cell:
                 raise FormatError(f"{place}: the name of the bag is missing; write it in the first column.")
             name = undefuse(cell)
+            found, lines = tables.setdefault(self.observers.get(line, ""), ({}, {}))
             if name in found and once is not None and set(labels) != found[name].keys():
                 problem = f"{place}: the name {name!r} stands on row {lines[name]} already{once[0]}"
                 if not self.join:
@@ -556,8 +570,77 @@ class _Reader:
                 problems.append((name, f"{problem}; it was given the labels of both rows."))
             lines.setdefault(name, line)
             found.setdefault(name, {}).update(dict.fromkeys(labels))
-        sets = [list(labels) for labels in found.values()]
-        return LabelTable(list(found), sets, list(lines.values()), form, classes, [*problems, *remarks])
+        of_each = {
+            who: LabelTable(list(own), [list(s) for s in own.values()], list(lines.values()), form, path=str(self.path))
+            for who, (own, lines) in tables.items()
+        }
+        if not self.observers:
+            ((_, only),) = of_each.items()
+            return replace(only, class_names=classes, problems=[*problems, *remarks])
+        return replace(join_observers(of_each, form), class_names=classes, problems=[*problems, *remarks])
+
+
+_Gathered = tuple[dict[str, dict[str, None]], dict[str, int]]
+"""The labels of each name, and its first row."""
+
+
+def _take_observers(table: TextTable) -> tuple[TextTable, dict[int, str]]:
+    """The table without its column ``observer``, and who wrote each row; as it is where that says nothing.
+
+    It does where one name at least stands on rows of two observers; elsewhere it is a remark on each file.
+    """
+    heading = [cell.casefold() for cell in table.headings]
+    names = [j for j, cell in enumerate(heading) if cell in NAME_HEADINGS]
+    names = [j for j in names if heading[j] in FILE_HEADINGS] or names
+    if heading.count(OBSERVER) != 1 or len(names) != 1:
+        return table, {}
+    column, name = heading.index(OBSERVER), names[0]
+    rows = list(zip(table.lines[1:], table.rows[1:], strict=True))
+    pairs = {(row[name].strip(), row[column].strip()) for _, row in rows if row[column].strip()}
+    if len(pairs) == len({given for given, _ in pairs}):
+        return table, {}
+    unnamed = next((line for line, row in rows if not row[column].strip()), None)
+    if unnamed is not None:
+        raise FormatError(
+            f"{table.path}, row {unnamed}: the observer is missing; write who listed these labels (any name or code "
+            "does), or name the columns to use (--columns FILE LABEL) if it does not matter who did."
+        )
+    kept = [j for j in range(len(heading)) if j != column]
+    flaws = {(i, kept.index(j)): flaw for (i, j), flaw in table.flaws.items() if j != column}
+    return (
+        replace(table, rows=[[row[j] for j in kept] for row in table.rows], flaws=flaws),
+        {line: undefuse(row[column].strip()) for line, row in rows},
+    )
+
+
+def join_observers(tables: Mapping[str, LabelTable], form: str) -> LabelTable:
+    """The tables of several observers as one, whose sets hold what any of them lists.
+
+    Examples
+    --------
+    >>> from bagwise.io.labels import LabelTable, join_observers
+    >>> ada = LabelTable(["a.wav", "b.wav"], [["wren"], []], [2, 3], "", path="ada.csv")
+    >>> ben = LabelTable(["a.wav"], [["wren", "robin"]], [2], "", path="ben.csv")
+    >>> both = join_observers({"ada": ada, "ben": ben}, "two tables")
+    >>> both.names, both.label_sets, both.place(0)
+    (['a.wav', 'b.wav'], [['wren', 'robin'], []], 'ada.csv, row 2')
+    """
+    sets: dict[str, dict[str, None]] = {}
+    places: dict[str, str] = {}
+    for own in tables.values():
+        for i, (name, labels) in enumerate(zip(own.names, own.label_sets, strict=True)):
+            sets.setdefault(name, {}).update(dict.fromkeys(labels))
+            places.setdefault(name, own.place(i))
+    return LabelTable(
+        list(sets),
+        [list(labels) for labels in sets.values()],
+        [],
+        f"{form}; {len(tables)} observers: {', '.join([*tables][:_FEW])}{', ...' if len(tables) > _FEW else ''}",
+        sorted({label for labels in sets.values() for label in labels}),
+        [problem for own in tables.values() for problem in own.problems],
+        places=list(places.values()),
+        observers=dict(tables),
+    )
 
 
 def _says(cell: str) -> bool | None:
@@ -646,6 +729,16 @@ def remarks_about(labels: Sequence[Iterable[str]]) -> list[str]:
 def _folded(label: str) -> str:
     """A label without case and with single blanks."""
     return " ".join(label.casefold().split())
+
+
+def _folded_table(table: LabelTable) -> LabelTable:
+    """The table, and those of its observers, with one spelling for labels that differ in case or blanks only."""
+    tables = [table, *table.observers.values()]
+    sets = iter(fold_labels([labels for own in tables for labels in own.label_sets]))
+    folded = [replace(own, label_sets=[next(sets) for _ in own.label_sets]) for own in tables]
+    observers = dict(zip(table.observers, folded[1:], strict=True))
+    classes = sorted({label for labels in folded[0].label_sets for label in labels})
+    return replace(folded[0], observers=observers, class_names=classes)
 
 
 def fold_labels(labels: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -87,7 +87,7 @@ def _print_names(annotations: Any) -> None:
 
 def _print_result(result: Any, precision: float | None = None) -> None:
     """What was found, what was wrong (to the error output), what was written."""
-    from bagwise.app.report.summary import novelty_in_words, precision_in_words, resolution_in_words
+    from bagwise.app.report.summary import novelty_in_words, observer_table, precision_in_words, resolution_in_words
     from bagwise.app.report.tables import format_table
 
     annotations = result.annotations
@@ -114,6 +114,9 @@ def _print_result(result: Any, precision: float | None = None) -> None:
         values = [row["probability"] for row in shown if row["label"] == name and row["probability"] is not None]
         rows.append([name, str(counts[name]), f"{sum(values) / len(values):.2f}" if values else "-"])
     click.echo("\n" + format_table(["label", "instances", "mean probability"], rows, right=(1, 2)) + "\n")
+    if result.observers:
+        headings, cells = observer_table(result.observers, annotations.media_type.bags)
+        click.echo(format_table(headings, cells, right=range(1, len(headings))) + "\n")
     for line in (result.expected or None, precision_in_words(annotations, precision), novelty_in_words(annotations)):
         if line is not None:
             click.echo(line)

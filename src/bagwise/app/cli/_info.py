@@ -96,6 +96,8 @@ def _run_facts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             "problems": len(run.problems),
             **_vectors(run.manifest["identity"].get("embedded")),
         }
+        if observers := run.observers():
+            facts["observers"] = {row.pop("observer"): row for row in observers}
         remarks = run.remarks()
         return facts | ({"remarks": remarks} if remarks else {}) | _rates(model), run.label_issues()
 

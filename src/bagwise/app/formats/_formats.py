@@ -195,8 +195,8 @@ def selections_format(path: Path) -> str | None:
         if name not in SELECTIONS:
             raise FormatError(
                 f"{path}: the folder holds no selection tables of Raven (*{RAVEN_ENDINGS[0]}) and no results of "
-                f"BirdNET (*{BIRDNET_ENDINGS[0]}); give these, or one table of labels (the folder of the media goes "
-                "before --labels)."
+                f"BirdNET (*{BIRDNET_ENDINGS[0]}); give these, a table of labels, or a folder with a table of each "
+                "observer (the folder of the media goes before --labels)."
             )
     elif path.suffix.lower() in (".txt", ".csv", ".tsv"):
         with suppress(FormatError):  # whoever reads it as a table of labels says why

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from bagwise.app.formats import Annotations, Mark, instances_inside, read_marks, selections_format
 from bagwise.app.media.files import FileBags, FileNames, normal_name
@@ -14,6 +16,7 @@ from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.core.exceptions import FormatError, InputError
 from bagwise.io.labels import LabelTable, fold_labels, remarks_about
 
+TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 N_SHOWN = 3  # names that a message gives as examples
 
 
@@ -86,6 +89,38 @@ def match_labels(
             message = f"{where}: {bag!r} is a piece of {name!r}, which another row names as a whole; not used: {cure}."
             matched.problems.append((bag, message))
     return matched
+
+
+def match_observers(table: LabelTable, *about: Any) -> tuple[_MatchedLabels, dict[str, dict[str, set[str]]]]:
+    """The same where several observers listed labels: what any of them lists, and the labels by bag of each."""
+    each = {who: match_labels(own, *about) for who, own in table.observers.items()}
+    joined = _MatchedLabels(whole=set().union(*(own.whole for own in each.values())))
+    for who, own in each.items():
+        joined.problems.extend(own.problems)
+        for bag in [*own.sets]:
+            whole = bag.rpartition("@")[0]
+            if bag not in joined.whole and whole in joined.whole:
+                del own.sets[bag]
+                text = f"{bag!r} is a piece of {whole!r}, which another observer names as a whole"
+                joined.problems.append((bag, f"{table.path}, {who}: {text}; not used: name the whole or its pieces."))
+        for bag, labels in own.sets.items():
+            joined.sets.setdefault(bag, set()).update(labels)
+    return joined, {who: own.sets for who, own in each.items()}
+
+
+def observer_tables(folder: Path) -> dict[str, Path]:
+    """The tables in a folder of two or more and of nothing else, by their names: one per observer.
+
+    Empty where it holds selections, or other files too.
+    """
+    with suppress(FormatError):
+        if selections_format(folder) is not None:
+            return {}
+    tables = [path for path in sorted(folder.iterdir()) if path.name[0] not in ".~"]
+    if len(tables) < 2 or not all(path.is_file() and path.suffix.lower() in TABLES for path in tables):
+        return {}
+    stems = Counter(path.stem for path in tables)
+    return {path.stem if stems[path.stem] == 1 else path.name: path for path in tables}
 
 
 def _why_no_file(
@@ -260,8 +295,12 @@ def _counts(mark: Mark, least: float) -> bool:
     return "confidence" not in mark or (mark["confidence"] >= least and mark["label"] != NOTHING)
 
 
-def known_by_selections(marks: list[Mark], dataset: BagDataset) -> tuple[list[tuple[str, int, str]], str]:
+def known_by_selections(
+    marks: list[Mark], dataset: BagDataset, several: bool = False
+) -> tuple[list[tuple[str, int, str]], str]:
     """The instances that lie in selections, with bag, number and label; and what is to be said of that.
+
+    With `several` an instance may be known by several labels, one entry each.
 
     A selection with frequencies says what the sounds in it are. A detection by a machine, or a selection of time
     alone, says that the label is somewhere in it: only an instance that fills it is known.
@@ -271,12 +310,14 @@ def known_by_selections(marks: list[Mark], dataset: BagDataset) -> tuple[list[tu
     inside = instances_inside(rows_of(dataset.locations), placed)
     bag_of, position = dataset.bags.bag_index, dataset.positions
     known = [
-        (dataset.bag_names[bag_of[i]], int(position[i]), next(iter(labels)))
+        (dataset.bag_names[bag_of[i]], int(position[i]), label)
         for i, labels in sorted(inside.items())
-        if len(labels) == 1
+        if several or len(labels) == 1
+        for label in sorted(labels)
     ]
-    text = f"{len(known)} syllables known by them"
-    ambiguous = len(inside) - len(known)
+    n_known = len({(bag, i) for bag, i, _ in known})
+    text = f"{n_known} syllables known by them"
+    ambiguous = len(inside) - n_known
     return known, text + (f", {ambiguous} in selections of different labels" if ambiguous else "")
 
 

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from bagwise.app.formats import Annotations
 from bagwise.app.media.media_type import MediaType
 from bagwise.app.media.pictures import CLOSE_HEIGHT, CLOSE_WIDTH, CloseUp, Picture, as_drawing, time_in_words
-from bagwise.app.report.summary import AnnotateResult, class_colours, summarize_run
+from bagwise.app.report.summary import AnnotateResult, class_colours, observer_table, summarize_run
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, in_words, one_file, warn_caller
 from bagwise.io.files import atomic_write, open_folder
@@ -114,6 +114,8 @@ def write_page(
         picture_of=first_of,
         sounds=sounds,
         most_lines=MOST_LINES,
+        observers=observer_table(result.observers, media_type.bags),
+        bags=media_type.bags,
         colours=colours,
         dated=any("recorded" in file for file in annotations.files),
         instances=annotations.about["settings"].get("segment", media_type.instances),

@@ -81,6 +81,8 @@ class AnnotateResult:
         At which resolution instances were looked for, and why; empty where there is nothing to choose.
     dataset : BagDataset or None
         The features that the model saw, from which the page works out what is typical of a label.
+    observers, disputed : list of dict
+        As `bagwise.Run.observers` and `bagwise.Run.disputed_labels` give them.
 
     Examples
     --------
@@ -110,6 +112,8 @@ class AnnotateResult:
     expected: str = ""
     resolution: dict[str, Any] = field(default_factory=dict)
     dataset: BagDataset | None = None
+    observers: list[dict[str, Any]] = field(default_factory=list)
+    disputed: list[dict[str, Any]] = field(default_factory=list)
 
 
 class _Look(NamedTuple):
@@ -138,8 +142,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     dict
         ``about``, ``expected``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class),
         ``least_sure`` (rows, the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see
-        `summarize_field`), ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``,
-        ``resolution``, ``form``.
+        `summarize_field`), ``observers``, ``disputed``, ``problems``, ``unexplained``, ``label_issues``,
+        ``reliability``, ``remarks``, ``choice``, ``resolution``, ``form``.
 
     Examples
     --------
@@ -187,6 +191,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "files": _files(annotations),
         "n_files": len(annotations.files) if annotations.media_type.places else 0,
         "field": summarize_field(annotations),
+        "observers": result.observers,
+        "disputed": result.disputed,
         "problems": result.problems,
         "unexplained": result.unexplained,
         "label_issues": result.label_issues,
@@ -381,6 +387,25 @@ def novelty_in_words(annotations: Annotations) -> str | None:
         f"bags like those of training {100 * ALARM:.0f} % are"
         + (". Their labels, however probable, are guesses about what the model never saw" if share > 5 * ALARM else "")
     )
+
+
+def observer_table(rows: Sequence[Mapping[str, Any]], bags: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and cells of the table of observers; rates are missing until something was learned of them.
+
+    Parameters
+    ----------
+    rows : list of dict
+        As `bagwise.Run.observers` gives them.
+    bags : str
+        What bags are called.
+    """
+    headings = ("observer", bags, "labels listed", "missed", "invented", "right of those listed")
+    percent = {
+        name: ["" if row.get(name) is None else f"{100 * row[name]:.0f} %" for row in rows]
+        for name in ("missed", "invented", "right")
+    }
+    counts = [(row["observer"], str(row["bags"]), str(row["listed"])) for row in rows]
+    return headings, [(*own, *shares) for own, *shares in zip(counts, *percent.values(), strict=True)]
 
 
 def resolution_in_words(resolution: dict[str, Any]) -> str | None:

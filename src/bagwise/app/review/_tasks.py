@@ -13,9 +13,18 @@ from bagwise.app.review._snapshot import Snapshot
 from bagwise.app.runs.corrections import ABSENT, PRESENT
 from bagwise.app.runs.discover import novel_groups
 from bagwise.app.runs.layout import RunLayout
-from bagwise.app.runs.predictions import SPURIOUS, acquisition_order, has_rates, label_issues
+from bagwise.app.runs.predictions import (
+    DIGITS,
+    DISPUTED,
+    SPURIOUS,
+    acquisition_order,
+    has_rates,
+    label_issues,
+    predict_probabilities,
+)
 from bagwise.app.runs.supervision import Supervision
 from bagwise.core.exceptions import InputError
+from bagwise.pipeline import classes_of
 
 WAIT = 1.0  # seconds that a request waits for the result
 
@@ -77,9 +86,35 @@ def rank_rows(model: Any, supervision: Supervision) -> np.ndarray:
 MOST_ISSUES = 100  # of each kind
 
 
-def find_label_issues(model: Any, supervision: Supervision) -> tuple[bool, list[dict[str, Any]]]:
-    """Whether the model has rates of missing and spurious labels, without which there are no issues; the issues."""
-    return has_rates(model), label_issues(model, supervision, MOST_ISSUES)
+def find_label_issues(
+    model: Any, supervision: Supervision, disputed: Sequence[Mapping[str, Any]]
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether the model has rates of missing and spurious labels, without which there are none of these; the issues.
+
+    Labels on which observers disagree come first, and are not asked for a second time.
+    """
+    found = _with_instances(disputed[:MOST_ISSUES], model, supervision)
+    asked = {(row["bag"], row["label"]) for row in found}
+    others = label_issues(model, supervision, MOST_ISSUES)
+    return has_rates(model), [*found, *(row for row in others if (row["bag"], row["label"]) not in asked)]
+
+
+def _with_instances(
+    disputed: Sequence[Mapping[str, Any]], model: Any, supervision: Supervision
+) -> list[dict[str, Any]]:
+    """Disputed labels with the instance that most probably carries each."""
+    dataset, classes = supervision.dataset, {str(name): c for c, name in enumerate(classes_of(model) or [])}
+    number = {str(name): b for b, name in enumerate(dataset.bag_names)}
+    known = [row for row in disputed if row["label"] in classes and row["bag"] in number]
+    proba = predict_probabilities(model, supervision) if known else np.empty((0, 0))
+    rows = []
+    for row in known:
+        first, last = dataset.bags.offsets[number[row["bag"]] :][:2]
+        best = first + int(proba[first:last, classes[row["label"]]].argmax())
+        place = {"instance": int(dataset.positions[best])}
+        chance = {"instance_probability": round(float(proba[best, classes[row["label"]]]), DIGITS)}
+        rows.append({"kind": DISPUTED, **row, **place, **chance})
+    return rows
 
 
 def find_novel_groups(model: Any, supervision: Supervision) -> tuple[list[dict[str, Any]], str]:
@@ -119,7 +154,7 @@ def show_label_issues(
         is_listed = row["label"] in (now.listed(bag) or ())
         is_settled = (
             (row["bag"], row["label"]) in answered
-            or is_listed != (row["kind"] == SPURIOUS)
+            or (row["kind"] != DISPUTED and is_listed != (row["kind"] == SPURIOUS))
             or row["label"] in now.named(bag)
         )
         shown: dict[str, Any] = {key: place[key] for key in ("file", "place", "start", "end") if key in place}

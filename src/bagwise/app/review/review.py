@@ -268,7 +268,9 @@ class Review:
         They are worked out once per model, so that the list stays while one goes through it.
         """
         now = self.snapshot()
-        work = self._task("label issues", find_label_issues)
+        with self._lock:
+            observers = self.run.observers()
+        work = self._task("label issues", self._find_label_issues)
         is_done = work.wait()
         has_rates, issues = (work.result if is_done else None) or (False, [])
         with self._lock:
@@ -279,6 +281,7 @@ class Review:
             "is_done": is_done,
             "failed": is_done and work.result is None,
             "has_rates": has_rates,
+            "observers": observers,
             "labels": show_label_issues(issues, now, corrections),
         }
 
@@ -295,6 +298,11 @@ class Review:
             "why": why,
             "groups": show_novel_groups(groups, now),
         }
+
+    def _find_label_issues(self, model: Any, supervision: Supervision) -> tuple[bool, list[dict[str, Any]]]:
+        with self._lock:
+            disputed = self.run.disputed_labels()
+        return find_label_issues(model, supervision, disputed)
 
     def _task(self, what: str, work: Callable[[Any, Supervision], Any]) -> BackgroundTask:
         """What `work` makes of the model and the supervision as they are, begun once per fit."""

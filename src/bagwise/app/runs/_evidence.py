@@ -21,7 +21,8 @@ class BagMarks:
     Attributes
     ----------
     values : dict
-        Label to its number, as of `bagwise.core.validation`: NaN for possible, a confidence, -inf for absent.
+        Label to its number, as of `bagwise.core.validation`: NaN for possible, a confidence, -inf for absent. What
+        several observers say together is a confidence also where the label is listed.
     groups : list of tuple of labels
     """
 
@@ -29,8 +30,10 @@ class BagMarks:
     groups: list[tuple[Any, ...]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, entries: Iterable[str]) -> BagMarks:
-        """From the entries of a table."""
+    def of(cls, entries: Iterable[str] | BagMarks) -> BagMarks:
+        """From the entries of a table, or a copy."""
+        if isinstance(entries, BagMarks):
+            return cls(dict(entries.values), list(entries.groups))
         found = cls()
         for entry in entries:
             mark = parse_mark(entry)
@@ -47,7 +50,7 @@ class BagMarks:
     @property
     def names(self) -> set[Any]:
         """The labels that may be there by it."""
-        return {name for name, value in self.values.items() if value != -np.inf}.union(*self.groups)
+        return {name for name, value in self.values.items() if value not in (0.0, -np.inf)}.union(*self.groups)
 
     @property
     def is_open(self) -> bool:
@@ -86,7 +89,7 @@ def marked_labels(
     groups: list[list[list[int]]] = [[] for _ in values]
     for i, own in open_rows.items():
         for name, value in own.values.items():
-            if name in column and (value != -np.inf or has_rates) and values[i, column[name]] != 1:
+            if name in column and (value != -np.inf or has_rates):
                 values[i, column[name]] = value
         # a group says nothing of these classes where one of its labels is another; absent ones are no part of it
         for group in own.groups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -20,6 +20,8 @@ from bagwise.app.labels.tables import (
     find_selections,
     known_by_selections,
     match_labels,
+    match_observers,
+    observer_tables,
     read_selections,
     rows_naming,
 )
@@ -44,18 +46,22 @@ from bagwise.app.media.media_types import (
     list_files,
 )
 from bagwise.app.networks import content_fingerprint
+from bagwise.app.runs._evidence import BagMarks
 from bagwise.app.runs._features import Progress, Source, Store, archive_path, read_files, value_fingerprint
+from bagwise.app.runs._observed import Observed, ObserverRates
 from bagwise.app.runs.choose import score_name
+from bagwise.app.runs.corrections import Correction
 from bagwise.app.runs.folder import FEATURES, STATE, SUPERVISION
 from bagwise.app.runs.layout import RunLayout
 from bagwise.app.runs.options import RunOptions
+from bagwise.app.runs.supervision import Supervision, put_together
 from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError
 from bagwise.io.data import unique_names
 from bagwise.io.data.formats import read_described, select_features
 from bagwise.io.data.vectors import read_vector_file
 from bagwise.io.files import file_fingerprint
-from bagwise.io.labels import LabelTable, marks_in_words, read_labels, split_marks
+from bagwise.io.labels import LabelTable, join_observers, marks_in_words, read_labels, split_marks
 from bagwise.preprocessing import filled
 
 WINDOWS, BOXES = "windows", "boxes"
@@ -76,6 +82,9 @@ class Material:
         Bag to its labels; bags that nobody labelled are missing.
     marked : dict
         Bag to what was said of it beyond a list, as entries of a table (`bagwise.io.labels`).
+    observed : Observed
+        What several observers listed of the same bags. `sets` are then what is there by all of them, before anything
+        was learned of them, and `marked` is empty.
     known : list of (bag, instance, label)
     whole : list of str
         Files whose labels speak of the whole file, which is then one bag.
@@ -106,12 +115,22 @@ class Material:
     n_reused: int = 0
     marked: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
+    observed: Observed = field(default_factory=Observed)
+
+    def supervision(self, corrections: Iterable[Correction] = (), rates: ObserverRates | None = None) -> Supervision:
+        """The bags with all that was said of them; `rates` are what was learned of observers."""
+        weighed = self.observed.weighed(rates)
+        sets: dict[str, list[str]] = {**self.sets, **weighed.listed}
+        marks: dict[str, Iterable[str] | BagMarks] = {**self.marked, **weighed.marks}
+        return put_together(self.dataset, sets, self.known, corrections, marks)
 
     def to_dict(self) -> dict[str, Any]:
         """All but the data set itself, whose bags are kept file by file, as plain data."""
         plain = {name: value for name, value in vars(self).items() if name not in ("dataset", "n_reused", "owners")}
-        if not self.marked:  # as runs were that knew lists alone
-            del plain["marked"]
+        plain["observed"] = self.observed.lists
+        for name in ("marked", "observed"):  # as runs were that knew lists alone
+            if not plain[name]:
+                del plain[name]
         return {**plain, "feature_names": self.dataset.feature_names, "prints": self.prints()}
 
     def prints(self) -> dict[str, str]:
@@ -454,6 +473,17 @@ def read_label_table(options: RunOptions) -> Labels | None:
     path = options.labels
     if path is None:
         return None
+    if path.is_dir() and (tables := observer_tables(path)):
+        own = {who: read_label_table(replace(options, labels=table)) for who, table in tables.items()}
+        for who, table in own.items():
+            if isinstance(table, Selections):
+                raise InputError(
+                    f"{tables[who]} holds {table.in_words}, in a folder with a table of labels of each observer; "
+                    "move it elsewhere, or give it alone."
+                )
+        return join_observers(
+            {who: table for who, table in own.items() if isinstance(table, LabelTable)}, "one table each"
+        )
     selections = find_selections(path, options.min_confidence, options.fold_case)
     if selections is not None and selections.format == EVENTS and options.columns is not None:
         selections = None  # events of which only file and label are to be used
@@ -481,10 +511,12 @@ def read_material(
     options: RunOptions,
     progress: Progress,
     keep: Collection[str] | None = (),
+    several: bool = False,
 ) -> Material:
     """Read all files, those that were read before from what was kept, and match the labels that were given.
 
-    `keep` are keys of other files of the run; None: what is kept of all stays, whatever the settings.
+    With `several` an instance may be known by several labels. `keep` are keys of other files of the run; None: what is
+    kept of all stays, whatever the settings.
     """
     media_type = source.media_type
     if isinstance(labels, Selections) and media_type.name != MEDIA_TYPE:
@@ -495,7 +527,7 @@ def read_material(
         assert not isinstance(labels, Selections)
         material = _read_table(source, run, labels)
         material = material if options.use_known else replace(material, known=[])
-        return _with_known_marks(material, source, options.known)
+        return _with_known_marks(material, source, options.known, several)
     done = read_files(source, run, options.jobs, progress, options.cluster, keep)
     problems = [*(() if source.vectors is None else source.vectors.problems), *done.errors.items()]
     problems += [
@@ -508,6 +540,7 @@ def read_material(
         raise InputError(f"None of the {len(source.names)} files could be read; the first: {problems[0][1]}")
     sets: dict[str, list[str]] = {}
     marked: dict[str, list[str]] = {}
+    observed: dict[str, dict[str, list[str]]] = {}
     whole: list[str] = []
     marks = None
     if isinstance(labels, Selections):
@@ -517,18 +550,21 @@ def read_material(
         labels = labels.part(rows_naming(labels, source.names))
     if labels is not None:
         unread = [] if source.single else sorted(set(list_files(source.path)) - set(source.names))
-        matched = match_labels(labels, source.names, done.bags, list(done.errors), unread, media_type.pieces_have_names)
+        about = source.names, done.bags, list(done.errors), unread, media_type.pieces_have_names
+        matched, by_observer = (
+            match_observers(labels, *about) if labels.observers else (match_labels(labels, *about), {})
+        )
         whole = sorted(matched.whole)
         sets = {bag: sorted(names) for bag, names in matched.sets.items()}
         problems += labels.problems + matched.problems
         if marks is None:
-            sets, marked, words = _without_marks(labels, sets)
+            sets, marked, observed, words = _without_marks(labels, sets, by_observer)
             labels = replace(labels, form=labels.form + words)
     dataset = _assemble(source, done.bags, whole, source.feature_names)
     owners = _owners(done.bags, whole)
     known, form = Known(), "" if labels is None else labels.form
     if marks is not None:
-        known, text = known_by_selections(marks, dataset)
+        known, text = known_by_selections(marks, dataset, several)
         form = f"{form}; {text}"
     material = Material(
         dataset=dataset,
@@ -542,27 +578,51 @@ def read_material(
         unread=[{"file": name, "seconds": _seconds(source, name)} for name in done.errors],
         n_reused=done.n_reused,
         marked={bag: found for bag, found in marked.items() if bag in owners},
+        observed=Observed({who: {bag: own[bag] for bag in own if bag in owners} for who, own in observed.items()}),
         owners=owners,
     )
-    return _with_known_marks(material, source, options.known)
+    return _with_known_marks(material, source, options.known, several)
 
 
 def _without_marks(
-    labels: LabelTable, sets: Mapping[str, list[str]]
-) -> tuple[dict[str, list[str]], dict[str, list[str]], str]:
-    """What is listed, what is said beyond lists, and that in words; an error names the row of the table."""
-    for i, entries in enumerate(labels.label_sets):
-        split_marks(entries, labels.place(i))
-    split = {bag: split_marks(entries, labels.path) for bag, entries in sets.items()}
+    labels: LabelTable, sets: Mapping[str, Iterable[str]], by_observer: Mapping[str, Mapping[str, Iterable[str]]]
+) -> tuple[dict[str, list[str]], dict[str, list[str]], dict[str, dict[str, list[str]]], str]:
+    """What is listed, what is said beyond lists, what each observer said, and all that in words.
+
+    An error names the row of the table.
+    """
+    for table in labels.observers.values() or [labels]:
+        for i, entries in enumerate(table.label_sets):
+            split_marks(entries, table.place(i))
+    looks = Counter(bag for own in by_observer.values() for bag in own)
+    if any(n > 1 for n in looks.values()):
+        observed = {who: {bag: sorted(entries) for bag, entries in own.items()} for who, own in by_observer.items()}
+        listed = {bag: sorted(own) for bag, own in Observed(observed).weighed(None).listed.items()}
+        entries = [entry for own in observed.values() for given in own.values() for entry in split_marks(given, "")[1]]
+        return listed, {}, observed, marks_in_words(entries)
+    alone = "; no two of them looked at the same, so their lists are taken as they are" if looks else ""
+    split = {bag: split_marks(sorted(entries), labels.path) for bag, entries in sets.items()}
     listed = {bag: names for bag, (names, _) in split.items()}
     marked = {bag: found for bag, (_, found) in split.items() if found}
-    return listed, marked, marks_in_words(text for found in marked.values() for text in found)
+    return listed, marked, {}, alone + marks_in_words(text for found in marked.values() for text in found)
 
 
-def _with_known_marks(material: Material, source: Source, path: Path | None) -> Material:
+def _check_absent(material: Material) -> Material:
+    """The material, if no instance is known to carry a label that its bag is said not to hold."""
+    for bag, instance, label in material.known:
+        marks = BagMarks.of(material.marked.get(bag, ())).values if bag in material.marked else {}
+        if marks.get(label) == -np.inf:
+            raise InputError(
+                f"Instance {instance} of {bag!r} is known to be {label!r}, and the table of labels says that it is not "
+                f"in {bag!r} ('!{label}'); correct one of the two."
+            )
+    return material
+
+
+def _with_known_marks(material: Material, source: Source, path: Path | None, several: bool) -> Material:
     """The material with the instances that somebody marked before, in the format of some tool."""
     if path is None:
-        return material
+        return _check_absent(material)
     dataset = material.dataset
     assert dataset.locations is not None
     names = [dataset.bag_names[i] for i in dataset.bags.bag_index]
@@ -571,9 +631,15 @@ def _with_known_marks(material: Material, source: Source, path: Path | None) -> 
         {**place, **empty, "bag": bag, "instance": instance}
         for place, bag, instance in zip(rows_of(dataset.locations), names, dataset.positions.tolist(), strict=True)
     ]
-    annotations = Annotations(source.media_type, rows, material.files, [], folder=source.folder)
-    known, problems = compare_marks(annotations, read_marks(path, annotations))
-    return replace(material, known=[*material.known, *known], problems=[*material.problems, *problems])
+    annotations = Annotations(source.media_type, rows, material.files, [], folder=source.folder, label_sets=several)
+    found, problems = compare_marks(annotations, read_marks(path, annotations))
+    known = [
+        (bag, instance, label)
+        for bag, instance, labels in found
+        for label in (labels if isinstance(labels, (list, tuple)) else [labels])
+    ]
+    problems = [*material.problems, *problems]
+    return _check_absent(replace(material, known=[*material.known, *known], problems=problems))
 
 
 def _seconds(source: Source, name: str) -> float | None:
@@ -640,6 +706,7 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
     names = unique_names(dataset)
     sets, known, problems = dict[str, list[str]](), Known(), list[Problem]()
     marked: dict[str, list[str]] = {}
+    observed: dict[str, dict[str, list[str]]] = {}
     if dataset.instance_labels is not None:
         codes = dataset.instance_labels.instances
         bag_of, position = dataset.bags.bag_index, dataset.positions
@@ -648,12 +715,16 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
     if labels is not None:
         present, understood = set(names), f"{understood}; labels: {labels.form}"
         problems = [*labels.problems]
-        for i, (bag, found) in enumerate(zip(labels.names, labels.label_sets, strict=True)):
-            if bag in present:
-                sets[bag] = sorted(found)
-            else:
-                problems.append((bag, f"{labels.place(i)}: there is no such bag ({bag!r}); it is not used."))
-        sets, marked, words = _without_marks(labels, sets)
+        by_observer: dict[str, dict[str, list[str]]] = {who: {} for who in labels.observers}
+        for who, table in labels.observers.items() or [("", labels)]:
+            of_table = by_observer.get(who, sets)
+            for i, (bag, found) in enumerate(zip(table.names, table.label_sets, strict=True)):
+                if bag in present:
+                    of_table[bag] = found
+                    sets[bag] = [*dict.fromkeys([*sets.get(bag, ()), *found])]
+                else:
+                    problems.append((bag, f"{table.place(i)}: there is no such bag ({bag!r}); it is not used."))
+        sets, marked, observed, words = _without_marks(labels, sets, by_observer)
         understood += words
     elif dataset.Y is not None:
         pairs = zip(names, dataset.label_sets, strict=True)
@@ -681,6 +752,7 @@ def _read_table(source: Source, run: Path, labels: LabelTable | None) -> Materia
         problems=problems,
         n_reused=n_reused,
         marked=marked,
+        observed=Observed(observed),
     )
 
 
@@ -716,6 +788,7 @@ def reopen_material(run: Path, source: Source, kept: Mapping[str, Any]) -> Mater
         problems=problems,
         unread=kept.get("unread", []),
         marked=kept.get("marked", {}),
+        observed=Observed(kept.get("observed", {})),
         owners=owners,
         **same,
     )

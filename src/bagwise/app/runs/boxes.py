@@ -272,8 +272,8 @@ def _row(key: Key, action: str, by: str, place: Place | None = None) -> Correcti
     return Correction(key[0], key[1], "", action, by=by, place=place)
 
 
-Said = tuple[str, ...]
-"""All labels that a person gave to an instance; one "" for background."""
+Said = tuple[Any, ...]
+"""All labels that a person gave to an instance; one "" for background; an ellipsis last where it may carry others."""
 
 
 def _label_rows(key: Key, label: str | Said | None, by: str) -> list[Correction]:
@@ -283,6 +283,8 @@ def _label_rows(key: Key, label: str | Said | None, by: str) -> list[Correction]
     if not isinstance(first, str):
         raise InputError(f"The label is {first!r}; expected text, or '' for background.")
     check_label(first)
+    if ... in further:
+        return [Correction(key[0], key[1], name, ALSO, by=by) for name in (first, *further) if name is not ...]
     rows = [Correction(key[0], key[1], first, LABEL if first else NOISE, by=by)]
     return [*rows, *(Correction(key[0], key[1], name, ALSO, by=by) for name in further)]
 
@@ -294,7 +296,8 @@ def _said_of(run: Run, key: Key) -> Said | None:
         return ("",)
     code = supervision.known[row]
     codes = [code, *supervision.also[supervision.also[:, 0] == row, 1]]
-    return tuple(str(supervision.dataset.class_names[code]) for code in codes) if code >= 0 else None
+    names = tuple(str(supervision.dataset.class_names[code]) for code in codes)
+    return (*names, *[...] * int(row in supervision.open)) if code >= 0 else None
 
 
 def _new_keys(run: Run, bags: Sequence[str]) -> list[Key]:
@@ -376,7 +379,8 @@ def merge(run: Run, keys: Sequence[Any], label: str | None = None, by: str = "")
         )
     said = {text for key in names if (text := _said_of(run, key)) is not None}
     if run.label_sets and len(said) > 1:
-        said = {tuple(sorted({name for names in said for name in names if name})) or ("",)}
+        names_said = {name for own in said for name in own}
+        said = {(*sorted(names_said - {"", ...}), *names_said & {...}) or ("",)}
     if label is None and len(said) > 1:
         texts = " and ".join(repr(text) for text, *_ in sorted(said))
         raise InputError(f"People labelled these instances {texts}; say which it is (label=...).")

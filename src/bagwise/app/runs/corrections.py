@@ -60,7 +60,8 @@ class Correction:
         "" with an instance says that it is noise.
     action : str
         "label" (the instance carries another label), "noise", "confirmed" (it carries the one that was found), "also"
-        (it carries this one too; any other row about an instance replaces all that was said of it before),
+        (it carries this one too, and where nothing was said of it before maybe others; any other row about an instance
+        replaces all that was said of it before),
         "present" and "absent" (the bag carries the label, or does not), "box" (a person drew the instance), "moved",
         "removed", "undo" (of the call in `before`), "outdated" (the file of the bag changed: what was said of it before
         does not count any more).

@@ -26,9 +26,9 @@ from bagwise.app.runs.folder import SUPERVISION, RunFolder, Version
 from bagwise.app.runs.options import RunOptions
 from bagwise.app.runs.predictions import predict_labels
 from bagwise.app.runs.run import Run
-from bagwise.app.runs.supervision import put_together
 from bagwise.core.exceptions import InputError
 from bagwise.io.files import open_ended
+from bagwise.pipeline import bag_tags
 
 
 def extend_run(
@@ -83,14 +83,24 @@ def extend_run(
                 "the page of `bagwise review`."
             )
         labels = _of_files(read_label_table(asked), names, [*kept["entries"]])
-        new = read_material(replace(found, names=names), place, labels, asked, step, keep=kept["entries"].values())
+        new = read_material(
+            replace(found, names=names),
+            place,
+            labels,
+            asked,
+            step,
+            keep=kept["entries"].values(),
+            several=bag_tags(model).label_sets,
+        )
         for note in found.media_type.notes(new.files):
             say(note)
         merged = _merged(kept, new)
         material = reopen_material(place, source, merged)  # finds what does not go together; nothing is written yet
-        given = put_together(material.dataset, material.sets, material.known, marked=material.marked)
-        number = folder.number + 1
-        version = Version(number, [], predict_labels(model, given))  # corrections come on top of it, and can be undone
+        rates, number = folder.read_rates() if material.observed else None, folder.number + 1
+        given = material.supervision(rates=rates)
+        version = Version(
+            number, [], predict_labels(model, given), rates=rates
+        )  # corrections come on top of it, and can be undone
         before, name = folder.supervision, f"{number}-{SUPERVISION}"
         folder.write_supervision(merged, name)
         run = Run(folder, material)
@@ -131,4 +141,7 @@ def _merged(kept: dict[str, Any], new: Material) -> dict[str, Any]:
     merged |= {name: [*kept.get(name, []), *more[name]] for name in ("known", "whole", "files", "problems", "unread")}
     if marked := kept.get("marked", {}) | new.marked:
         merged["marked"] = marked
+    before, later = kept.get("observed", {}), new.observed.lists
+    if before or later:
+        merged["observed"] = {who: {**before.get(who, {}), **later.get(who, {})} for who in {**before, **later}}
     return {**kept, **merged}

@@ -22,6 +22,7 @@ import numpy as np
 from bagwise import load, save
 from bagwise.app.formats import write_json
 from bagwise.app.media.files import Problem
+from bagwise.app.runs._observed import ObserverRates
 from bagwise.app.runs.corrections import FILE
 from bagwise.app.runs.label_sets import FurtherLabels
 from bagwise.app.runs.predictions import Predictions
@@ -134,6 +135,7 @@ _SUPERVISION = _at_least(
     sets=Record(_TEXTS),
     known=_all_of(TupleOf(Text(), _COUNT, Text())),
     marked=Maybe(Record(_TEXTS)),
+    observed=Maybe(Record(Record(_TEXTS))),
     whole=_TEXTS,
     files=_all_of(_at_least(file=_Name())),
     entries=_BY_NAME,
@@ -244,12 +246,15 @@ class Version:
     predictions : Predictions
     problems : list of (name, message)
         Of the fit and of the labels, not of the files.
+    rates : ObserverRates or None
+        What was learned of observers, where there are several.
     """
 
     number: int
     calls: list[int]
     predictions: Predictions
     problems: list[Problem] = field(default_factory=list)
+    rates: ObserverRates | None = None
 
 
 def version_folder(run: Path, number: int) -> Path:
@@ -270,19 +275,21 @@ def _write_version(run: Path, version: Version) -> None:
         "precision": new and [new.slope, new.offset, new.covariance.tolist(), new.covered.tolist()],
         "columns": list(columns),
         "further": kept.further is not None,
+        **({} if version.rates is None else {"observers": vars(version.rates)}),
     }
     further = [] if kept.further is None else [getattr(kept.further, name) for name in FURTHER]
     with atomic_write(version_folder(run, version.number) / PREDICTIONS) as file:
         write_archive(file, document, [*columns.values(), *further])
 
 
-def _read_version(run: Path, number: int, n_instances: int) -> Version:
-    """The predictions of a fit, as they were kept."""
+def _read_version(run: Path, number: int, n_instances: int | None) -> Version:
+    """The predictions of a fit, as they were kept; None: of however many instances they are."""
     path = version_folder(run, number) / PREDICTIONS
     try:
         with path.open("rb") as file:
             document, arrays = read_archive(file)
         columns = {name: arrays[i] for i, name in enumerate(document["columns"])}
+        n_instances = len(columns["label"]) if n_instances is None else n_instances
         _check_columns(document["classes"], columns, n_instances)
         further = None
         if document.get("further"):
@@ -296,7 +303,8 @@ def _read_version(run: Path, number: int, n_instances: int) -> Version:
         precision = CalibratedPrecision(float(document["uniform"]), new)
         predictions = Predictions(document["classes"], **columns, precision=precision, further=further)
         problems = [(str(name), str(message)) for name, message in document["problems"]]
-        return Version(int(document["number"]), [int(call) for call in document["calls"]], predictions, problems)
+        rates = ObserverRates.of(document["observers"]) if "observers" in document else None
+        return Version(int(document["number"]), [int(call) for call in document["calls"]], predictions, problems, rates)
     except Exception as error:  # whatever damage brings up in zip, JSON or numpy
         raise FormatError(
             f"{path} is missing or damaged ({error}); run the bagwise annotate that made the run once more."
@@ -572,6 +580,10 @@ class RunFolder:
     def read_version(self, version: Mapping[str, Any]) -> Version:
         """What one of `versions` gave."""
         return _read_version(self.path, version["number"], self.count(version["calls"]))
+
+    def read_rates(self) -> ObserverRates | None:
+        """What the fit in force learned of observers, however many instances there are."""
+        return _read_version(self.path, self.number, None).rates
 
     def add(self, model: Any, about: dict[str, Any], version: Version) -> None:
         """Keep model and annotations of a fit, then make it the one in force."""

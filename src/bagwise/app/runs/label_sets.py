@@ -89,8 +89,11 @@ def row_per_label(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def check_label_set(given: Any, sizes: Mapping[str, int] | RunLayout) -> tuple[str, int | None, list[str]]:
-    """Bag, instance and labels of what somebody wants to say; a label, or a list of all that the instance carries."""
+def check_label_set(given: Any, sizes: Mapping[str, int] | RunLayout) -> tuple[str, int | None, list[Any]]:
+    """Bag, instance and labels of what somebody wants to say; a label, or a list of all that the instance carries.
+
+    An ellipsis in the list, which says that it may carry others too, is its last entry then.
+    """
     try:
         bag, instance, labels = given
     except (TypeError, ValueError):
@@ -99,18 +102,27 @@ def check_label_set(given: Any, sizes: Mapping[str, int] | RunLayout) -> tuple[s
         bag, instance, label = check_correction(given, sizes)
         return bag, instance, [label]
     names = [*dict.fromkeys(sorted(labels, key=str) if isinstance(labels, (set, frozenset)) else labels)] or [""]
+    at_least = ... in names
+    names = [name for name in names if name is not ...]
+    if at_least and names in ([], [""]):
+        raise InputError(f"Instance {instance!r} of {bag!r} is said to carry '...' alone; name a label before it.")
     if instance is None:
         raise InputError(f"Of the bag {bag!r} a list of labels was given; say each for itself.")
     if len(names) > 1 and "" in names:
         raise InputError(f"Instance {instance!r} of {bag!r} is said to carry {names} and nothing; leave '' out.")
     checked = [check_correction((bag, instance, name), sizes) for name in names]
-    return checked[0][0], checked[0][1], [name for *_, name in checked]
+    return checked[0][0], checked[0][1], [*(name for *_, name in checked), *[...] * at_least]
 
 
 def label_set_entries(
-    bag: str, instance: int, labels: Sequence[str], before: Sequence[str], by: str
+    bag: str, instance: int, labels: Sequence[Any], before: Sequence[str], by: str
 ) -> list[Correction]:
-    """The rows that say which labels an instance carries and no others; `before` are those that it had."""
+    """The rows that say which labels an instance carries and no others; `before` are those that it had.
+
+    With an ellipsis at the end: which it carries at least.
+    """
+    if labels[-1] is ...:
+        return [Correction(bag, instance, label, ALSO, label if label in before else "", by) for label in labels[:-1]]
     same = {*labels} == {*(before or [""])}
     action = CONFIRMED if same else LABEL if labels[0] else NOISE
     first = Correction(bag, instance, labels[0], action, BETWEEN.join(before), by)

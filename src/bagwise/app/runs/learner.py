@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from bagwise import load
+from bagwise import ORedForest, load
 from bagwise._version import __version__
 from bagwise.annotation.union_annotator import UnionAnnotator
 from bagwise.app.media.files import Problem
@@ -26,7 +26,9 @@ from bagwise.app.media.recipe import RECIPE
 from bagwise.app.media.settings import coerce_value
 from bagwise.app.runs._evidence import asks_rates
 from bagwise.app.runs._features import Progress, Source
-from bagwise.app.runs.choose import CANDIDATES, choose_learner, refuse_settings, tie_scores
+from bagwise.app.runs._material import Material
+from bagwise.app.runs._observed import Observed, ObserverRates
+from bagwise.app.runs.choose import CANDIDATES, WINDOWS, choose_learner, refuse_settings, tie_scores
 from bagwise.app.runs.options import DEFAULT_MODEL, RunOptions
 from bagwise.app.runs.supervision import Supervision
 from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
@@ -392,16 +394,25 @@ def _check_precision(precision: float | None, model: Any, name: str) -> None:
         )
 
 
+def may_carry_several(options: RunOptions, trained: Any) -> bool:
+    """Whether an instance may carry several labels, by the model that is asked for; of windows it may turn out so."""
+    if trained is not None:
+        return bag_tags(trained).label_sets
+    name = str(options.model)
+    return name == WINDOWS if name in CANDIDATES else bag_tags(make_model(name)).label_sets
+
+
 def learn(
-    options: RunOptions, supervision: Supervision, has_known: bool, checkpoint: Path, source: Source, progress: Progress
-) -> tuple[Any, list[Problem], dict[str, Any]]:
+    options: RunOptions, material: Material, checkpoint: Path, source: Source, progress: Progress
+) -> tuple[Any, list[Problem], dict[str, Any], ObserverRates | None]:
     """Fit the model that was asked for.
 
     Returns
     -------
-    model, problems, how
-        `how` says for the manifest how a model or a setting was chosen.
+    model, problems, how, rates
+        `how` says for the manifest how a model or a setting was chosen, `rates` are what was learned of observers.
     """
+    supervision, has_known = material.supervision(), bool(material.known)
     dataset, how = supervision.dataset, dict[str, Any]()
 
     def make(name: str, settings: Mapping[str, Any]) -> Any:
@@ -420,7 +431,7 @@ def learn(
         opened = [bag for bag, own in supervision.marks.items() if own.is_open]
         if opened:  # compared on bags with plain lists, of which mistakes are proven
             names = tuple(name for name in names if bag_tags(make(name, {})).evidence)
-            tried = dataset[np.setdiff1d(np.arange(len(dataset)), opened)]
+            tried = dataset if material.observed else dataset[np.setdiff1d(np.arange(len(dataset)), opened)]
         how["choice"] = choose_learner(
             make, tried, names=names, seed=options.seed, jobs=options.jobs, progress=progress
         )
@@ -437,9 +448,10 @@ def learn(
             seed=options.seed,
             jobs=options.jobs,
         )
+    rates = learn_of_observers(model, material.observed, supervision)
     problems = fit_supervised(
         model,
-        supervision,
+        supervision if rates is None else material.supervision(rates=rates),
         checkpoint=checkpoint,
         callback=lambda i, objective: progress("learning", i, 0),
         too_few=source.too_few,
@@ -452,7 +464,22 @@ def learn(
         **({} if source.embedded is None else {"embedded": source.embedded}),
     }
     setattr(model, RECIPE, recipe)
-    return model, problems, how
+    return model, problems, how, rates
+
+
+def learn_of_observers(model: Any, observed: Observed, supervision: Supervision) -> ObserverRates | None:
+    """What is learned of several observers; None where there are none.
+
+    The learner's rate of missed labels is then that of all observers together, where it has one and learns none.
+    """
+    if not observed:
+        return None
+    learner = learner_inside(model)
+    rates, unnoticed = observed.learn(with_last_step(model, learner), supervision)
+    missed = learner.get_params(deep=False).get("missed")
+    if missed is not None and not isinstance(missed, str) and not isinstance(learner, ORedForest):
+        learner.set_params(missed=unnoticed)
+    return rates
 
 
 def _training_set(model: Any, supervision: Supervision) -> BagDataset:
@@ -518,6 +545,8 @@ def fit_supervised(
         for bag, labels in refuted:
             text = f"lists {', '.join(labels)}, and somebody said of each of its instances that it carries other labels"
             problems.append((bag, f"{bag} {text}; these count. Correct one of the two."))
+    else:
+        supervision = supervision.of_one_label()
     training = _training_set(model, supervision)
     known = _known_instances(model, supervision, training)
     given = _given_labels(model, supervision, training)

@@ -42,7 +42,7 @@ class RunOptions:
         None,
         "--labels",
         "path",
-        "Labels of each file or bag: a table (CSV, .xlsx, parquet), or tables of Raven or BirdNET.",
+        "Labels of each file or bag: a table (CSV, .xlsx, parquet), one per observer, or those of Raven or BirdNET.",
         LABELS,
     )
     columns: tuple[str, str] | None = _option(

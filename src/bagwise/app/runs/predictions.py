@@ -30,7 +30,7 @@ NOVEL, KEPT = "novel", "kept"  # columns that some tables have
 MOST_NOISE = 0.5  # what is more probably background is background, whatever the share
 DIGITS = 4  # of probabilities that are written
 MOST_SCORES = 2**24  # numbers for instances and classes that are worked out at a time
-MISSING, SPURIOUS = "missing", "spurious"  # kinds of label issues
+MISSING, SPURIOUS, DISPUTED = "missing", "spurious", "disputed"  # kinds of label issues; the last by observers
 N_ISSUES = 20  # of each kind
 LEAST_PROBABILITY = 0.1  # of a label issue
 
@@ -149,6 +149,7 @@ class Predictions:
         """Write over what a person knows better, in place, but for further labels."""
         column = {name: c for c, name in enumerate(self.classes)}
         code = np.array([column.get(name, -1) for name in supervision.dataset.class_names] + [-1])
+        opened = [(row, self._besides(row, supervision, code)) for row in supervision.open.tolist()]
         named = np.flatnonzero(supervision.known >= 0)
         self.label[named], self.label[supervision.noise] = code[supervision.known[named]], -1
         self.runner_up[supervision.checked] = -1
@@ -159,7 +160,25 @@ class Predictions:
         if self.further is None:
             return self
         row, also = supervision.also.T
-        return replace(self, further=self.further.replaced(supervision.checked, (row, code[also], np.ones(len(row)))))
+        said = supervision.checked.copy()
+        said[supervision.open] = True
+        kept = [(row, *entry) for row, entries in opened for entry in entries]
+        others = np.array(kept, dtype=np.float64).reshape(-1, 3).T
+        entries = (
+            np.concatenate([row, others[0].astype(np.int64)]),
+            np.concatenate([code[also], others[1].astype(np.int64)]),
+            np.concatenate([np.ones(len(row)), others[2]]),
+        )
+        return replace(self, further=self.further.replaced(said, entries))
+
+    def _besides(self, row: int, supervision: Supervision, code: np.ndarray) -> list[tuple[int, float]]:
+        """Class and probability of the labels of an instance that nobody said it carries, where it may carry others."""
+        known = {*code[supervision.also[supervision.also[:, 0] == row, 1]].tolist(), int(code[supervision.known[row]])}
+        first = [] if self.probability is None else [(int(self.label[row]), float(self.probability[row]))]
+        assert self.further is not None
+        begin, end = np.searchsorted(self.further.row, [row, row + 1])
+        others = zip(self.further.label[begin:end].tolist(), self.further.probability[begin:end].tolist(), strict=True)
+        return [(label, chance) for label, chance in (*first, *others) if label >= 0 and label not in known]
 
     def kept(self, precision: float, max_noise: float) -> np.ndarray:
         """For each of `entries`, whether it is in the largest set of names of which that share is expected to be right.
@@ -355,7 +374,7 @@ def label_issues(model: Any, supervision: Supervision, n: int = N_ISSUES) -> lis
     if not len(rows):
         return []
     part = part_of(dataset, rows)
-    given = part.bags, part.Y, part.instance_labels
+    given = part.bags, _given_of(model, supervision, part, rows), part.instance_labels
     presence, proba = model.label_posterior(*given), model.find(*given).proba
     number = {name: b for b, name in enumerate(part.bag_names)}
     column = {str(label): c for c, label in enumerate(classes)}

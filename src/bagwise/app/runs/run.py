@@ -49,6 +49,7 @@ from bagwise.app.runs._material import (
     reopen_material,
     reopen_source,
 )
+from bagwise.app.runs._observed import ObserverRates
 from bagwise.app.runs._scale import choose_scale
 from bagwise.app.runs.choose import WINDOWS, network_in_words, network_row
 from bagwise.app.runs.corrections import (
@@ -79,8 +80,10 @@ from bagwise.app.runs.learner import (
     check_model,
     fit_supervised,
     learn,
+    learn_of_observers,
     learner_inside,
     load_trained,
+    may_carry_several,
     settings_of,
 )
 from bagwise.app.runs.options import DEFAULT_MODEL, NOISE_SHARE, RunOptions
@@ -95,7 +98,7 @@ from bagwise.app.runs.predictions import (
     predict_labels,
     unexplained_labels,
 )
-from bagwise.app.runs.supervision import Supervision, hard_labels, put_together
+from bagwise.app.runs.supervision import Supervision, hard_labels
 from bagwise.app.runs.survey import draw, drawn_rows, estimate
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, in_words
@@ -283,13 +286,14 @@ class Run:
                 found = replace(found, settings=settings)
                 identity = _identity(asked, found)
                 folder.write({"identity": identity, "resolution": resolution, "status": UNFINISHED})
-            material = read_material(found, place, table, asked, step)
+            several = may_carry_several(asked, trained)
+            material = read_material(found, place, table, asked, step, several=several)
             material = replace(material, n_reused=max(0, material.n_reused - n_read))  # before this command
             material = _without_useless(material, kept["formats"], trained)
             _outdate_corrections(folder, material)
             for note in found.media_type.notes(material.files):
                 say(note)
-            supervision = put_together(material.dataset, material.sets, material.known, marked=material.marked)
+            supervision = material.supervision()
             if trained is None:
                 hard = hard_labels(supervision.dataset, supervision.known)
                 remarks = remarks_on_labels(hard, found.media_type) + _remarks_on_lengths(found, material)
@@ -313,22 +317,20 @@ class Run:
                 _limit_noise(kept, run.model())
             else:
                 folder.write({**manifest, "status": UNFINISHED})
-                model, problems, how = trained, list[Problem](), dict[str, Any]()
+                model, problems, how, rates = trained, list[Problem](), dict[str, Any](), None
                 step("learning", 0, 0)
                 if model is None:
                     _check_labelled(supervision, material.problems)
-                    model, problems, how = learn(
-                        asked, supervision, bool(material.known), place / STATE / "fit", found, step
-                    )
+                    model, problems, how, rates = learn(asked, material, place / STATE / "fit", found, step)
                 step("learning", 1, 1)
                 folder.write_supervision(material.to_dict())
                 folder.manifest = {**folder.manifest, **how, "about": about_model(model)}
                 run = cls(folder, material)
-                first = predict_labels(model, supervision)
+                first = predict_labels(model, material.supervision(rates=rates))
                 if trained is None:
                     getattr(model, RECIPE)["max_noise"] = first.noise_limit(asked.noise_share)
                 _limit_noise(kept, model)  # from the next line on the run can be opened
-                run.add_version(model, Version(0, [], first, problems))
+                run.add_version(model, Version(0, [], first, problems, rates))
             if run.n_corrections:
                 run.refit(progress=step)  # corrections come after the first fit
             else:
@@ -485,7 +487,10 @@ class Run:
     @property
     def n_corrections(self) -> int:
         """How many things people said and nobody took back."""
-        return sum(correction.action != ALSO for correction in self._corrections.in_force())
+        said = self._corrections.in_force()
+        first = {(one.call, one.bag, one.instance) for one in said if one.action != ALSO}
+        at_least = {(one.call, one.bag, one.instance) for one in said} - first
+        return sum(one.action != ALSO for one in said) + len(at_least)
 
     def predictions(self) -> Predictions:
         """What was predicted, as columns, with what was corrected since the last refit."""
@@ -533,14 +538,34 @@ class Run:
     def supervision(self) -> Supervision:
         """The bags with all that was said of them."""
         if self._supervision is None:
-            self._supervision = self._supervision_with([])
+            self._supervision = self._supervision_with([], self._rates)
         return self._supervision
 
-    def _supervision_with(self, more: Sequence[Correction]) -> Supervision:
+    def _supervision_with(self, more: Sequence[Correction], rates: ObserverRates | None) -> Supervision:
         """The bags with all that was said of them, and with what is about to be."""
-        material = self.material
-        corrections = [*self._corrections.in_force(), *more]
-        return put_together(material.dataset, material.sets, material.known, corrections, material.marked)
+        return self.material.supervision([*self._corrections.in_force(), *more], rates)
+
+    @property
+    def _rates(self) -> ObserverRates | None:
+        """What the fit in force learned of observers."""
+        return self._folder.version.rates if self.material.observed else None
+
+    def observers(self) -> list[dict[str, Any]]:
+        """How far each of several observers can be relied on, where a table says who listed what: one dict each.
+
+        "observer", "bags" (that were looked at), "listed" (labels); and once it was learned "missed" and "invented"
+        (of the labels that are there the share not listed, of those that are not the share listed) and "right" (the
+        share of the listed labels that are there; None where none is listed).
+        """
+        return self.material.observed.about(self._rates, self.supervision())
+
+    def disputed_labels(self) -> list[dict[str, Any]]:
+        """Labels that some observers list and others who looked do not, the least certain first: one dict each.
+
+        "bag", "label", "listed_by", "not_listed_by" and "probability" (that the label is there, by all observers and by
+        the instances). What somebody settled is left out.
+        """
+        return self.material.observed.disputed(self._rates, self.supervision())
 
     def model(self) -> Any:
         """The fitted model in force."""
@@ -591,6 +616,8 @@ class Run:
             expected=self.expected(),
             resolution=self.manifest.get("resolution", {}),
             dataset=self.material.dataset,
+            observers=self.observers(),
+            disputed=self.disputed_labels(),
         )
 
     def expected(self) -> str:
@@ -680,7 +707,8 @@ class Run:
             The label may be one that the bag does not list, or that is new to the run; "" says that the instance is
             noise; the label that was found confirms it. (bag, None, label) says that the bag carries the label. Where
             the model gives instances any number of labels, a list of labels says that it carries these and no others,
-            and one label that it carries this alone.
+            one label that it carries this alone, and a list that ends with an ellipsis, ``["wren", ...]``, that it
+            carries these at least: the model goes on to say which others.
         absent : list of (bag, label)
             Labels that bags do not carry, as `reject` says of one.
         by : str
@@ -715,7 +743,7 @@ class Run:
             entries += label_set_entries(bag, instance, labels, predictions.labels_of(row), by)
         rejected = list(absent)
         if rejected:
-            supervision = self._supervision_with(entries) if entries else self.supervision()
+            supervision = self._supervision_with(entries, self._rates) if entries else self.supervision()
             entries += [self._absent(supervision, bag, label, by) for bag, label in rejected]
         return entries
 
@@ -936,14 +964,16 @@ class Run:
             if write:
                 self.write(progress=progress, page=page)
             return Refit(self.version, 0, self.problems)
-        supervision = self.supervision()
-        model = load(self._folder.model_path)
+        supervision, model = self.supervision(), load(self._folder.model_path)
+        rates = learn_of_observers(model, self.material.observed, supervision)
+        if rates is not None:
+            supervision = self._supervision_with([], rates)
         problems = self._fit(model, supervision, callback)
         known, predictions = self._align(before), predict_labels(model, supervision)
         number = max(version["number"] for version in self._folder.versions) + 1
         if self.manifest.get("extended"):  # the new fit has seen all files
             self._folder.manifest = {key: value for key, value in self.manifest.items() if key != "extended"}
-        self.add_version(model, Version(number, calls, predictions, problems))
+        self.add_version(model, Version(number, calls, predictions, problems, rates))
         if write:
             self._write_for_people("The model was learned and is kept", progress=progress, page=page)
         changed = known.set_names() != predictions.set_names()
@@ -990,7 +1020,7 @@ class Run:
         recipe = getattr(model, RECIPE)
         about = {"model": recipe["model"], **settings_of(model), "feature_names": recipe["feature_names"]}
         self._folder.add(model, about, version)
-        self._predictions = self._aligned = None
+        self._supervision = self._predictions = self._aligned = None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -1172,7 +1202,7 @@ def _without_useless(material: Material, formats: Sequence[str], trained: Any) -
 
     Also says what times of all recordings opened as one sound cannot count.
     """
-    problems, sets, known = [*material.problems], material.sets, material.known
+    problems, sets, known, observed = [*material.problems], material.sets, material.known, material.observed
     unread = [file["file"] for file in material.unread if file["seconds"] is None]
     if unread and "raven" in formats:
         text = (
@@ -1182,7 +1212,7 @@ def _without_useless(material: Material, formats: Sequence[str], trained: Any) -
         problems.append(("raven", text))
     if trained is not None:
         classes = set(map(str, classes_of(trained) or []))
-        unknown = {bag: sorted(set(labels) - classes) for bag, labels in sets.items()}
+        unknown = {bag: sorted(set(labels) - classes) for bag, labels in {**sets, **observed.open}.items()}
         problems += [
             (bag, f"{bag}: the model does not know {', '.join(labels)}; its labels are not used.")
             for bag, labels in unknown.items()
@@ -1190,7 +1220,8 @@ def _without_useless(material: Material, formats: Sequence[str], trained: Any) -
         ]
         sets = {bag: labels for bag, labels in sets.items() if not unknown[bag]}
         known = [one for one in known if one[2] in {"", *classes}]
-    return replace(material, sets=sets, known=known, problems=problems)
+        observed = observed.without({bag for bag, labels in unknown.items() if labels})
+    return replace(material, sets=sets, known=known, problems=problems, observed=observed)
 
 
 def _outdate_corrections(folder: RunFolder, material: Material) -> None:

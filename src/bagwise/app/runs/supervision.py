@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +34,10 @@ class Supervision:
     settled : set of (bag, label)
         Of which somebody said, the bag before them, that the label is in it or is not.
     also : (k, 2) array
-        Row and class index of the labels beyond the first of instances that somebody named; they carry no others.
+        Row and class index of the labels beyond the first of instances that somebody named; they carry no others, but
+        for those that are `open`.
+    open : (k,) array
+        Rows of instances that somebody named that may carry further labels.
     marks : dict
         Number of a bag to what is said of its labels beyond a list.
     """
@@ -43,6 +47,7 @@ class Supervision:
     settled: frozenset[tuple[str, str]] = frozenset()
     also: np.ndarray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
     marks: Mapping[int, BagMarks] = field(default_factory=dict)
+    open: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def known(self) -> np.ndarray:
@@ -60,8 +65,10 @@ class Supervision:
 
     @property
     def checked(self) -> np.ndarray:
-        """(m,) whether somebody said what the instance is."""
-        return self.noise | (self.known >= 0)
+        """(m,) whether somebody said what the instance is: which labels it carries, and no others."""
+        checked: np.ndarray = self.noise | (self.known >= 0)
+        checked[self.open] = False
+        return checked
 
     def training_set(self, *, takes_empty: bool, takes_known: bool, label_sets: bool = False) -> BagDataset:
         """What a learner is given: the labelled bags without their background instances, over the labels that occur.
@@ -120,6 +127,7 @@ class Supervision:
         used = dataset.labelled & (self.has_labels | takes_empty)
         inside = used[dataset.bags.bag_index]
         named = (self.known >= 0) & ~(inside & takes_known)
+        named[self.open] = False  # a bag of its own would say that it carries no others
         return np.flatnonzero(inside & ~self.noise), np.flatnonzero(named | (self.noise & takes_empty))
 
     def known_sets(self, classes: Iterable[Any], rows: np.ndarray | None = None) -> np.ndarray | None:
@@ -136,7 +144,7 @@ class Supervision:
         column = {name: c for c, name in enumerate(classes)}
         code = np.array([column.get(name, -1) for name in self.dataset.class_names])
         sets = np.full((len(rows), len(column)), np.nan, dtype=np.float32)
-        sets[place[named]] = 0.0
+        sets[place[np.setdiff1d(named, self.open)]] = 0.0
         pairs = np.concatenate([np.column_stack([named, known[named]]), self.also[place[self.also[:, 0]] >= 0]])
         pairs = pairs[code[pairs[:, 1]] >= 0]
         sets[place[pairs[:, 0]], code[pairs[:, 1]]] = 1.0
@@ -164,6 +172,14 @@ class Supervision:
         ]
         return replace(self, dataset=replace(dataset, Y=np.where(refuted, 0, dataset.Y).astype(dataset.Y.dtype))), found
 
+    def of_one_label(self) -> Supervision:
+        """The same for learners that give each instance one label: of those that carry several nothing is known."""
+        codes, labels = self.known.copy(), self.dataset.instance_labels
+        if labels is None or not len(self.also):
+            return self
+        codes[self.also[:, 0]] = -1
+        return replace(self, dataset=replace(self.dataset, instance_labels=Bags(codes, labels.offsets)))
+
     def part(self, rows: np.ndarray) -> Supervision:
         """Of some instances, in order; bags that hold none of them are left out."""
         place = np.full(self.dataset.bags.n_instances, -1)
@@ -172,7 +188,10 @@ class Supervision:
         number = {bag: i for i, bag in enumerate(np.unique(self.dataset.bags.bag_index[rows]).tolist())}
         marks = {number[bag]: own for bag, own in self.marks.items() if bag in number}
         also = np.column_stack([place[row], label])
-        return Supervision(part_of(self.dataset, rows), self.noise[rows], self.settled, also, marks)
+        opened = place[self.open]
+        return Supervision(
+            part_of(self.dataset, rows), self.noise[rows], self.settled, also, marks, opened[opened >= 0]
+        )
 
     def joined(self, other: Supervision) -> Supervision:
         """This and another data set, with all that is known of them, as one."""
@@ -203,23 +222,26 @@ class Supervision:
             self.settled | other.settled,
             np.concatenate([np.empty((0, 2), dtype=np.int64), *also]),
             {**self.marks, **{len(self.dataset) + bag: own for bag, own in other.marks.items()}},
+            np.concatenate([self.open, other.open + self.dataset.bags.n_instances]),
         )
 
 
 def put_together(
     dataset: BagDataset,
     sets: Mapping[Any, Iterable[Any]],
-    known: Iterable[tuple[Any, int, Any]] = (),
+    known: Sequence[tuple[Any, int, Any]] = (),
     corrections: Iterable[Correction] = (),
-    marked: Mapping[str, Iterable[str]] | None = None,
+    marked: Mapping[str, Iterable[str] | BagMarks] | None = None,
 ) -> Supervision:
     """The data set with the label sets by bag name, known instances, and corrections, later ones last.
 
-    `marked` is what a table says of bags beyond lists. A label that a person took out of a bag is known to be absent.
+    `marked` is what is said of bags beyond lists, entries of a table or what follows from several observers. A label
+    that a person took out of a bag is known to be absent.
 
-    A label of an instance is then one of its bag ("also" gives it a further one, all else replaces what was said of
-    it before); where nobody labelled the bag, its set stays unknown, since others
-    may be in it too. "present" says that a bag holds a label, and so labels a bag that nobody labelled.
+    A label of an instance is then one of its bag ("also" gives it a further one, and where nothing was said before it
+    may carry others too; all else replaces what was said of it before); where nobody labelled the bag, its set stays
+    unknown, since others may be in it too. "present" says that a bag holds a label, and so labels a bag that nobody
+    labelled.
     """
     number = {name: i for i, name in enumerate(dataset.bag_names)}
     offsets = dataset.bags.offsets
@@ -228,6 +250,7 @@ def put_together(
     names = np.full(dataset.bags.n_instances, None, dtype=object)
     noise = np.zeros(dataset.bags.n_instances, dtype=bool)
     more: dict[int, list[Any]] = {}  # row to the labels beyond the first
+    opened: set[int] = set()  # rows that may carry others too
 
     find = row_finder(dataset)
 
@@ -240,6 +263,7 @@ def put_together(
         else:
             noise[row], names[row] = label == "", None if label == "" else label
             more.pop(row, None)
+            (opened.add if also else opened.discard)(row)
         if label != "" and bag in said:
             said[bag].add(label)
             settle(bag, label)
@@ -251,9 +275,12 @@ def put_together(
         elif bag in marks:
             marks[bag].values.pop(label, None)
 
+    several = Counter((bag, instance) for bag, instance, _ in known)
     for bag, instance, label in known:
         if bag in number:
-            name_instance(number[bag], instance, label)
+            row = find(number[bag], instance)
+            is_further = several[bag, instance] > 1 and row is not None and names[row] is not None
+            name_instance(number[bag], instance, label, is_further)
     settled = set()
     for correction in corrections:
         if correction.action in EDITS or correction.bag not in number:  # or all of its instances were removed
@@ -297,6 +324,7 @@ def put_together(
         frozenset(settled),
         np.array([(row, column[name]) for row in sorted(more) for name in more[row]], dtype=np.int64).reshape(-1, 2),
         {bag: own for bag, own in marks.items() if own.values or own.groups},
+        np.array(sorted(row for row in opened if names[row] is not None), dtype=np.int64),
     )
 
 

@@ -1,13 +1,13 @@
-// Label issues: labels of bags that are probably missing or spurious, settled one by one.
+// Label issues: labels of bags that are probably missing or spurious, or disputed by observers, settled one by one.
 import { get } from "./api.js";
 import { chip, fileOf, placeOf } from "./chip.js";
 import { button, h, iconButton, replace, say } from "./dom.js";
 import { preview, player } from "./preview.js";
 import { goToAny } from "./one.js";
 import { answerBag, clearFilters, emit, on, show, store } from "./store.js";
-import { percent, T } from "./texts.js";
+import { number, percent, T } from "./texts.js";
 
-const KINDS = ["missing", "spurious"];
+const KINDS = ["disputed", "missing", "spurious"];
 
 const sound = player();
 const cards = Object.fromEntries(KINDS.map((kind) => [kind, h("section", { class: "card" })]));
@@ -40,7 +40,7 @@ async function fill() {
     return;
   }
   rows = KINDS.flatMap((kind) => reply.labels.filter((row) => row.kind === kind));
-  const about = [reply.version, reply.is_done, reply.failed, reply.has_rates];
+  const about = [reply.version, reply.is_done, reply.failed, reply.has_rates, reply.observers];
   const now = JSON.stringify([about, rows.map(({ kind, bag, label }) => [kind, bag, label])]);
   if (now === drawn && issues.querySelector(".issue")) rows.forEach((_, i) => settle(i));
   else {
@@ -53,13 +53,16 @@ async function fill() {
   }
 }
 
-function draw({ is_done, failed, has_rates }) {
+function draw({ is_done, failed, has_rates, observers }) {
   issues.classList.toggle("stretched", store.run.medium !== "image"); // seconds may be stretched, pictures not
   for (const kind of KINDS) {
     const those = rows.map((row, i) => [row, i]).filter(([row]) => row.kind === kind);
-    const empty = !is_done ? T.loading : failed ? T.issuesFailed : has_rates ? T.noIssues[kind] : T.noRates;
+    const isKnown = has_rates || kind === "disputed";
+    const empty = !is_done ? T.loading : failed ? T.issuesFailed : isKnown ? T.noIssues[kind] : T.noRates;
+    cards[kind].hidden = kind === "disputed" && !observers.length;
     replace(
       cards[kind],
+      kind === "disputed" && reliance(observers),
       h("h2", {}, T.issues[kind]),
       h("p", { class: "note" }, those.length ? T.issuesWords[kind] : empty),
       those.length > 0 &&
@@ -71,6 +74,27 @@ function draw({ is_done, failed, has_rates }) {
     );
   }
   mark();
+}
+
+// How far each observer can be relied on.
+function reliance(observers) {
+  const cells = ({ listed, missed, invented, right }) => [number(listed), percent(missed), percent(invented), percent(right)];
+  return [
+    h("h2", {}, T.observers),
+    h("p", { class: "note" }, T.observersWords),
+    h(
+      "table",
+      { class: "observers" },
+      h("thead", {}, h("tr", {}, T.observersHeadings.map((text, i) => h("th", { scope: "col", class: i ? "n" : "" }, text)))),
+      h(
+        "tbody",
+        {},
+        observers.map((row) =>
+          h("tr", {}, h("th", { scope: "row" }, row.observer), cells(row).map((text) => h("td", { class: "n" }, text))),
+        ),
+      ),
+    ),
+  ];
 }
 
 function element(row, i) {
@@ -98,6 +122,7 @@ function element(row, i) {
         { class: "where", title: `${fileOf(row)}, ${placeOf(row)}` },
         h("span", { class: "file" }, fileOf(row)),
         h("span", { class: "quiet spot" }, `${placeOf(row)} · ${T.itIsThat(row.instance_probability)}`),
+        row.listed_by && h("span", { class: "quiet" }, T.listedBy(row.listed_by, row.not_listed_by)),
       ),
       answers,
     ),

@@ -214,12 +214,19 @@ export const T = {
   instancesOf: (n) => count(n, "instance", "instances"),
 
   // label issues
-  issues: { missing: "Missing labels", spurious: "Spurious labels" },
+  issues: { disputed: "Disputed labels", missing: "Missing labels", spurious: "Spurious labels" },
+  observers: "Observers",
+  observersHeadings: ["observer", "listed", "missed", "invented", "right"],
+  observersWords:
+    "Missed: of the labels that are there, the share not listed. Invented: of those that are not, the share listed. Right: of the labels listed, the share that is there.",
+  listedBy: (names, others) => `${names.join(", ")}; not by ${others.join(", ")}`,
   issuesWords: {
+    disputed: "Some observers list the label and others do not; the least certain first. Shown is its most probable instance.",
     missing: "The bag does not list the label but may contain it; the most probable first. Shown is its most probable instance.",
     spurious: "The bag lists the label but may not contain it; the least probable first. Shown is its most probable instance.",
   },
   noIssues: {
+    disputed: "Observers disagree on no label, or all are settled.",
     missing: "The model finds no missing labels, or all are settled.",
     spurious: "The model finds no spurious labels, or all are settled.",
   },
