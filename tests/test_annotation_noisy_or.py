@@ -165,7 +165,7 @@ def test_label_sets_with_markers_are_taken():
     assert average_precision_score(new_truth[:, columns], model.predict_instances_proba(new), average="micro") > 0.8
     found = model.annotate_proba(bags, [{Absent(columns[0])} for _ in range(len(bags))])
     assert not found[:, 0].any()
-    with pytest.raises(InputError, match="does not list"):
+    with pytest.raises(InputError, match="is said not to hold"):
         model.find(bags, [{Absent(columns[0])}] * len(bags), instance_labels=Bags(np.zeros(len(truth)), bags.offsets))
 
 
@@ -353,3 +353,12 @@ def test_held_out_bags_say_how_many_labels_an_instance_carries(first):
     found = choose_model(candidates, calls)
     assert found.name == "ored-background"
     assert all(row["log_loss"] > 0 for row in found.rows)
+
+
+@pytest.mark.parametrize("rates", [{}, {"missed": 0.2, "spurious": 0.1}], ids=["plain", "rates"])
+def test_an_instance_of_a_label_that_is_absent_is_an_error_that_no_rate_excuses(rates):
+    bags = [np.eye(2), np.eye(2)]
+    known = Bags(np.array([0, -1, -1, -1]), np.array([0, 2, 4]))
+    message = r"bag 0 is said not to hold, but one of its instances is known .* \(bag 0\); correct one of the two\.$"
+    with pytest.raises(InputError, match=message):
+        NoisyOrLogisticRegression(**rates).fit(bags, [{"b", Absent("a")}, {"a"}], instance_labels=known)

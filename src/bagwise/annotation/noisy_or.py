@@ -559,13 +559,15 @@ def check_explained(offsets: np.ndarray, given: Given, known: np.ndarray | None,
     carried = np.logical_or.reduceat(known == 1, offsets[:-1], axis=0)
     lacked = np.logical_and.reduceat(known == 0, offsets[:-1], axis=0)
     for wrong, problem in (
+        (carried & (values == -np.inf), "is said not to hold, but one of its instances is known to carry it"),
         (carried & absent, "does not list, but one of its instances is known to carry it"),
         (lacked & there, "lists, but all of its instances are known not to carry it"),
     ):
         bags = np.flatnonzero(wrong.any(axis=1))
         if len(bags):
             label = int(np.flatnonzero(wrong[bags[0]])[0])
+            cure = "" if np.isinf(values[bags[0], label]) else ", or allow for label noise (missed, spurious)"
             raise InputError(
-                f"Class {label} is a label that bag {bags[0]} {problem} ({name_bags(bags)}); correct one of the two, "
-                "or allow for label noise (missed, spurious)."
+                f"Class {label} is a label that bag {bags[0]} {problem} ({name_bags(bags)}); correct one of the two"
+                f"{cure}."
             )
