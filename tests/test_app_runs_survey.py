@@ -196,6 +196,24 @@ def test_counts_by_group(field, tmp_path, by):
             assert (row["low"], row["count"], row["high"]) == (true, true, true)
 
 
+def test_the_page_draws_activity_once_a_sample_is_answered(field, tmp_path):
+    folder, truth = field
+    shutil.copytree(folder / "run", tmp_path / "run", copy_function=shutil.copy2)
+    page = tmp_path / "run" / "report.html"
+    with Run.open(tmp_path / "run") as run:
+        asked = run.draw_sample(len(truth) // 2, seed=0)
+        run.write(page=True)
+        assert 'id="activity"' not in page.read_text(encoding="utf-8")  # nobody answered: no interval
+        answer(run, truth, asked)
+        run.write(page=True)
+        text, rows = page.read_text(encoding="utf-8"), run.estimate("hour")
+    assert {row["hour"] for row in rows} == {5, 6, 7}
+    assert text.count('class="activity"') == len({row["label"] for row in rows if row["high"] > 0})
+    for row in rows:
+        said = f"{row['hour']} h: {row['count']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+        assert said in text or row["high"] == 0
+
+
 def test_an_edit_takes_only_its_own_instance_out_of_the_sample(field, tmp_path):
     folder, truth = field
     shutil.copytree(folder / "run", tmp_path / "run", copy_function=shutil.copy2)

@@ -24,6 +24,7 @@ MOST_FILES = 10_000  # rows of the table of files
 MOST_LABELS = 8  # named of a file
 STRIP = 120  # columns of the strip of a file, fewer where files are many
 MOST_MARKS = 60_000  # columns of all strips together
+MOST_CURVES = 24  # labels whose activity is drawn
 PATTERNS = ("", "stripes", "dots", "checks")  # in the order in which they are needed; the pages draw them
 
 
@@ -81,6 +82,8 @@ class AnnotateResult:
         At which resolution instances were looked for, and why; empty where there is nothing to choose.
     dataset : BagDataset or None
         The features that the model saw, from which the page works out what is typical of a label.
+    activity : list of dict
+        Counts of labels by hour with intervals, as `Run.estimate` gives them; empty where no sample was answered.
 
     Examples
     --------
@@ -110,6 +113,7 @@ class AnnotateResult:
     expected: str = ""
     resolution: dict[str, Any] = field(default_factory=dict)
     dataset: BagDataset | None = None
+    activity: list[dict[str, Any]] = field(default_factory=list)
 
 
 class _Look(NamedTuple):
@@ -130,6 +134,16 @@ def class_colours(names: Sequence[str]) -> dict[str, _Look]:
     }
 
 
+def _by_label(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The hours of the labels of which there are most."""
+    hours: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        hours.setdefault(row["label"], []).append(row)
+    found = [{"label": label, "most": max(row["high"] for row in own), "hours": own} for label, own in hours.items()]
+    found.sort(key=lambda one: -sum(row["count"] for row in one["hours"]))
+    return [one for one in found if one["most"] > 0][:MOST_CURVES]
+
+
 def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     """The figures of the page.
 
@@ -138,8 +152,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     dict
         ``about``, ``expected``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class),
         ``least_sure`` (rows, the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see
-        `summarize_field`), ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``,
-        ``resolution``, ``form``.
+        `summarize_field`), ``activity`` (of each label the hours, the most frequent first), ``problems``,
+        ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``, ``resolution``, ``form``.
 
     Examples
     --------
@@ -187,6 +201,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "files": _files(annotations),
         "n_files": len(annotations.files) if annotations.media_type.places else 0,
         "field": summarize_field(annotations),
+        "activity": _by_label(result.activity),
         "problems": result.problems,
         "unexplained": result.unexplained,
         "label_issues": result.label_issues,

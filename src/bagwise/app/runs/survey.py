@@ -249,6 +249,15 @@ def estimate(run: Run, by: str | None = None) -> list[dict[str, Any]]:
     ]
 
 
+def hourly_activity(run: Run) -> list[dict[str, Any]]:
+    """Counts by hour with intervals; empty where no sample was answered, or no file tells when it was recorded."""
+    try:
+        rows = estimate(run, "hour") if _read(run) is not None else []
+    except InputError:  # a damaged sample too: whoever asks for counts is told
+        return []
+    return [row for row in rows if row["basis"] == SAMPLE and row["hour"] != ""]
+
+
 def _truth(supervision: Any, labels: Sequence[str]) -> np.ndarray:
     """(m, c) whether a person says that the instance carries the label."""
     column = {str(name): c for c, name in enumerate(labels)}
