@@ -196,6 +196,51 @@ def test_counts_by_group(field, tmp_path, by):
             assert (row["low"], row["count"], row["high"]) == (true, true, true)
 
 
+def test_the_page_draws_activity_once_a_sample_is_answered(field, tmp_path):
+    folder, truth = field
+    shutil.copytree(folder / "run", tmp_path / "run", copy_function=shutil.copy2)
+    page = tmp_path / "run" / "report.html"
+    with Run.open(tmp_path / "run") as run:
+        asked = run.draw_sample(len(truth) // 2, seed=0)
+        run.write(page=True)
+        assert 'id="activity"' not in page.read_text(encoding="utf-8")  # nobody answered: no interval
+        answer(run, truth, asked)
+        run.write(page=True)
+        text, rows = page.read_text(encoding="utf-8"), run.estimate("hour")
+    assert {row["hour"] for row in rows} == {5, 6, 7}
+    assert text.count('class="activity"') == len({row["label"] for row in rows if row["high"] > 0})
+    for row in rows:
+        said = f"{row['hour']} h: {row['count']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+        assert said in text or row["high"] == 0
+
+
+def test_an_edit_takes_only_its_own_instance_out_of_the_sample(field, tmp_path):
+    folder, truth = field
+    shutil.copytree(folder / "run", tmp_path / "run", copy_function=shutil.copy2)
+    with Run.open(tmp_path / "run") as run:
+        keys = [(row["bag"], row["instance"]) for row in run.annotations()]
+        run.move(keys[0], end=run.annotations()[0]["end"] + 0.05)  # before anything was drawn
+        asked = run.draw_sample(len(truth) // 2, seed=0)
+        answer(run, truth, asked)
+        before = run.estimate()
+        assert {row["n_reviewed"] for row in before} == {len(asked)}
+        first, second = [key for key in asked if key != keys[0]][:2]
+        row = next(row for row in run.annotations() if (row["bag"], row["instance"]) == first)
+        run.move(first, end=row["end"] + 0.05)
+        assert {one["n_reviewed"] for one in run.estimate()} == {len(asked) - 1}
+        run.undo()
+        assert run.estimate() == before
+        run.remove(second)
+        assert {one["n_reviewed"] for one in run.estimate()} == {len(asked) - 1}
+        run.undo()
+        other = next(key for key in keys if key not in asked)
+        left = next(one for one in run.annotations() if (one["bag"], one["instance"]) == other)
+        run.split(other, at=(left["start"] + left["end"]) / 2)  # nobody named it: its parts may be anything
+        split = run.estimate()
+        assert {one["n_reviewed"] for one in split} == {len(asked)}
+        assert all(one["high"] >= old["low"] for one, old in zip(split, before, strict=True))
+
+
 def test_the_command_writes_a_table(field, tmp_path):
     folder, _ = field
     shutil.copytree(folder / "run", tmp_path / "run", copy_function=shutil.copy2)

@@ -24,6 +24,7 @@ MOST_FILES = 10_000  # rows of the table of files
 MOST_LABELS = 8  # named of a file
 STRIP = 120  # columns of the strip of a file, fewer where files are many
 MOST_MARKS = 60_000  # columns of all strips together
+MOST_CURVES = 24  # labels whose activity is drawn
 PATTERNS = ("", "stripes", "dots", "checks")  # in the order in which they are needed; the pages draw them
 
 
@@ -83,6 +84,8 @@ class AnnotateResult:
         The features that the model saw, from which the page works out what is typical of a label.
     observers, disputed : list of dict
         As `bagwise.Run.observers` and `bagwise.Run.disputed_labels` give them.
+    activity : list of dict
+        Counts of labels by hour with intervals, as `Run.estimate` gives them; empty where no sample was answered.
 
     Examples
     --------
@@ -114,6 +117,7 @@ class AnnotateResult:
     dataset: BagDataset | None = None
     observers: list[dict[str, Any]] = field(default_factory=list)
     disputed: list[dict[str, Any]] = field(default_factory=list)
+    activity: list[dict[str, Any]] = field(default_factory=list)
 
 
 class _Look(NamedTuple):
@@ -134,6 +138,16 @@ def class_colours(names: Sequence[str]) -> dict[str, _Look]:
     }
 
 
+def _by_label(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The hours of the labels of which there are most."""
+    hours: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        hours.setdefault(row["label"], []).append(row)
+    found = [{"label": label, "most": max(row["high"] for row in own), "hours": own} for label, own in hours.items()]
+    found.sort(key=lambda one: -sum(row["count"] for row in one["hours"]))
+    return [one for one in found if one["most"] > 0][:MOST_CURVES]
+
+
 def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     """The figures of the page.
 
@@ -142,8 +156,8 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     dict
         ``about``, ``expected``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class),
         ``least_sure`` (rows, the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see
-        `summarize_field`), ``observers``, ``disputed``, ``problems``, ``unexplained``, ``label_issues``,
-        ``reliability``, ``remarks``, ``choice``, ``resolution``, ``form``.
+        `summarize_field`), ``activity`` (of each label the hours, the most frequent first), ``observers``, ``disputed``,
+        ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``, ``resolution``, ``form``.
 
     Examples
     --------
@@ -193,6 +207,7 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
         "field": summarize_field(annotations),
         "observers": result.observers,
         "disputed": result.disputed,
+        "activity": _by_label(result.activity),
         "problems": result.problems,
         "unexplained": result.unexplained,
         "label_issues": result.label_issues,

@@ -99,7 +99,7 @@ from bagwise.app.runs.predictions import (
     unexplained_labels,
 )
 from bagwise.app.runs.supervision import Supervision, hard_labels
-from bagwise.app.runs.survey import draw, drawn_rows, estimate
+from bagwise.app.runs.survey import draw, drawn_rows, estimate, hourly_activity
 from bagwise.core.dataset import BagDataset
 from bagwise.core.exceptions import InputError, in_words
 from bagwise.io.files import atomic_write, file_fingerprint, inside, open_ended
@@ -1043,7 +1043,7 @@ class Run:
         folder.check_open()
         names = options["formats"] if formats is None else check_formats(formats, self.media_type)
         issues, reliability = self.label_issues(), self._reliability()
-        result = replace(self.result(), label_issues=issues, reliability=reliability)
+        result = replace(self.result(), label_issues=issues, reliability=reliability, activity=hourly_activity(self))
         annotations = result.annotations
         if self.manifest.get("status") != WRITING:  # should this end half-way, it is done again when the run is opened
             folder.commit(folder.versions)

@@ -19,6 +19,7 @@ from bagwise.app.formats import Annotations
 from bagwise.app.labels.sites import in_field
 from bagwise.app.report.field import by_the_hour
 from bagwise.app.runs.folder import STATE
+from bagwise.app.runs.layout import BOX, MOVED, REMOVED, RunLayout
 from bagwise.app.runs.predictions import predict_probabilities
 from bagwise.calibration import (
     Totals,
@@ -47,6 +48,7 @@ _DOCUMENT = Record(
     {
         "labels": ListOf(Text(), empty=True),
         "bags": ListOf(TupleOf(Text(), Text(), Number(0, 10**9, whole=True)), empty=True),
+        "edits": ListOf(TupleOf(Text(), Number(0, 2**31, whole=True), ListOf(Number(), empty=True)), empty=True),
     }
 )
 
@@ -59,7 +61,9 @@ class Survey:
     ----------
     labels : list of str
     bags : list of [name, text, size]
-        The text changes when the instances are others.
+        The text changes when others are found in the bag.
+    edits : list of [bag, number, place]
+        The boxes that people had drawn, moved and, without a place, removed.
     proba : (m, c) array
         What the model said of the instances of these bags, one bag after the other, before they were drawn from.
     strata : (m,) array of int
@@ -69,6 +73,7 @@ class Survey:
 
     labels: list[str]
     bags: list[list[Any]]
+    edits: list[list[Any]]
     proba: np.ndarray
     strata: np.ndarray
     drawn: np.ndarray
@@ -93,8 +98,9 @@ def _read(run: Run) -> Survey | None:
     try:
         with path.open("rb") as file:
             document, arrays = read_archive(file)
-        labels, bags, (proba, strata, drawn) = document["labels"], document["bags"], [arrays[i] for i in range(3)]
-        if problem := _DOCUMENT.problem({"labels": labels, "bags": bags}, {}):
+        labels, bags, edits = document["labels"], document["bags"], document.get("edits", [])
+        proba, strata, drawn = (arrays[i] for i in range(3))
+        if problem := _DOCUMENT.problem({"labels": labels, "bags": bags, "edits": edits}, {}):
             raise ValueError(problem)
         names, m = [name for name, *_ in bags], len(strata)
         fits = proba.shape == (m, len(labels)) and proba.dtype == np.float32 and len(drawn) == len(np.unique(drawn))
@@ -105,29 +111,38 @@ def _read(run: Run) -> Survey | None:
             raise ValueError("its parts do not fit together")
         if np.any(strata[drawn] < 0):
             raise ValueError("it names as drawn what was known before")
-        return Survey(labels, bags, proba, strata, drawn)
+        return Survey(labels, bags, edits, proba, strata, drawn)
     except Exception as error:
         raise FormatError(f"{path} is damaged ({error}); move it away and draw a new sample.") from error
 
 
 def _write(run: Run, survey: Survey) -> None:
-    document = {"labels": survey.labels, "bags": survey.bags}
+    document = {"labels": survey.labels, "bags": survey.bags, "edits": survey.edits}
     with atomic_write(inside(run.path, f"{STATE}/{FILE}")) as file:
         write_archive(file, document, [survey.proba, survey.strata, survey.drawn])
 
 
 def _frame(run: Run) -> _Frame | None:
-    """The survey as far as bags are still what they were; None where nothing was drawn."""
+    """The survey as far as instances are still what they were; None where nothing was drawn."""
     survey = _read(run)
     if survey is None:
         return None
-    dataset, prints, checked = run.material.dataset, run.material.prints(), run.supervision().checked
-    m, offsets = dataset.bags.n_instances, dataset.bags.offsets
-    places = {bag: np.arange(offsets[b], offsets[b + 1]) for b, bag in enumerate(dataset.bag_names)}
+    prints, checked, m = run.boxes.found.prints(), run.supervision().checked, run.material.dataset.bags.n_instances
+    before = RunLayout(run.boxes.sizes, run.boxes.rooms)
+    for bag, number, place in survey.edits:  # those of a bag that is another by now may not fit it
+        action = (MOVED if number < before.sizes.get(bag, 0) else BOX) if place else REMOVED
+        before.take(action, (bag, number), tuple(place))
+    was = run.layout.rows_in(before)
+    then = before.rows().bag
+    now = np.full(len(then), -1)
+    now[was[was >= 0]] = np.flatnonzero(was >= 0)
+    order = {bag: i for i, bag in enumerate(before.rooms or before.sizes)}
     row_of, begin = np.full(len(survey.strata), -1), 0
     for bag, text, size in survey.bags:
-        if prints.get(bag) == text and len(places[bag]) == size:
-            row_of[begin : begin + size] = places[bag]
+        if bag in order and prints.get(bag, "") == text:
+            first, last = np.searchsorted(then, [order[bag], order[bag] + 1])
+            if last - first == size:
+                row_of[begin : begin + size] = now[first:last]
         begin += size
     there = np.flatnonzero(row_of >= 0)
     check_allocation(4 * m * len(survey.labels), "What the model said of the sample", "move .run/survey.bagwise away")
@@ -167,13 +182,13 @@ def draw(run: Run, n: int, seed: int | None = None) -> int:
     wanted = allocate_answers(proba[asked], codes, min(len(frame.drawn) + n, len(asked)))
     wanted = np.maximum(wanted, np.bincount(codes[place], minlength=len(wanted)))
     drawn = asked[draw_rows(codes, wanted, place, np.random.default_rng(seed))]
-    bags = [
-        [bag, text, size]
-        for (bag, text), size in zip(run.material.prints().items(), dataset.bags.sizes.tolist(), strict=True)
-    ]
+    prints, layout = run.boxes.found.prints(), run.layout
+    sizes = zip(dataset.bag_names, dataset.bags.sizes.tolist(), strict=True)
+    bags = [[bag, prints.get(bag, ""), size] for bag, size in sizes]
+    edits = [[*key, list(place)] for key, place in layout.changed.items()] + [[*key, []] for key in layout.gone]
     kept = np.full(len(strata), KNOWN)
     kept[asked] = codes
-    _write(run, Survey(labels, bags, proba, kept, np.concatenate([frame.drawn, drawn])))
+    _write(run, Survey(labels, bags, edits, proba, kept, np.concatenate([frame.drawn, drawn])))
     return len(frame.drawn) + len(drawn)
 
 
@@ -232,6 +247,15 @@ def estimate(run: Run, by: str | None = None) -> list[dict[str, Any]]:
         for c, label in enumerate(labels)
         for g, name in enumerate(names)
     ]
+
+
+def hourly_activity(run: Run) -> list[dict[str, Any]]:
+    """Counts by hour with intervals; empty where no sample was answered, or no file tells when it was recorded."""
+    try:
+        rows = estimate(run, "hour") if _read(run) is not None else []
+    except InputError:  # a damaged sample too: whoever asks for counts is told
+        return []
+    return [row for row in rows if row["basis"] == SAMPLE and row["hour"] != ""]
 
 
 def _truth(supervision: Any, labels: Sequence[str]) -> np.ndarray:
