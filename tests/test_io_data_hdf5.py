@@ -199,6 +199,30 @@ def test_arrays_that_are_no_features(tmp_path, features):
         read_dataset(tmp_path / "s.h5")
 
 
+def test_texts_that_all_lie_in_one_place_are_counted(tmp_path, monkeypatch):
+    """A file of two megabytes whose names would take four gigabytes."""
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "200MB")
+    path = cells(tmp_path / "a.h5ad", matrix())
+    with h5py.File(path, "r+") as file:
+        del file["obs/state"]
+        file["obs"].create_dataset("state", data=["x" * 2**20] + [""] * 4095, dtype=h5py.string_dtype())
+        place = file["obs/state"].id.get_offset()
+    raw = bytearray(path.read_bytes())
+    raw[place : place + 16 * 4096] = raw[place : place + 16] * 4096
+    path.write_bytes(bytes(raw))
+    with pytest.raises(MemoryLimitError, match="'state'"):
+        read_dataset(path, bag="patient", labels="state")
+
+
+@pytest.mark.parametrize("name", ["obs", "var"])
+def test_columns_that_are_an_array_without_end(tmp_path, name):
+    with h5py.File(cells(tmp_path / "a.h5ad", matrix()), "r+") as file:
+        del file[name]
+        file.create_dataset(name, (2**40,), "f4", chunks=(1024,))
+    with pytest.raises(FormatError, match=rf"a\.h5ad: '{name}' is an array; expected a group"):
+        read_dataset(tmp_path / "a.h5ad", bag="patient")
+
+
 def test_damaged_bytes_raise_nothing_but_our_errors(tmp_path):
     makers = (lambda p: cells(p.with_suffix(".h5ad"), sp.csr_matrix(matrix())), lambda p: slide(p, 6, 0))
     rng, refused = random.Random(0), []

@@ -49,6 +49,15 @@ def _member(path: PathLike, group: Any, name: str) -> Any:
     return found
 
 
+def _group(path: PathLike, file: Any, name: str) -> Any:
+    import h5py
+
+    found = _member(path, file, name)
+    if not isinstance(found, h5py.Group):  # an array can claim more rows than anybody can go through
+        raise FormatError(f"{path}: {name!r} is an array; expected a group of columns, as AnnData writes it.")
+    return found
+
+
 def _numbers(path: PathLike, group: Any, name: str, n_axes: int, kinds: str = "fiub") -> np.ndarray:
     """An array of numbers, whose size is looked at before anything is read."""
     found = _member(path, group, name)
@@ -73,8 +82,15 @@ def _texts(path: PathLike, group: Any, name: str) -> list[str]:
         return [str(value) for value in _numbers(path, group, name, 1)]
     if len(found.shape) != 1 or h5py.check_string_dtype(found.dtype) is None:
         raise FormatError(f"{path}: {name!r} is {found.shape} of {found.dtype}; expected a column of text.")
-    check_allocation(100 * found.size, f"{path}: {name!r}, {found.shape}", "use a part of the data")
-    return [str(text) for text in found.asstr()[()]]
+    what, n = f"{path}: {name!r}, {found.shape}", found.size
+    check_allocation(max(100, found.dtype.itemsize) * n, what, "use a part of the data")
+    texts: list[str] = []
+    n_bytes, step = 0, max(16, min(2**28 // (Path(path).stat().st_size + 1), 4096))
+    for start in range(0, n, step):  # all rows may point at one text, which fills the file
+        texts += map(str, found.asstr()[start : start + step])
+        n_bytes += sum(map(len, texts[start:]))
+        check_allocation(n_bytes, what, "use a part of the data")
+    return texts
 
 
 def read_h5ad(
@@ -93,7 +109,7 @@ def read_h5ad(
         The column with the label of each cell, "" where it is not known.
     """
     with _opened(path) as file:
-        obs, var = _member(path, file, "obs"), _member(path, file, "var")
+        obs, var = _group(path, file, "obs"), _group(path, file, "var")
         columns = sorted(name for name in obs if name != obs.attrs.get("_index"))
         if bag is None:
             raise FormatError(f"{path}: say which column names the bag (--bag); there are {', '.join(columns)[:300]}.")
