@@ -30,6 +30,7 @@ from benchmarks.fuzz.running import MEMORY, MEMORY_LIMIT, limit_memory, place_of
 
 STUCK = 600  # seconds of the clock after which a process that is not even interrupted is ended
 PART = 5_000  # inputs of a process
+GRACE = 30  # seconds after the last minute for what a part is at
 OUTCOME = "outcome.json"
 MOST_KEPT = 3  # inputs of one find
 
@@ -170,7 +171,7 @@ def main(count: int, names: tuple[str, ...], seed: int, jobs: int, minutes: floa
     waiting = deque((part, name) for part in range(n_parts) for name in names or kinds)
     left = dict.fromkeys(names or kinds, n_parts)
     outcomes = {name: Outcome(name) for name in left}
-    running: dict[int, _Part] = {}
+    running: dict[Any, _Part] = {}
     bad = False
     while waiting or running:
         while waiting and len(running) < jobs:
@@ -182,7 +183,11 @@ def main(count: int, names: tuple[str, ...], seed: int, jobs: int, minutes: floa
             )
             process.start()
             running[process.sentinel] = _Part(name, process, folder)
-        for sentinel in wait(list(running)):
+        late = deadline + GRACE - time.monotonic()
+        if late < 0:  # it hangs in a library, where no signal is looked at
+            for part in running.values():
+                part.process.kill()
+        for sentinel in wait(list(running), None if math.isinf(late) else max(late, 1.0)):
             part = running.pop(sentinel)
             outcomes[part.name].add(part.finish(out))
             left[part.name] -= 1
