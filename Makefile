@@ -27,7 +27,7 @@ help:
 	@echo "make format  let ruff rewrite the layout"
 	@echo "make bench   speed and accuracy benchmarks (real data: BAGWISE_DATA, else ../shared/data)"
 	@echo "make benchmark-peers  other libraries on the same bags, each in an environment of its own: speed and average precision"
-	@echo "make fuzz    damaged inputs for all that reads bytes (COUNT=100000 of each kind)"
+	@echo "make fuzz    damaged inputs for all that reads bytes, on all processors (COUNT=100000 of each kind)"
 	@echo "make fuzz-guided  the same led by coverage, in an environment of its own (MINUTES=10 of each kind; Linux)"
 	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
 	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
@@ -123,14 +123,14 @@ bench: dev
 benchmark-peers: dev
 	@$(BIN)/python -m benchmarks peers
 
-fuzz: dev
-	@$(BIN)/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
+fuzz: $(OTHERS)/.ready
+	@PYTHONPATH=$(BIRDNET) $(OTHERS)/bin/python -m benchmarks.fuzz --count $(or $(COUNT),100000)
 
 fuzz-guided: $(FUZZ)/.ready
 	@$(FUZZ)/bin/python -m benchmarks.fuzz.guided --minutes $(or $(MINUTES),10)
 
-$(FUZZ)/.ready: requirements-dev.lock requirements-fuzz.txt pyproject.toml
-	@$(PYTHON) tools/set_up.py $(FUZZ) requirements-dev.lock requirements-fuzz.txt
+$(FUZZ)/.ready: requirements-dev.lock requirements-formats.txt requirements-fuzz.txt pyproject.toml
+	@$(PYTHON) tools/set_up.py $(FUZZ) requirements-dev.lock requirements-formats.txt requirements-fuzz.txt
 	@touch $@
 
 dist: dev

@@ -2,6 +2,9 @@
 
 import json
 import random
+import sys
+import zlib
+from base64 import b64decode
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from bagwise.app.cli import main
 from bagwise.app.formats import read_marks
 from bagwise.core.exceptions import FormatError, InputError, MemoryLimitError
 from bagwise.datasets import load_slides
+from bagwise.io.data import _hdf5
 from bagwise.io.data.formats import guess_format, read_dataset, write_dataset
 
 h5py = pytest.importorskip("h5py", reason="make test-formats installs it")
@@ -199,7 +203,81 @@ def test_arrays_that_are_no_features(tmp_path, features):
         read_dataset(tmp_path / "s.h5")
 
 
-def test_damaged_bytes_raise_nothing_but_our_errors(tmp_path):
+def test_texts_that_all_lie_in_one_place_are_counted(tmp_path, monkeypatch):
+    """A file of two megabytes whose names would take four gigabytes."""
+    monkeypatch.setenv("BAGWISE_MEMORY_LIMIT", "200MB")
+    path = cells(tmp_path / "a.h5ad", matrix())
+    with h5py.File(path, "r+") as file:
+        del file["obs/state"]
+        file["obs"].create_dataset("state", data=["x" * 2**20] + [""] * 4095, dtype=h5py.string_dtype())
+        place = file["obs/state"].id.get_offset()
+    raw = bytearray(path.read_bytes())
+    raw[place : place + 16 * 4096] = raw[place : place + 16] * 4096
+    path.write_bytes(bytes(raw))
+    with pytest.raises(MemoryLimitError, match="'state'"):
+        read_dataset(path, bag="patient", labels="state")
+
+
+@pytest.mark.parametrize("name", ["obs", "var"])
+def test_columns_that_are_an_array_without_end(tmp_path, name):
+    with h5py.File(cells(tmp_path / "a.h5ad", matrix()), "r+") as file:
+        del file[name]
+        file.create_dataset(name, (2**40,), "f4", chunks=(1024,))
+    with pytest.raises(FormatError, match=rf"a\.h5ad: '{name}' is an array; expected a group"):
+        read_dataset(tmp_path / "a.h5ad", bag="patient")
+
+
+HOLDS_UP = (
+    "eNrtWs1PE0EUn9l+F4otn6WIEgwfBtHyYWLigaqAPSg0ikZPsLYVGmvbtBsC/gV4MSTePXPiaDh5NP4NnjwZjp684n68aWee3bZUQqid3+Xte/M6"
+    "0539vTdvZvd9fHE54I/4iQGvlzhJkPA4AXyfEXXWvgGSgtwDeaAwOzXbwmAPQf/Yb+3J0pLhfYLAxvnhsqT47yTaBfGlewlDvgB9BOQ3RfTLvyqZ"
+    "clstEt6f8fPOKcelxCHwNwgMPPaJ/K/H36MhS4blo5T81THJ8qVL9FvP5FLpHUIKqpZJ5zRS0lQtrdvf6Haex9EGx326srpocJjxbvy6GA8roOem"
+    "LOll8eUQ/eKgb6E8POkR/RKgF3z/1/OzywPxyOnyQOGKOM8S7Z0HWBzt+6rngXL8/eO4rO7CcdxJYsBvD+nVWcnGHaTU/EWwHNteIc7dRl/+Suw/"
+    "fLD6iHI3xPvx96PY2OFvEZYOk+lsdk6Xzir2eU7n7be5fnn7rC49VewzXBzydiO3+lDd8A6kH9l3QXYg+w5h82uB3XdhzpIBbJ+1ZBe2Q919CXQ2"
+    "T5lstmo9HALpqfjdzWdTpNvG3mPTb6+Nfx+6zzWQ/ch+H+SAjR3XQYOEfFx59jjxkop+EZvxhtDzSJaK629VrZjZEfstBGTOkZCQkJCQkJCQkJCQ"
+    "OEuw8wV8/ncW5wuKaXdZbZTtB60dJKVUOE9wl/ezYdPVbhyXLg1dUSyzF/pzUDJs9bCB7nDvQs23da7rLJ9fHERq+4+A/DxR24+dJxxfFffdQegg"
+    "Oiru35fHW5u3Lo5nXqR7kO5GugPpTqS7GuCtgxAkm+XtETyxaAvwlpZ5uzEsc2czoBzPOpDuR7qP2L+Hx3Fd9z3mNTH+JdoLdu/hE6OiX1LV0pv5"
+    "YiZdAj2fMi+bfw9/XnmUjLVOHlUq6/9obX8Wr9ExyWEeCpcnu5AeQHpnU3Vo0HQNeu34pyD+xcbFHhj2L+g6pLOQnl91/nyiFapzD8eaXshKTO9B"
+    "7d2onb3pY3oQ+YfOdTf0dbIV5puvdiJIH0TzGUbtfUjvR/qAqTurfv3xE76aOSKNVU+H07J6ktXT39XThynRL6VqqiEzuVQmqddNuixoxearJ1bt"
+    "46+9OuG7EqqvfcbpTDqn12mZ3Oa0tltIk/qnNH4uToaE/tz6dZiUtlSzH2P1s34ZE/KUwq3CYr5qrOpjX0t0oTwXGlkojzffQeZPHKTOqvv7Jpxb"
+    "tUDV5yhXfZ9uNHaa8/pWY9XhYbSdovHXAlzE4PwHZDB21u2n53GlanRymcKev9vR6pnholaNlZinVWwKslVk7Xn0cPVXc/P4Bb63utwS88jmygn3"
+    "7INdisGjPxCeEf8="
+)
+"""An .h5ad with an attribute that libhdf5 reads for ever, compressed; `make fuzz` found it."""
+
+
+CRASHES = (
+    "eNrr9HBx4+WS4mIAAQ4OBhYGAQZk8B8KcoRR+TD5BCjNCKU7oPQKJpg4I1hOAiouCDUfXV1IkKsrSPV/NACzx4AFQnMwjIKRCDxcHQNAdASUrwCl"
+    "TzChqktLTSwpLUothvGT8/OLUooR6dOCRHsZGdggehlhfIgJjMyMKOmeFUqzoOUHdHFmYE4AyQkqyEPFFBjEORjE6+HqOcDyTMxMYCO4gfIgBiMj"
+    "TD8k/6TlpJYkZ6QWGRvB8gUkRJiZWCpYEU5ghVrNgvCRBUXxEOzn78LIwATPzzxC+NXD8qsC82gaRgag8o4Ro7zjI1r/DkH0dIo9vbGMBvUoGAWj"
+    "YBSMglEwCkbBKBgFQx7k7Gewq3dj37f3k7L9/avXbBcqcu7/q7TTrvLlMvtnxUX2/9RN9of+XLj/VZ/8/jxXTVu/syIH3nAl7GOumr//Qan1/v4Q"
+    "7v0Snxbusz14yU6ksNVecGG4JWZfVwNCQ7qi8L4FE1pfg4kB0TcFqRTggPX7HFD7tEwQgzigvUdmRhnoqFIAit94GDyg9gsxiABVFyQCu7rxxZlV"
+    "qfE5qWWpOQZQdYIK9nB7TLgZTP4zo/aFIKAB6AgDisKaEcOfqH0rWDiwQWl2tL4vJ5QGANTPfCQ="
+)
+"""A slide over which libhdf5 2.0 crashes, likewise."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing limits what a process may compute there")
+def test_files_that_hold_up_the_library(tmp_path, monkeypatch):
+    monkeypatch.setattr(_hdf5, "SECONDS", 3.0)
+    path = tmp_path / "it.h5ad"
+    path.write_bytes(zlib.decompress(b64decode(HOLDS_UP)))
+    with pytest.raises(FormatError, match=r"it\.h5ad: it is damaged: the HDF5 library crashed"):
+        read_dataset(path, bag="patient")
+
+
+def test_files_over_which_the_library_crashes(tmp_path):
+    """The second of two; what another version of the library says is in order too."""
+    slide(tmp_path / "a.h5", 4, 0)
+    (tmp_path / "b.h5").write_bytes(zlib.decompress(b64decode(CRASHES)))
+    with pytest.raises(FormatError, match=r"b\.h5: it is damaged"):
+        load_slides(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process copies itself there")
+def test_damaged_bytes_raise_nothing_but_our_errors(tmp_path, monkeypatch):
+    from benchmarks.fuzz.hdf5 import try_first
+
+    monkeypatch.setattr(_hdf5, "_try_first", try_first)
     makers = (lambda p: cells(p.with_suffix(".h5ad"), sp.csr_matrix(matrix())), lambda p: slide(p, 6, 0))
     rng, refused = random.Random(0), []
     for make, name, options in zip(

@@ -20,8 +20,12 @@ from pathlib import Path
 import atheris
 import click
 
-KERNELS = Path(__file__).parents[2] / "src" / "bagwise" / "kernels"
-COMPILED = [f"bagwise.kernels.{path.stem}" for path in KERNELS.glob("*.py")]
+SOURCE = Path(__file__).parents[2] / "src"
+COMPILED = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    for path in SOURCE.rglob("*.py")
+    if "numba" in path.read_text(encoding="utf-8")
+]
 with atheris.instrument_imports(
     include=["bagwise", "html", "_markupbase", "zipfile", "docx", "openpyxl", "pypdf"], exclude=COMPILED
 ):
@@ -65,7 +69,9 @@ def main(minutes: float, names: tuple[str, ...], out: Path) -> None:
         for path in finds:
             about = path.with_suffix(".txt")
             click.echo(f"  {path.name}: {about.read_text().splitlines()[0] if about.exists() else 'it crashed'}")
-        bad |= bool(finds)
+        if not counts:
+            click.echo(f"  nothing was tried; {log} says why")
+        bad |= bool(finds) or not counts
     raise SystemExit(1 if bad else 0)
 
 

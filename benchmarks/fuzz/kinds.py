@@ -54,7 +54,7 @@ class Kind:
 
 def find_kinds() -> dict[str, Kind]:
     """All kinds by name, in the order in which they are tried."""
-    from benchmarks.fuzz import api, data, marks, media, models, networks, runs
+    from benchmarks.fuzz import api, data, hdf5, marks, media, models, networks, runs
 
-    groups = (data, models, marks, media, networks, runs, api)
+    groups = (data, hdf5, models, marks, media, networks, runs, api)
     return {kind.name: kind for group in groups for kind in group.KINDS}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,15 +16,71 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.core.bags import Bags, offsets_of
-from bagwise.core.checks import check_allocation
+from bagwise.core.checks import check_allocation, memory_limit
 from bagwise.core.dataset import BagDataset
-from bagwise.core.exceptions import FormatError
+from bagwise.core.exceptions import BagwiseError, FormatError
 from bagwise.io.data._long import group_rows
 from bagwise.io.files import PathLike, damaged
 
 LIST_MARK = ";"  # between several labels of a patient
 PLACES = ("left", "top", "width", "height")
 SIZES = ("patch_size_level0", "patch_size")  # of a patch in points of the full slide; TRIDENT's, CLAM's
+
+
+SECONDS = 10.0  # of the processor for a file, and one more per MiB
+START = (
+    "import json, sys\n"
+    "places, *given = json.loads(sys.stdin.read())\n"
+    "sys.path[:] = places\n"
+    "from bagwise.io.data._hdf5 import _serve\n"
+    "_serve(*given)\n"
+)
+
+
+def _try_first(paths: Sequence[PathLike], options: dict[str, str] | None = None) -> None:
+    """Read files in a process of its own: what ends libhdf5 or keeps it busy for good does so there, and is refused.
+
+    No signal reaches libhdf5 while it is at work, so that nothing in this process could end it.
+    """
+    places = [place for place in sys.path if isinstance(place, str)]
+    seconds = [SECONDS + Path(path).stat().st_size / 2**20 for path in paths]
+    given = json.dumps([places, [str(path) for path in paths], seconds, options])
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            done, _ = process.communicate(given.encode(), timeout=60.0 + 20 * sum(seconds))
+        except BaseException as error:  # also Ctrl-C
+            process.kill()
+            done, _ = process.communicate()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+    if process.returncode != 0:
+        path = paths[min(done.count(b"."), len(paths) - 1)]
+        raise FormatError(
+            f"{path}: it is damaged: the HDF5 library crashed over it, or needed too much memory or time "
+            f"(the process that tried it ended with {process.returncode}); copy or export it again."
+        )
+
+
+def _serve(paths: list[str], seconds: list[float], options: dict[str, str] | None) -> None:
+    """In that process: a file after the other, and a dot for each, whether it can be read or is refused."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        resource = None  # type: ignore[assignment]
+    if resource is not None and sys.platform == "linux":
+        before = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        most, hard = before + 2 * memory_limit(), resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard))
+    for path, longest in zip(paths, seconds, strict=True):
+        if resource is not None:
+            most, hard = int(time.process_time() + longest) + 1, resource.getrlimit(resource.RLIMIT_CPU)[1]
+            resource.setrlimit(resource.RLIMIT_CPU, (most if hard < 0 else min(most, hard), hard))
+        with suppress(BagwiseError):  # said once more, to those who asked
+            _read_slide(path) if options is None else _read_h5ad(path, **options)
+        sys.stdout.write(".")
+        sys.stdout.flush()
 
 
 @contextmanager
@@ -49,6 +109,15 @@ def _member(path: PathLike, group: Any, name: str) -> Any:
     return found
 
 
+def _group(path: PathLike, file: Any, name: str) -> Any:
+    import h5py
+
+    found = _member(path, file, name)
+    if not isinstance(found, h5py.Group):  # an array can claim more rows than anybody can go through
+        raise FormatError(f"{path}: {name!r} is an array; expected a group of columns, as AnnData writes it.")
+    return found
+
+
 def _numbers(path: PathLike, group: Any, name: str, n_axes: int, kinds: str = "fiub") -> np.ndarray:
     """An array of numbers, whose size is looked at before anything is read."""
     found = _member(path, group, name)
@@ -73,8 +142,15 @@ def _texts(path: PathLike, group: Any, name: str) -> list[str]:
         return [str(value) for value in _numbers(path, group, name, 1)]
     if len(found.shape) != 1 or h5py.check_string_dtype(found.dtype) is None:
         raise FormatError(f"{path}: {name!r} is {found.shape} of {found.dtype}; expected a column of text.")
-    check_allocation(100 * found.size, f"{path}: {name!r}, {found.shape}", "use a part of the data")
-    return [str(text) for text in found.asstr()[()]]
+    what, n = f"{path}: {name!r}, {found.shape}", found.size
+    check_allocation(max(100, found.dtype.itemsize) * n, what, "use a part of the data")
+    texts: list[str] = []
+    n_bytes, step = 0, max(16, min(2**28 // (Path(path).stat().st_size + 1), 4096))
+    for start in range(0, n, step):  # all rows may point at one text, which fills the file
+        texts += map(str, found.asstr()[start : start + step])
+        n_bytes += sum(map(len, texts[start:]))
+        check_allocation(n_bytes, what, "use a part of the data")
+    return texts
 
 
 def read_h5ad(
@@ -92,8 +168,16 @@ def read_h5ad(
     instance_label : str or None
         The column with the label of each cell, "" where it is not known.
     """
+    options = {"bag": bag, "labels": labels, "instance_label": instance_label}
+    _try_first([path], {key: value for key, value in options.items() if value is not None})
+    return _read_h5ad(path, **options)
+
+
+def _read_h5ad(
+    path: PathLike, bag: str | None = None, labels: str | None = None, instance_label: str | None = None
+) -> tuple[BagDataset, str]:
     with _opened(path) as file:
-        obs, var = _member(path, file, "obs"), _member(path, file, "var")
+        obs, var = _group(path, file, "obs"), _group(path, file, "var")
         columns = sorted(name for name in obs if name != obs.attrs.get("_index"))
         if bag is None:
             raise FormatError(f"{path}: say which column names the bag (--bag); there are {', '.join(columns)[:300]}.")
@@ -153,6 +237,11 @@ def _matrix(path: PathLike, file: Any) -> Any:
 
 def read_slide(path: PathLike) -> tuple[BagDataset, str]:
     """A slide as TRIDENT and CLAM write it: ``features``, one row per patch, and ``coords``, its place; one bag."""
+    _try_first([path])
+    return _read_slide(path)
+
+
+def _read_slide(path: PathLike) -> tuple[BagDataset, str]:
     with _opened(path) as file:
         name = "features"
         features = _numbers(path, file, name, len(getattr(_member(path, file, name), "shape", ())) or 2)
@@ -189,7 +278,8 @@ def load_slides(folder: PathLike) -> BagDataset:
     paths = sorted(Path(folder).glob("*.h5"))
     if not paths:
         raise FormatError(f"{folder}: there is no .h5 file in it; give the folder with the features of slides.")
-    slides = [read_slide(path)[0] for path in paths]
+    _try_first(paths)
+    slides = [_read_slide(path)[0] for path in paths]
     for path, slide in zip(paths, slides, strict=True):
         if slide.bags.n_features != slides[0].bags.n_features:
             raise FormatError(
