@@ -33,6 +33,7 @@ from bagwise.core.validation import (
     Evidence,
     Given,
     check_single_precision,
+    distinct_bags,
     listed_labels,
     refuse_sparse,
     validate_weights,
@@ -247,8 +248,8 @@ class ORedForest(UnionAnnotator):
         callback : callable or None
             Called after every round with its number and the out-of-bag log-likelihood of the bags' labels.
         sample_weight : (n,) array or None
-            Weight of each bag in trees and likelihood; one of weight 0 is left out. A bag of weight 2 is in a bootstrap
-            sample as a whole or not at all, where two copies of it could be one in and one out.
+            Weight of each bag in trees and likelihood; one of weight 0 is left out. Copies of a bag are one bag of
+            their summed weight, which is in a bootstrap sample as a whole or not at all.
         """
         self._fit(X, y, instance_labels, callback, sample_weight)
         return self
@@ -304,8 +305,12 @@ class ORedForest(UnionAnnotator):
         parameters, smooth = find_missed(self, parameters, bags, labelled)
         labelled = select_bags(labelled, background=background, rates=parameters.possible)
         bags = bags if len(labelled) == len(bags) else bags[labelled.index]
-        indicator, known, weights = labelled.indicator, labelled.known, labelled.weights
-        assert weights is not None
+        first, weights = distinct_bags(bags, labelled.indicator, labelled.weights, labelled.known)
+        smooth = None if smooth is None else Bags(smooth, bags.offsets)[first].instances
+        bags, labelled = bags[first], labelled[first]
+        weights = np.ones(len(bags)) if weights is None else weights
+        labelled = replace(labelled, weights=weights)
+        indicator, known = labelled.indicator, labelled.known
         of_rows = np.repeat(weights, bags.sizes)
         rng, callback = check_random_state(self.random_state), self._progress(callback)
         model = UnionModel(n_classes, background)
