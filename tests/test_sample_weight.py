@@ -244,10 +244,10 @@ def test_rates_of_a_forest_are_learned_from_weighted_bags():
     parameters = RateParameters.of("learn", "learn", 3)
     proba = rng.dirichlet(np.ones(3), size=DATA.bags.n_instances)
     rows, offsets = DATA.bags.select(REPEATED)
-    logits, sharpened = learn_rates(
+    logits, _, sharpened = learn_rates(
         parameters, UnionProblem.build(DATA.bags.offsets, DATA.Y), proba, parameters.start({}), WEIGHTS
     )
-    again, copies = learn_rates(
+    again, _, copies = learn_rates(
         parameters, UnionProblem.build(offsets, DATA.Y[REPEATED]), proba[rows], parameters.start({})
     )
     assert_allclose(logits, again, atol=1e-3)
