@@ -187,6 +187,8 @@ def split_dataset(X: BagsLike, y: LabelsLike | None) -> tuple[BagsLike, LabelsLi
 def validate_bags(estimator: Any, X: BagsLike, *, reset: bool) -> Bags:
     """`X` in any input form as `Bags` of finite features; sets or checks ``n_features_in_``.
 
+    NaN is let through to an estimator whose ``_takes_nan`` says that it knows what to do with it.
+
     Features that have a name are put into the order of the fit; see `_check_features`.
 
     Parameters
@@ -217,7 +219,7 @@ def validate_bags(estimator: Any, X: BagsLike, *, reset: bool) -> Bags:
             _set_features(estimator, bags)
         else:
             bags = _check_features(estimator, bags)
-    check_finite(bags)
+    check_finite(bags, may_miss=getattr(estimator, "_takes_nan", False))
     return bags
 
 
@@ -244,14 +246,14 @@ def _check_features(estimator: Any, bags: Bags) -> Bags:
     return bags
 
 
-def check_finite(bags: Bags) -> None:
-    """Raise an error that names bag and row of the first NaN or infinite feature."""
+def check_finite(bags: Bags, may_miss: bool = False) -> None:
+    """Raise an error that names bag and row of the first NaN or infinite feature; of the first infinite one."""
     values = bags.instances.data if sp.issparse(bags.instances) else bags.instances
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return
-    bad = ~np.isfinite(values)
-    if not bad.any():  # finite values whose sum overflowed
+    bad = np.isinf(values) if may_miss else ~np.isfinite(values)
+    if not bad.any():  # finite values whose sum overflowed, or missing ones
         return
     if sp.issparse(bags.instances):
         position = int(np.flatnonzero(bad)[0])
@@ -264,7 +266,8 @@ def check_finite(bags: Bags) -> None:
     what = "NaN" if np.isnan(value) else "inf"
     raise InputError(
         f"Input X contains {what} (infinity or NaN is not allowed) in bag {bag}, row {row - bags.offsets[bag]} of that "
-        f"bag, feature {column}; {int(bad.sum())} such value(s) in all. Fill or drop them first."
+        f"bag, feature {column}; {int(bad.sum())} such value(s) in all. Fill or drop them first"
+        f"{', for example with PerInstance(SimpleImputer())' if what == 'NaN' else ''}."
     )
 
 
