@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import bagwise
@@ -14,6 +15,7 @@ from bagwise.core.bags import offsets_of
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.kernels.forest import Forest, _round_down, tree_shares
+from bagwise.metrics import calibration_error
 from bagwise.union import union_posterior
 
 FAST = {"n_estimators": 20, "n_rounds": 3, "n_round_trees": 20, "random_state": 0}
@@ -139,6 +141,37 @@ def test_one_round_is_the_literal_one(data, known):
     assert heard == [(1, model.objective_history_[0])]
 
 
+def test_new_instances_are_raised_to_the_power_of_the_greatest_out_of_bag_likelihood():
+    data = make_gaussian_bags(n_bags=90, n_features=6, separation=4.0, random_state=0)
+    seen, new = data[:60], data[60:]
+    model = ORedForest(n_estimators=60, n_round_trees=40, n_rounds=3, random_state=0)
+    held = model.fit_held_out(seen.bags, seen.Y)
+    assert len(held.index) == len(seen)
+    powers = model.power_ * np.array([0.9, 1.0, 1.1])
+    values = []
+    for power in powers:
+        proba = softmax(power * held.log_proba, axis=1)
+        values.append(union_posterior(proba, seen.bags.offsets, seen.Y)[0].sum())
+    assert values[1] > max(values[0], values[2])
+    truth = new.instance_labels.instances
+    proba = model.predict_instances_proba(new.bags)
+    plain = np.exp(model.log_proba(new.bags))
+    assert_allclose(proba, softmax(model.power_ * np.log(plain), axis=1), rtol=1e-9)
+    right = (proba.argmax(axis=1) == truth).astype(float)
+    assert calibration_error(right, proba.max(axis=1)) < 0.6 * calibration_error(right, plain.max(axis=1))
+    given, sets = model.annotate_proba(new.bags, new.Y), model.predict(new.bags)
+    del model.power_  # as in a model of an earlier version
+    assert_array_equal(model.annotate_proba(new.bags, new.Y), given)
+    assert_array_equal(model.predict(new.bags), sets)
+    assert_allclose(model.predict_instances_proba(new.bags), plain, rtol=1e-12)
+
+
+def test_power_is_bounded_and_not_sought_from_few_labels():
+    easy = make_gaussian_bags(n_bags=40, separation=50.0, random_state=0)
+    assert ORedForest(**FAST).fit(easy).power_ == 4.0
+    assert ORedForest(**FAST).fit(easy[:8]).power_ == 1.0
+
+
 def test_probabilities(data):
     model = ORedForest(**FAST).fit(data.bags, data.Y)
     proba, posterior = model.predict_instances_proba(data.bags), model.annotate_proba(data.bags, data.Y)
@@ -146,7 +179,9 @@ def test_probabilities(data):
         assert values.shape == (data.bags.n_instances, data.n_classes)
         assert_allclose(values.sum(axis=1), 1.0, rtol=1e-9)
     assert proba.min() > 0  # no label is impossible
-    assert_allclose(posterior, union_posterior(proba, data.bags.offsets, data.Y)[1], rtol=1e-12)
+    assert_allclose(
+        posterior, union_posterior(np.exp(model.log_proba(data.bags)), data.bags.offsets, data.Y)[1], rtol=1e-12
+    )
     assert np.all(posterior[np.repeat(data.Y, data.bags.sizes, axis=0) == 0] == 0)
     assert_array_equal(model.annotate(data.bags, data.Y), model.classes_[posterior.argmax(axis=1)])
     assert_allclose(model.decision_function(data.bags), [bag.max(axis=0) for bag in Bags(proba, data.bags.offsets)])

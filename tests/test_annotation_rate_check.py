@@ -135,7 +135,7 @@ def test_rates_and_the_power_of_probabilities_are_found_together(power):
     told /= told.sum(axis=1, keepdims=True)
     parameters = RateParameters.of("learn", "learn", 5)
     problem = UnionProblem.build(np.arange(0, 8001, 4), Y)
-    logits, sharpened = learn_rates(parameters, problem, told, parameters.start({}))
+    logits, _, sharpened = learn_rates(parameters, problem, told, parameters.start({}))
     missed, spurious = parameters.values(logits).values()
     assert abs(missed - 0.3) < 0.02
     assert abs(spurious - 0.05) < 0.02

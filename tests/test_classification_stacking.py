@@ -31,6 +31,7 @@ from bagwise.datasets import make_gaussian_bags
 from bagwise.kernels.forest import Forest
 from bagwise.metrics import average_precision
 from bagwise.preprocessing import PerInstance
+from bagwise.preprocessing.bag_trees import forest_logit
 
 DATA = make_gaussian_bags(n_bags=50, n_features=4, n_classes=3, separation=1.5, random_state=0)
 NEW = make_gaussian_bags(n_bags=200, n_features=4, n_classes=3, separation=1.5, random_state=0)[100:]
@@ -200,8 +201,33 @@ def test_the_catalogue_entry_takes_sparse_bags():
 def test_without_statistics_the_trees_see_the_members_alone():
     model = small_stack(statistics=()).fit(DATA.bags, DATA.Y)
     assert model.statistics_ is None
+    assert model.statistics_forest_ is None
+    assert len(model.pool_coef_) == 2
     assert Forest(*model.forest_).feature.max() < 2 * 5 * 3 + 1
     assert model.predict(NEW.bags).shape == NEW.Y.shape
+
+
+@pytest.mark.filterwarnings("ignore::bagwise.core.exceptions.InfeasibleBagWarning")
+def test_trees_of_statistics_are_heard_where_instances_say_nothing():
+    """Bags whose instances scatter widely or not: each instance could be of either kind."""
+    rng = np.random.default_rng(0)
+    wide = np.arange(90) % 2
+    bags = Bags.from_list([rng.normal(size=(12, 3)) * np.where(rng.random((12, 1)) < 0.5, 1.0, 1.0 + w) for w in wide])
+    model = small_stack().fit(bags[:60], wide[:60, None])
+    assert model.pool_coef_[2] > model.pool_coef_[:2].max()
+    assert roc_auc_score(wide[60:], model.decision_function(bags[60:]).ravel()) > 0.8
+    table = model.statistics_.transform(bags[:60])
+    grown = Forest(*model.statistics_forest_).mean_values(table)  # on all of these, whose labels they know by heart
+    assert_allclose(grown, wide[:60, None], atol=1e-6)
+    by_two = model.decision_function(bags) - model.pool_coef_[2] * forest_logit(
+        Forest(*model.statistics_forest_), model.statistics_.transform(bags), model.prior_
+    )
+    del model.statistics_forest_  # as in a model of an earlier version
+    with pytest.raises(InputError, match="pool_coef_ is not of 2 learners"):
+        model._check_fitted()
+    model.pool_coef_ = model.pool_coef_[:2]
+    model._check_fitted()
+    assert_allclose(model.decision_function(bags), by_two, atol=1e-9)
 
 
 def test_labels_that_all_or_none_carry():

@@ -20,6 +20,8 @@ from click.testing import CliRunner
 
 import bagwise
 from bagwise.app.cli import main
+from bagwise.core.base import BagClassifierMixin
+from bagwise.core.fitted import CLASSES
 from bagwise.datasets import make_gaussian_bags
 from bagwise.io.data.vectors import read_vector_file
 
@@ -50,6 +52,29 @@ def test_code_of_the_page_on_scikit_learn_runs():
     for block in blocks:
         exec(compile(block, "docs/scikit-learn.md", "exec"), names)
     assert names["search"].best_estimator_[-1].coef_.shape == (3, 3)
+
+
+def test_the_table_of_strengths_names_parameters_of_its_learners():
+    text = (ROOT / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
+    table = text.split("## Strength and length of a fit")[1].split("\n## ")[0]
+    rows = [row.split("|")[1:-1] for row in table.splitlines() if row.startswith("| `")]
+    named = {}
+    for learners, *cells in rows:
+        for learner in re.findall(r"`(\w+)`", learners):
+            named[learner] = re.findall(r"`(\w+)`", " ".join(cells))
+    learners = {
+        cls.__name__: cls for cls in CLASSES.values() if issubclass(cls, BagClassifierMixin) or cls.__name__ in named
+    }
+    others = {"SupervisedAnnotator", "MostFrequentAnnotator", "CalibratedAnnotator", "CalibratedLabelSets"}
+    assert set(named) | others >= set(learners)
+    for name, parameters in named.items():
+        if name in learners:  # not of torch, which may not be there
+            assert parameters
+            assert set(parameters) <= set(learners[name]().get_params(deep=False)) | {
+                "tol_inner",
+                "max_cuts",
+                "max_iter",
+            }
 
 
 def test_code_of_the_page_on_export_runs():

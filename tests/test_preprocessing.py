@@ -6,10 +6,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from bagwise import Bags
+from bagwise import Bags, ORedLogisticRegression, make_pipeline
 from bagwise.core.exceptions import InputError, MemoryLimitError
 from bagwise.datasets import make_gaussian_bags
 from bagwise.preprocessing import (
@@ -60,6 +61,24 @@ def test_per_instance_refuses_a_transformer_that_changes_the_number_of_rows():
     bags = make_gaussian_bags(n_bags=4, random_state=0).bags
     with pytest.raises(InputError, match="Halves turned .* one row for each row"):
         PerInstance(Halves()).fit(bags).transform(bags)
+
+
+def test_missing_features_go_to_a_transformer_that_takes_them():
+    data = make_gaussian_bags(n_bags=20, random_state=0)
+    holes = np.where(data.bags.instances > 2.0, np.nan, data.bags.instances)
+    assert np.isnan(holes).any()
+    bags = Bags(holes, data.bags.offsets)
+    filled = PerInstance(SimpleImputer(strategy="median", add_indicator=True)).fit(bags)
+    np.testing.assert_array_equal(filled.transform(bags).instances, filled.transformer_.fit_transform(holes))
+    model = make_pipeline(filled, ORedLogisticRegression()).fit(bags, data.Y)
+    assert model.annotate(bags, data.Y).shape == (bags.n_instances,)
+    with pytest.raises(InputError, match=r"Input X contains NaN .* for example with PerInstance\(SimpleImputer"):
+        make_pipeline(PerInstance(StandardScaler()), ORedLogisticRegression()).fit(bags, data.Y)
+    with pytest.raises(InputError, match="Input X contains NaN"):
+        PerInstance(PCA(2)).fit(bags)
+    holes[3, 1] = np.inf
+    with pytest.raises(InputError, match="Input X contains inf .* in bag 0, row 3 of that bag, feature 1; 1 such"):
+        filled.transform(Bags(holes, data.bags.offsets))
 
 
 def test_clpl_scaler_step_by_step(X):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.base import clone
@@ -21,6 +22,7 @@ from bagwise.classification import M3MIML, MIMLNN, MIMLSVM, MIMLBoost
 from bagwise.classification._m3miml_solvers import best_bias
 from bagwise.classification._stacking import BagStack, _pool_weights, _SharedLogistic
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import Evidence, distinct_bags
 from bagwise.datasets import make_gaussian_bags
 from bagwise.pipeline import bag_tags
 from bagwise.scale import BagSource, fit_source
@@ -38,45 +40,41 @@ WEIGHTS = np.random.default_rng(0).integers(0, 4, size=len(DATA)).astype(float)
 REPEATED = np.repeat(np.arange(len(DATA)), WEIGHTS.astype(int))
 KNOWN = Bags(np.where(np.arange(DATA.bags.n_instances) % 4 == 0, DATA.instance_labels.instances, -1), DATA.bags.offsets)
 
+FOREST = ORedForest(n_estimators=5, n_rounds=2, n_round_trees=8, random_state=0)
+EXACT = 0.0  # copies of a bag are one bag, so that the fits are one
 LEARNERS = [  # and what two fits that end alike may differ by
     (ORedLogisticRegression(tol=1e-8), 1e-5),
     (ORedLogisticRegression(solver="em", max_iter=20, tol=0.0), 1e-8),
     (ORedLogisticRegression(background=True, background_share=0.2, tol=1e-8), 1e-3),  # the share is met to 1e-3
     (ORedLogisticRegression(missed=0.1, spurious="learn", tol=1e-8), 1e-4),
     (ORedLogisticRegression(on_infeasible="relax", missed=0.2, tol=1e-8), 1e-5),
-    (SupportInstanceMachine(alpha=1e-2, n_steps=30), 1e-8),
-    (SupportInstanceMachine(loss="hamming", aggregation="mean", alpha=1e-2, n_steps=30), 1e-8),
-    (SupportInstanceMachine(alpha=1e-2, aggregation="max", solver="cccp", n_steps=30), 1e-8),
-    (CLPL(C=1.0, tol=1e-9), 1e-6),
+    (SupportInstanceMachine(alpha=1e-2, n_steps=30), EXACT),
+    (SupportInstanceMachine(loss="hamming", aggregation="mean", alpha=1e-2, n_steps=30), EXACT),
+    (SupportInstanceMachine(alpha=1e-2, aggregation="max", solver="cccp", n_steps=30), EXACT),
+    (CLPL(), EXACT),
     (SupervisedAnnotator(LogisticRegression(tol=1e-8)), 1e-4),
     (MostFrequentAnnotator(), 1e-12),
-    (M3MIML(gamma=0.3, tol=1e-7), 1e-4),
-    (M3MIML(kernel="linear", C=0.5, tol=1e-5), 1e-3),
-    (M3MIML(kernel="linear", approximation="primal", tol=1e-4, max_iter=20_000, random_state=0), 1e-2),
-    (MIMLSVM(n_medoids=int((WEIGHTS > 0).sum()), random_state=0), 1e-2),
-    (MIMLNN(n_medoids=int((WEIGHTS > 0).sum()), random_state=0), 1e-6),
-    (MIMLBoost(n_rounds=1, gamma=0.3), 2e-2),
+    (M3MIML(), EXACT),
+    (M3MIML(kernel="linear", C=0.5), EXACT),
+    (M3MIML(kernel="linear", C=0.5, solver="frank-wolfe", max_iter=20), EXACT),
+    (M3MIML(kernel="linear", approximation="primal", random_state=0), EXACT),
+    (M3MIML(approximation="fourier", n_components=5, random_state=0), EXACT),
+    (MIMLSVM(random_state=0), EXACT),
+    (MIMLNN(random_state=0), EXACT),
+    (MIMLBoost(n_rounds=3, gamma=0.3), EXACT),
+    (FOREST, EXACT),
+    (clone(FOREST).set_params(spurious="learn", background=True, background_share=0.2), EXACT),
+    (clone(FOREST).set_params(missed=0.4), EXACT),
+    (CalibratedAnnotator(FOREST), EXACT),
+    (MIMLFast(max_epochs=3, n_components=10, random_state=0), EXACT),
+    (LSBCMM(random_state=0, max_iter=10), EXACT),
 ]
 RANDOM = [  # weight zero only: two copies of a bag draw other numbers than one; tests of their own below
-    ORedForest(n_estimators=5, n_rounds=2, n_round_trees=8, random_state=0),
-    ORedForest(
-        n_estimators=5,
-        n_rounds=2,
-        n_round_trees=8,
-        spurious="learn",
-        background=True,
-        background_share=0.2,
-        random_state=0,
-    ),
-    MIMLFast(max_epochs=3, n_components=10, random_state=0),
-    LSBCMM(random_state=0, max_iter=10),
+    clone(FOREST).set_params(missed="learn"),
     CalibratedAnnotator(ORedLogisticRegression()),
     ORedLogisticRegression(missed="learn"),
     ORedLogisticRegression(solver="em", batch_fraction=0.5, max_iter=5, random_state=0),
     ORedLogisticRegression(prune=0.2),
-    M3MIML(approximation="fourier", n_components=5, random_state=0),
-    M3MIML(kernel="linear", C=0.5, solver="frank-wolfe", max_iter=20),
-    MIMLSVM(random_state=0),
     BagStack([ORedLogisticRegression()], cv=3, n_estimators=5, random_state=0),
 ]
 
@@ -140,6 +138,40 @@ def test_a_bag_of_weight_zero_may_be_impossible():
     weights[small] = 0.0
     for model in (ORedLogisticRegression(on_infeasible="error"), RANDOM[0]):
         clone(model).fit(bags, Y, sample_weight=weights)
+
+
+def test_copies_are_one_bag_with_other_things_said_they_are_two():
+    one, two = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0]])
+    for form in (lambda bags: bags, lambda bags: Bags(sp.csr_matrix(bags.instances), bags.offsets)):
+        bags, Y = form(Bags.from_list([one, two, one, one, one])), np.array([[1, 0], [1, 0], [1, 0], [0, 1], [1, 0]])
+        known = np.array([-1, -1, -1, -1, -1, -1, -1, 0, -1])
+        for weights in (None, np.array([1.0, 2.0, 0.5, 1.0, 3.0])):
+            index, counts = distinct_bags(bags, Y, weights, known)
+            given = np.ones(5) if weights is None else weights
+            wanted = {0: given[0] + given[2], 1: given[1], 3: given[3], 4: given[4]}
+            assert dict(zip(index.tolist(), counts.tolist(), strict=True)) == wanted
+            turned = np.array([3, 4, 0, 1, 2])
+            others = Bags(known, bags.offsets)[turned].instances
+            again, _ = distinct_bags(bags[turned], Y[turned], given[turned] if weights is not None else None, others)
+            same = [turned[b] if b != 4 else 0 for b in again]  # bag 2 is a copy of bag 0
+            assert [b if b != 2 else 0 for b in same] == index.tolist()
+    bags, said = Bags.from_list([one, one, one]), Evidence(np.array([[0.5, np.nan]] * 3))
+    groups = np.empty(3, dtype=object)
+    groups[:] = [((0, 1),), (), ((0, 1),)]
+    assert len(distinct_bags(bags, said)[0]) == 1
+    assert sorted(distinct_bags(bags, Evidence(said.values, groups))[1].tolist()) == [1.0, 2.0]
+    assert distinct_bags(Bags.from_list([one, two[:, ::-1]]), Y[:2], np.ones(2)) == (slice(None), None)
+
+
+def test_medoids_are_numbered_as_the_bags_came():
+    weights = np.ones(len(DATA))
+    weights[[0, 3]] = 0.0, 2.0
+    model = MIMLNN(random_state=0).fit(DATA.bags, DATA.Y, sample_weight=weights)
+    assert model.medoids_ == DATA.bags[model.medoid_indices_]
+    assert (
+        len(MIMLNN(n_medoids=30, random_state=0).fit(DATA.bags[REPEATED], DATA.Y[REPEATED]).medoids_)
+        == (WEIGHTS > 0).sum()
+    )
 
 
 # -- the pieces of learners that draw at random -----------------------------------------------------------------------
@@ -212,10 +244,10 @@ def test_rates_of_a_forest_are_learned_from_weighted_bags():
     parameters = RateParameters.of("learn", "learn", 3)
     proba = rng.dirichlet(np.ones(3), size=DATA.bags.n_instances)
     rows, offsets = DATA.bags.select(REPEATED)
-    logits, sharpened = learn_rates(
+    logits, _, sharpened = learn_rates(
         parameters, UnionProblem.build(DATA.bags.offsets, DATA.Y), proba, parameters.start({}), WEIGHTS
     )
-    again, copies = learn_rates(
+    again, _, copies = learn_rates(
         parameters, UnionProblem.build(offsets, DATA.Y[REPEATED]), proba[rows], parameters.start({})
     )
     assert_allclose(logits, again, atol=1e-3)
@@ -285,14 +317,6 @@ def test_variational_em_takes_weights_for_repetition():
 
 
 def test_mimlfast_draws_bags_as_often_as_they_weigh():
-    """An epoch has a step a bag, so that one of twice the bags is two epochs of weights of 2 on average."""
-    n_bags = 12
-    weights = np.array([1, 3, 2, 2] * 3)
-    index = np.repeat(np.arange(n_bags), weights)
-    settings = {"n_components": 5, "n_concepts": 2, "validation_fraction": 0.0, "random_state": 0}
-    weighted = MIMLFast(max_epochs=4, **settings).fit(DATA.bags[:n_bags], DATA.Y[:n_bags], sample_weight=weights)
-    repeated = MIMLFast(max_epochs=2, **settings).fit(DATA.bags[index], DATA.Y[index])
-    assert_allclose(weighted.decision_function(OTHER.bags), repeated.decision_function(OTHER.bags), rtol=1e-6)
     draws = np.random.default_rng(0).random(1000)
     assert_array_equal((draw_bags(draws, np.arange(1.0, 8.0)) * 7).astype(int), (draws * 7).astype(int))
 

@@ -149,7 +149,7 @@ def find_missed(
     judge = KernelJudge(forest, bags, labelled, forest.background_)
     model = UnionModel(parameters.n_classes, parameters.background)
     problem = model.problem(bags.offsets, labelled.indicator, labelled.known)
-    logits, _ = learn_rates(parameters, problem, judge.opinion(LEARN).proba, parameters.start({}), labelled.weights)
+    logits, *_ = learn_rates(parameters, problem, judge.opinion(LEARN).proba, parameters.start({}), labelled.weights)
     rate, proba = judged_missed(parameters.mean_missed(logits), judge)
     return parameters.with_missed(rate), proba
 

@@ -17,6 +17,7 @@ from bagwise.core.checks import check_allocation, check_count, check_not_negativ
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.fitted import ITERATED, Attribute, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
+from bagwise.core.validation import distinct_bags
 from bagwise.solvers.result import Callback
 
 COMPONENTS_PER_CLASS = 5  # Pham et al.
@@ -146,7 +147,6 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         """
         self.check_parameters()
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
-        features = with_intercept(bags)
         labelled = indicator.any(axis=1)
         if not labelled.all():
             empty = np.flatnonzero(~labelled)
@@ -156,8 +156,11 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
                 InfeasibleBagWarning,
                 stacklevel=2,
             )
-        rows = np.repeat(labelled, bags.sizes)
-        mask = np.repeat(indicator, bags.sizes, axis=0)[rows].astype(np.float64)
+            bags, indicator = bags[labelled], indicator[labelled]
+            weights = None if weights is None else weights[labelled]
+        index, weights = distinct_bags(bags, indicator, weights)
+        bags, indicator = bags[index], indicator[index]
+        mask = np.repeat(indicator, bags.sizes, axis=0).astype(np.float64)
         n_classes = len(self.classes_)
         n_components = COMPONENTS_PER_CLASS * n_classes if self.n_components is None else self.n_components
         check_allocation(
@@ -167,7 +170,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         )
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         result, self.label_counts_ = variational_em(
-            features[rows],
+            with_intercept(bags),
             mask,
             n_components,
             alpha=self.alpha,
@@ -176,7 +179,7 @@ class LSBCMM(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             tol=self.tol,
             rng=np.random.default_rng(seed),
             callback=self._progress(callback),
-            weights=None if weights is None else np.repeat(weights, bags.sizes)[rows],
+            weights=None if weights is None else np.repeat(weights, bags.sizes),
         )
         self.sticks_, self.objective_history_ = result.weights, result.history
         self.n_iter_, self.converged_ = result.n_iter, result.converged

@@ -19,7 +19,7 @@ from bagwise.core.checks import (
 )
 from bagwise.core.fitted import ITERATED, Attribute, Either, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
-from bagwise.core.validation import refuse_sparse
+from bagwise.core.validation import distinct_bags, refuse_sparse
 from bagwise.kernels.mimlfast import run_epoch
 from bagwise.metrics import ranking_loss
 from bagwise.solvers.result import Callback
@@ -171,10 +171,12 @@ class MIMLFast(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
             Called after every epoch with its number and the validation loss (NaN where nothing is held out).
         sample_weight : (n,) array or None
             How often each bag is drawn, relative to others, and counts in the validation loss; weight 0: left out. An
-            epoch makes as many steps as there are bags, whatever they weigh.
+            epoch makes as many steps as there are distinct bags, whatever they weigh.
         """
         self.check_parameters()
         bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
+        index, weights = distinct_bags(bags, indicator, weights)
+        bags, indicator = bags[index], indicator[index]
         weights = np.ones(len(bags)) if weights is None else weights
         refuse_sparse(self, bags)  # a step changes the whole shared space, so sparsity would be lost at the first
         n_rows = self.n_components * (bags.n_features + self.n_concepts * (indicator.shape[1] + 1))

@@ -16,6 +16,7 @@ from bagwise.core.checks import check_choice, check_count, check_positive
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.core.validation import distinct_bags
 from bagwise.solvers.aggregation import AGGREGATIONS
 from bagwise.solvers.losses import LOSSES
 from bagwise.solvers.result import Callback, CheckpointLike, SolveResult
@@ -170,6 +171,8 @@ class SupportInstanceMachine(InstanceAnnotatorMixin, BagClassifierMixin, BagEsti
         if not keep.all():
             bags, indicator = bags[keep], indicator[keep]
             weights = None if weights is None else weights[keep]
+        index, weights = distinct_bags(bags, indicator, weights)
+        bags, indicator = bags[index], indicator[index]
         problem = BagProblem.build(bags, indicator, LOSSES[self.loss], float(self.alpha), weights)
         largest = float(abs(bags.instances).max())
         return self.learn(

@@ -15,6 +15,7 @@ from bagwise.core.checks import check_count, check_positive
 from bagwise.core.exceptions import InfeasibleBagWarning, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.core.validation import distinct_bags
 from bagwise.solvers import minimize_lbfgs
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import count_instances
@@ -109,6 +110,8 @@ class CLPL(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
         if not labelled.all():
             bags, indicator = bags[labelled], indicator[labelled]
             weights = None if weights is None else weights[labelled]
+        index, weights = distinct_bags(bags, indicator, weights)
+        bags, indicator = bags[index], indicator[index]
         instances, candidates = bags.instances, np.repeat(indicator, bags.sizes, axis=0)
         rows = None if weights is None else np.repeat(weights, bags.sizes)
         n_instances = count_instances(bags.offsets, weights)

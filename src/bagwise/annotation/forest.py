@@ -33,6 +33,7 @@ from bagwise.core.validation import (
     Evidence,
     Given,
     check_single_precision,
+    distinct_bags,
     listed_labels,
     refuse_sparse,
     validate_weights,
@@ -45,6 +46,7 @@ from bagwise.union import LabelledBags, UnionModel, UnionProblem, log_absence, s
 SMALLEST_SHARE = 0.01  # posteriors below this are no training examples
 LEAST = 1e-4  # labels that are less probable to be in a bag are not kept
 WAS_LISTED = -1.0
+LARGEST_POWER = 4.0  # where trees are never wrong, more power is always more likely
 MISSING: dict[str, Attribute] = {
     "missing_labels_": Numbers("bags", "classes", low=WAS_LISTED, high=1, sparse=True),
     "missing_bags_": Numbers("bags", whole=True),
@@ -145,6 +147,11 @@ class ORedForest(UnionAnnotator):
         True: all rounds are run.
     smoothing_ : float
         The smoothing that the rounds were run with.
+    power_ : float
+        Trees that grew on the shares of several labels are too timid about new instances: what they say is raised to
+        this power, at which the label sets are most likely under the out-of-bag probabilities (1 where fewer than 30
+        labels are listed, or label sets are completed). It changes no instance's order of labels, and not what is said
+        of instances given the labels of their bag.
     background_ : bool
         Whether there is a background.
     background_shift_ : float, with a background
@@ -181,7 +188,8 @@ class ORedForest(UnionAnnotator):
     _kept_parameters = ("smoothing",)
     forest_: tuple[Any, ...]
     _fitted: ClassVar[dict[str, Attribute]] = {
-        "forest_": FOREST, "smoothing_": Number(positive=True), **ITERATED, **NOISE_AND_BACKGROUND,
+        "forest_": FOREST, "smoothing_": Number(positive=True), "power_": Maybe(Number(positive=True)),
+        **ITERATED, **NOISE_AND_BACKGROUND,
         **{name: Maybe(attribute) for name, attribute in MISSING.items()},
     }  # fmt: skip
 
@@ -247,8 +255,8 @@ class ORedForest(UnionAnnotator):
         callback : callable or None
             Called after every round with its number and the out-of-bag log-likelihood of the bags' labels.
         sample_weight : (n,) array or None
-            Weight of each bag in trees and likelihood; one of weight 0 is left out. A bag of weight 2 is in a bootstrap
-            sample as a whole or not at all, where two copies of it could be one in and one out.
+            Weight of each bag in trees and likelihood; one of weight 0 is left out. Copies of a bag are one bag of
+            their summed weight, which is in a bootstrap sample as a whole or not at all.
         """
         self._fit(X, y, instance_labels, callback, sample_weight)
         return self
@@ -304,8 +312,12 @@ class ORedForest(UnionAnnotator):
         parameters, smooth = find_missed(self, parameters, bags, labelled)
         labelled = select_bags(labelled, background=background, rates=parameters.possible)
         bags = bags if len(labelled) == len(bags) else bags[labelled.index]
-        indicator, known, weights = labelled.indicator, labelled.known, labelled.weights
-        assert weights is not None
+        first, weights = distinct_bags(bags, labelled.indicator, labelled.weights, labelled.known)
+        smooth = None if smooth is None else Bags(smooth, bags.offsets)[first].instances
+        bags, labelled = bags[first], labelled[first]
+        weights = np.ones(len(bags)) if weights is None else weights
+        labelled = replace(labelled, weights=weights)
+        indicator, known = labelled.indicator, labelled.known
         of_rows = np.repeat(weights, bags.sizes)
         rng, callback = check_random_state(self.random_state), self._progress(callback)
         model = UnionModel(n_classes, background)
@@ -320,6 +332,10 @@ class ORedForest(UnionAnnotator):
         )  # fmt: skip
         self.forest_ = tuple(trees)
         self._keep_parameters()
+        self.power_ = 1.0
+        if start.completion is None and enough_to_judge(indicator):
+            power = learn_rates(start.parameters, problem, found.shares, logits, weights)[1]
+            self.power_ = min(max(power, 1.0 / LARGEST_POWER), LARGEST_POWER)
         self.background_label_ = background_label(self.classes_)
         self.__dict__.pop("background_shift_", None)
         if background:
@@ -327,7 +343,7 @@ class ORedForest(UnionAnnotator):
             if self.background_share is not None:
                 model = replace(model, noise=parameters.rates(logits))
                 share = float(self.background_share)
-                self.background_shift_ = shift_to_share(model, problem, self._prior(bags), of_rows, share)
+                self.background_shift_ = shift_to_share(model, problem, self._prior(bags, listed=True), of_rows, share)
         self.objective_history_ = np.asarray(found.history)
         self.n_iter_, self.converged_ = self.n_rounds, True
         learned = parameters.values(logits)
@@ -361,7 +377,7 @@ class ORedForest(UnionAnnotator):
         if smooth is None:
             labelled = LabelledBags.of(bags.offsets, indicator, known, weights)
             smooth = KernelJudge(self, bags, labelled, self.background_).opinion(parameters.given["missed"]).proba
-        logits, guess = learn_rates(parameters, problem, smooth, logits, weights)
+        logits, _, guess = learn_rates(parameters, problem, smooth, logits, weights)
         _, posterior = replace(model, noise=parameters.rates(logits)).posterior(problem, guess.copy(), warn=False)
         anchor = Anchor(smooth, bags, indicator, weights)
         if instances_a_label(posterior, bags, weights, indicator.shape[1]) >= MANY:
@@ -400,7 +416,7 @@ class ORedForest(UnionAnnotator):
             if anchor is not None:
                 proba = anchor.hold(shares) if completion is None else anchor.halve(shares)
             if parameters.learned or (completion is None and parameters.possible is not None):
-                logits, sharpened = learn_rates(parameters, problem, proba, logits, weights)
+                logits, _, sharpened = learn_rates(parameters, problem, proba, logits, weights)
                 proba = sharpened if parameters.may_miss and completion is None else proba
             log_likelihood, posterior = judge(proba, number == self.n_rounds)
             history.append(float(weights @ log_likelihood))
@@ -473,13 +489,26 @@ class ORedForest(UnionAnnotator):
     # -- predict ------------------------------------------------------------------------------------------------------
 
     def _prior(self, bags: Bags, *, listed: bool = False) -> np.ndarray:
-        """Probabilities as the trees give them, the background's share moved."""
+        """Probabilities as the trees give them, the background's share moved; of single instances to the power.
+
+        The exact posterior given a bag's labels names more of them right without it.
+        """
         refuse_sparse(self, bags)
         check_single_precision(bags.instances)
         shares = Forest(*self.forest_).mean_shares(bags.instances)
         n_trees = len(self.forest_[0])
         proba = (n_trees * shares + self.smoothing_ / shares.shape[1]) / (n_trees + self.smoothing_)
-        return move_last_column(proba, self.background_shift_) if self._has_background else proba
+        if self._has_background:
+            proba = move_last_column(proba, self.background_shift_)
+        power = getattr(self, "power_", 1.0)  # a model of an earlier version has none
+        if listed or power == 1.0:
+            return proba
+        proba **= power
+        return proba / proba.sum(axis=1, keepdims=True)
+
+    def log_proba(self, X: BagsLike) -> np.ndarray:
+        """As of the other annotators, but without ``power_``: a calibration finds its own."""
+        return np.log(self._prior(self._start_predict(X), listed=True))
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         """The largest probability in the bag; where bags have one label each, the mean logarithm."""

@@ -165,13 +165,13 @@ def learn_rates(
     proba: np.ndarray,
     start: np.ndarray,
     weights: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, float, np.ndarray]:
     """Logits of the learned rates and a power of `proba` at which label sets are most likely.
 
     Probabilities of instances that are too timid spread what went unnoticed over all classes, and probabilities that
     are too sure leave nothing to it: so their power, rows made to sum to one again, is found together with the rates.
-    `proba` must be that of bags that were not learned from, `weights` are those of the bags. Returns the logits, and
-    the probabilities to that power.
+    `proba` must be that of bags that were not learned from, `weights` are those of the bags. Returns the logits, the
+    power, and the probabilities to it.
     """
     of_bags = np.ones(len(problem.offsets) - 1) if weights is None else weights
     of_rows = np.repeat(of_bags, np.diff(problem.offsets))
@@ -191,9 +191,10 @@ def learn_rates(
         return -float(value) / n_instances, -gradient / n_instances
 
     found = minimize_lbfgs(negative_mean, np.append(start, 0.0), max_iter=100, tol=1e-5).weights
-    sharpened = np.exp(found[-1]) * log_proba
+    power = float(np.exp(found[-1]))
+    sharpened = power * log_proba
     softmax_in_place(sharpened)
-    return found[:-1], sharpened
+    return found[:-1], power, sharpened
 
 
 # ---------------------------------------------------------------------------------------------------------------------

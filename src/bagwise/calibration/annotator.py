@@ -204,7 +204,8 @@ class CalibratedAnnotator(UnionAnnotator):
         if held is None:
             held = self._cross_fit(bags, self._labelled(bags, said, instance_labels, sample_weight))
         if self._is_enough(held.labelled):
-            self._calibrate(bags if len(held.labelled) == len(bags) else bags[held.labelled.index], held)
+            whole = np.array_equal(held.labelled.index, np.arange(len(bags)))
+            self._calibrate(bags if whole else bags[held.labelled.index], held)
             if len(self.seen_bags_):
                 self.seen_bags_ = np.unique(everything.fingerprints())
         return self

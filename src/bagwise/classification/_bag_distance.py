@@ -41,23 +41,23 @@ class BagDistanceClassifier(TCriterionClassifier):
     random_state: Seed
     _code_scores: Any
 
-    def _encode_training(self, bags: Bags) -> np.ndarray:
-        """(n, k) distances of the training bags to the medoids; sets ``medoid_indices_`` and ``medoids_``."""
+    def _encode_training(self, bags: Bags, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(n, k) distances of distinct bags, numbered by `index`, to the medoids; sets those."""
         check_choice("distance", self.distance, KINDS)
-        n_bags, n_medoids = len(bags), self._count_medoids(len(bags))
+        n_bags, n_medoids = len(bags), self._count_medoids(max(len(bags), int(weights.sum())), len(bags))
         check_allocation(
             8 * n_bags**2, f"The distances between all {n_bags} bags", f"train {type(self).__name__} on fewer bags"
         )
         distances = bag_distances(bags, kind=self.distance, n_jobs=self.n_jobs)
         self._keep_parameters()
-        self.medoid_indices_ = np.arange(n_bags)
+        medoids = np.arange(n_bags)
         if n_medoids < n_bags:
-            self.medoid_indices_ = np.sort(find_medoids(distances, n_medoids, random_state=self.random_state)[0])
-        self.medoids_ = bags[self.medoid_indices_]
-        return np.ascontiguousarray(distances[:, self.medoid_indices_])
+            medoids = np.sort(find_medoids(distances, n_medoids, random_state=self.random_state)[0])
+        self.medoid_indices_, self.medoids_ = index[medoids], bags[medoids]
+        return np.ascontiguousarray(distances[:, medoids])
 
-    def _count_medoids(self, n_bags: int) -> int:
-        """Number of medoids from a number, or from a share of the bags (at least one)."""
+    def _count_medoids(self, n_bags: int, n_distinct: int) -> int:
+        """Number of medoids from a number, at most all distinct bags, or from a share of these (at least one)."""
         n_medoids, name = self.n_medoids, type(self).__name__
         if is_count(n_medoids):
             if n_medoids > n_bags:
@@ -65,9 +65,9 @@ class BagDistanceClassifier(TCriterionClassifier):
                     f"{name} was asked for {n_medoids} medoids but there are only {n_bags} bags; pass a smaller "
                     "n_medoids, or a share such as 0.2."
                 )
-            return int(n_medoids)
+            return min(int(n_medoids), n_distinct)
         if not isinstance(n_medoids, Integral) and is_positive(n_medoids) and n_medoids <= 1:
-            return max(1, round(float(n_medoids) * n_bags))
+            return max(1, round(float(n_medoids) * n_distinct))
         raise InputError(
             f"The 'n_medoids' parameter of {name} must be a share in (0, 1] or a number of bags. Got {n_medoids!r}."
         )

@@ -166,7 +166,7 @@ class M3MIML(InstanceAnnotatorMixin, TCriterionClassifier):
             C of each bag's slacks is multiplied by it; one of weight 0 is left out.
         """
         self.check_parameters()
-        bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
+        _, bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
         learned = np.flatnonzero(np.isnan(constant))
         for old in ("coef_", "support_instances_", "dual_coef_", "feature_map_", "component_coef_"):
             self.__dict__.pop(old, None)  # of an earlier fit with another kernel

@@ -135,7 +135,7 @@ class MIMLBoost(TCriterionClassifier):
         check_count(self, "n_rounds")
         check_positive(self, "C", "gamma")
         check_choice("label_coding", self.label_coding, LABEL_CODINGS)
-        bags, indicator, given, self.constant_ = self._start_class_problems(X, y, sample_weight)
+        _, bags, indicator, given, self.constant_ = self._start_class_problems(X, y, sample_weight)
         learned = np.flatnonzero(np.isnan(self.constant_))
         m = bags.n_instances
         check_allocation(

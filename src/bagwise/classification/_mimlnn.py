@@ -97,11 +97,12 @@ class MIMLNN(BagDistanceClassifier):
         y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
             None: the labels of the `BagDataset` that is `X`.
         sample_weight : (n,) array or None
-            Weight of each bag's squares; one of weight 0 is left out. The medoids are those of the bags, unweighted.
+            Weight of each bag's squares; one of weight 0 is left out. Medoids are
+            distinct bags, whatever these weigh, and a share of them is one of the distinct bags.
         """
         check_positive(self, "alpha")
-        bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
-        codes = self._encode_training(bags)
+        index, bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
+        codes = self._encode_training(bags, index, weights)
         self.code_coef_ = _ridge_weights(codes, 2.0 * indicator - 1.0, self.alpha, weights)
         self.code_coef_[:, ~np.isnan(constant)] = 0.0
         self.intercept_ = np.where(np.isnan(constant), 0.0, constant)

@@ -100,12 +100,12 @@ class MIMLSVM(BagDistanceClassifier):
         y : (n, c) 0/1 matrix, list or series of label sets, (n,) class values, or BagDataset
             None: the labels of the `BagDataset` that is `X`.
         sample_weight : (n,) array or None
-            C of each bag is multiplied by it; one of weight 0 is left out. The medoids are those of the bags,
-            unweighted.
+            C of each bag is multiplied by it; one of weight 0 is left out. Medoids are
+            distinct bags, whatever these weigh, and a share of them is one of the distinct bags.
         """
         check_positive(self, "C", "gamma")
-        bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
-        codes = self._encode_training(bags)
+        index, bags, indicator, weights, constant = self._start_class_problems(X, y, sample_weight)
+        codes = self._encode_training(bags, index, weights)
         learned = np.flatnonzero(np.isnan(constant))
         models = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(SVC(C=self.C, gamma=self.gamma).fit)(codes, indicator[:, c], weights) for c in learned

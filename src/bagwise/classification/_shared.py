@@ -8,6 +8,7 @@ from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator
 from bagwise.core.exceptions import InputError
 from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
+from bagwise.core.validation import distinct_bags, validate_weights
 
 NEVER, ALWAYS = -1e6, 1.0
 """Scores of a class that no training bag carries, or every one: any score <= -1 (>= 1) solves the problem of such a
@@ -19,12 +20,18 @@ class TCriterionClassifier(BagClassifierMixin, BagEstimator):
 
     def _start_class_problems(
         self, X: BagsLike, y: LabelsLike | None, sample_weight: WeightsLike | None
-    ) -> tuple[Bags, np.ndarray, np.ndarray, np.ndarray]:
-        """Bags, indicator, weights (ones where none were given), and (c,) scores of constant classes, NaN for others.
+    ) -> tuple[np.ndarray, Bags, np.ndarray, np.ndarray, np.ndarray]:
+        """Distinct bags of some weight: their numbers, themselves, indicator, weights (ones where none were given).
 
-        A class that no bag or every bag carries has nothing to learn from; its score is constant.
+        Last (c,) scores of constant classes, NaN for others: a class that no bag or every bag carries has nothing to
+        learn from.
         """
-        bags, indicator, weights = self._start_weighted_fit(X, y, sample_weight)
+        bags, indicator = self._start_fit(X, y)
+        weights = validate_weights(sample_weight, len(bags))
+        index = np.arange(len(bags)) if weights is None else np.flatnonzero(weights)
+        first, weights = distinct_bags(bags[index], indicator[index], None if weights is None else weights[index])
+        index = index[first]
+        bags, indicator = bags[index], indicator[index]
         if indicator.shape[1] == 1 and indicator.all():
             raise InputError(
                 f"{type(self).__name__} needs bags that differ in their labels, but there is one class only, "
@@ -32,7 +39,7 @@ class TCriterionClassifier(BagClassifierMixin, BagEstimator):
             )
         carried = indicator.mean(axis=0)
         constant = np.where(carried == 0, NEVER, np.where(carried == 1, ALWAYS, np.nan))
-        return bags, indicator, np.ones(len(bags)) if weights is None else weights, constant
+        return index, bags, indicator, np.ones(len(bags)) if weights is None else weights, constant
 
     def _bag_label_sets(self, bags: Bags) -> np.ndarray:
         return t_criterion(self._bag_scores(bags))

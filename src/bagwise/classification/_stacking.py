@@ -19,9 +19,10 @@ from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator
 from bagwise.core.checks import check_count, check_max_features, check_that, is_count
 from bagwise.core.exceptions import InfeasibleBagWarning, InputError
-from bagwise.core.fitted import Attribute, Either, ListOf, Number, Numbers, Part, n_outputs
+from bagwise.core.fitted import Attribute, Either, ListOf, Maybe, Number, Numbers, Part, n_outputs
 from bagwise.core.typing import BagsLike, LabelsLike, Seed, WeightsLike
 from bagwise.kernels.forest import FITTED as FOREST
+from bagwise.kernels.forest import FITTED_SECOND as SECOND_FOREST
 from bagwise.kernels.forest import Forest
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.preprocessing import BagStatistics
@@ -30,7 +31,8 @@ from bagwise.solvers import minimize_lbfgs
 
 LARGEST_SCORE = 30.0
 OWN_SCALES = (0.1, 0.3, 1.0)
-POOL_PENALTY = 1e-3  # keeps the weights of two learners that agree near each other
+STATISTICS_FEATURES = "sqrt"  # tried at every split by the trees that see statistics alone: scikit-learn's default
+POOL_PENALTY = 1e-3  # keeps the weights of learners that agree near each other
 
 
 class BagStack(BagClassifierMixin, BagEstimator):
@@ -41,12 +43,12 @@ class BagStack(BagClassifierMixin, BagEstimator):
        bags.
     2. For a bag and a label each member gives five numbers: the largest and the second probability among the instances,
        that of the union, 1 - prod_i (1 - p_i), the sum, and how many instances have the label as their most probable.
-    3. Two learners take them. A *logistic regression* sees the numbers of its own label; its weights are those of
+    3. Three learners take them. A *logistic regression* sees the numbers of its own label; its weights are those of
        all labels together plus a part of the label's own, so that a rare label shares those of the others.
        *Extremely randomised trees*, each on a bootstrap sample of the bags, see the numbers of all labels and the mean,
        maximum, minimum and deviation of the features, and predict all labels at once, so that they learn which labels
-       occur together.
-    4. The two are pooled, sigmoid(b + sum_k w_k logit p_k) with w >= 0, by the likelihood of the label sets under
+       occur together. Other such trees see these *statistics* alone, for bags that the members have little to say of.
+    4. All are pooled, sigmoid(b + sum_k w_k logit p_k) with w >= 0, by the likelihood of the label sets under
        probabilities that were predicted without the bag (by the other folds; by trees whose sample lacks it). This both
        weighs and calibrates, so that predicting a label where its probability is above one half minimises the expected
        Hamming loss.
@@ -80,8 +82,10 @@ class BagStack(BagClassifierMixin, BagEstimator):
         How far the weights of labels may differ, chosen by the folds' likelihood.
     forest_ : tuple of arrays
         See `bagwise.kernels.forest.Forest`.
-    pool_coef_, pool_intercept_ : (2,) array and float
-        w, of the logistic regression and of the trees, and b.
+    statistics_forest_ : tuple of arrays or None
+        Trees that see statistics alone: to judge them they grow on bootstrap samples, to predict on all bags.
+    pool_coef_, pool_intercept_ : (2,) or (3,) array and float
+        w, of the logistic regression and of the trees, of statistics last, and b.
     log_likelihood_ : float
         Of the label sets, per pair of bag and label, under pooled probabilities that were predicted without the bag.
 
@@ -115,9 +119,10 @@ class BagStack(BagClassifierMixin, BagEstimator):
         "logistic_coef_": Numbers("classes", "5*members"),
         "logistic_intercept_": Numbers("classes"),
         "forest_": FOREST,
+        "statistics_forest_": Maybe(Either(None, SECOND_FOREST)),
         "prior_": Numbers("classes", low=0, high=1),
         "log_likelihood_": Number(),
-        "pool_coef_": Numbers(2),
+        "pool_coef_": Numbers("learners"),
         "pool_intercept_": Number(),
     }
 
@@ -131,8 +136,15 @@ class BagStack(BagClassifierMixin, BagEstimator):
             raise InputError("BagStack.statistics_ is no BagStatistics; fit it again")
         statistics = 0 if self.statistics_ is None else n_outputs(self.statistics_)
         forest.check(5 * len(self.members_) * n_classes + 1 + statistics)
-        if forest.n_columns != n_classes:
-            raise InputError(f"BagStack.forest_ has leaves of {forest.n_columns} classes; fit it again")
+        forests = [forest]
+        if self._statistics_forest is not None:
+            forests.append(self._statistics_forest)
+            forests[-1].check(statistics)
+        for trees in forests:
+            if trees.n_columns != n_classes:
+                raise InputError(f"BagStack has trees with leaves of {trees.n_columns} classes; fit it again")
+        if len(self.pool_coef_) != 1 + len(forests):
+            raise InputError(f"BagStack.pool_coef_ is not of {1 + len(forests)} learners; fit it again")
 
     def __init__(
         self,
@@ -195,7 +207,15 @@ class BagStack(BagClassifierMixin, BagEstimator):
             self._table(bags, summaries), targets, counts, self.n_estimators, self.max_features, self.n_jobs, rng
         )
         self.forest_, self.prior_ = tuple(Forest.of_regression(grown.trees)), grown.prior
-        logits = np.stack([by_logistic, grown.held_out], axis=2)
+        judged = [by_logistic, grown.held_out]
+        self.statistics_forest_ = None
+        if self.statistics_ is not None:
+            statistics = self.statistics_.transform(bags)
+            settings = counts, self.n_estimators, STATISTICS_FEATURES, self.n_jobs, rng
+            judged.append(BagTrees.grow(statistics, targets, *settings).held_out)
+            trees = BagTrees.grow(statistics, targets, *settings, whole=True).trees
+            self.statistics_forest_ = tuple(Forest.of_regression(trees))
+        logits = np.stack(judged, axis=2)
         weights, self.log_likelihood_ = _pool_weights(logits, targets, counts)
         self.pool_coef_, self.pool_intercept_ = weights[:-1], float(weights[-1])
         return self
@@ -213,6 +233,12 @@ class BagStack(BagClassifierMixin, BagEstimator):
                     "use ORedLogisticRegression or ORedForest, or a bagwise.make_pipeline that ends in one."
                 )
 
+    @property
+    def _statistics_forest(self) -> Forest | None:
+        """The trees that see statistics alone; models of earlier versions have none."""
+        arrays = getattr(self, "statistics_forest_", None)
+        return None if arrays is None else Forest(*arrays)
+
     def _table(self, bags: Bags, summaries: np.ndarray) -> Any:
         return table_of(bags, summaries, None if self.statistics_ is None else self.statistics_.transform(bags))
 
@@ -223,7 +249,10 @@ class BagStack(BagClassifierMixin, BagEstimator):
         summaries = _summaries((member.predict_instances_proba(bags) for member in self.members_), bags)
         by_logistic = _SharedLogistic(self.logistic_coef_, self.logistic_intercept_).logits(_transformed(summaries))
         by_trees = forest_logit(Forest(*self.forest_), self._table(bags, summaries), self.prior_)
-        pooled = self.pool_coef_[0] * by_logistic + self.pool_coef_[1] * by_trees + self.pool_intercept_
+        logits = [by_logistic, by_trees]
+        if self._statistics_forest is not None and self.statistics_ is not None:
+            logits.append(forest_logit(self._statistics_forest, self.statistics_.transform(bags), self.prior_))
+        pooled = np.stack(logits, axis=2) @ self.pool_coef_ + self.pool_intercept_
         return np.clip(pooled, -LARGEST_SCORE, LARGEST_SCORE)
 
     def predict_proba(self, X: BagsLike) -> np.ndarray:
@@ -298,7 +327,7 @@ def _transformed(summaries: np.ndarray) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The two logistic regressions: on the numbers of a label, and of the logits of both learners
+# The two logistic regressions: on the numbers of a label, and of the logits of all learners
 
 
 class _SharedLogistic(NamedTuple):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -185,6 +187,8 @@ def split_dataset(X: BagsLike, y: LabelsLike | None) -> tuple[BagsLike, LabelsLi
 def validate_bags(estimator: Any, X: BagsLike, *, reset: bool) -> Bags:
     """`X` in any input form as `Bags` of finite features; sets or checks ``n_features_in_``.
 
+    NaN is let through to an estimator whose ``_takes_nan`` says that it knows what to do with it.
+
     Features that have a name are put into the order of the fit; see `_check_features`.
 
     Parameters
@@ -215,7 +219,7 @@ def validate_bags(estimator: Any, X: BagsLike, *, reset: bool) -> Bags:
             _set_features(estimator, bags)
         else:
             bags = _check_features(estimator, bags)
-    check_finite(bags)
+    check_finite(bags, may_miss=getattr(estimator, "_takes_nan", False))
     return bags
 
 
@@ -242,14 +246,14 @@ def _check_features(estimator: Any, bags: Bags) -> Bags:
     return bags
 
 
-def check_finite(bags: Bags) -> None:
-    """Raise an error that names bag and row of the first NaN or infinite feature."""
+def check_finite(bags: Bags, may_miss: bool = False) -> None:
+    """Raise an error that names bag and row of the first NaN or infinite feature; of the first infinite one."""
     values = bags.instances.data if sp.issparse(bags.instances) else bags.instances
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return
-    bad = ~np.isfinite(values)
-    if not bad.any():  # finite values whose sum overflowed
+    bad = np.isinf(values) if may_miss else ~np.isfinite(values)
+    if not bad.any():  # finite values whose sum overflowed, or missing ones
         return
     if sp.issparse(bags.instances):
         position = int(np.flatnonzero(bad)[0])
@@ -262,7 +266,8 @@ def check_finite(bags: Bags) -> None:
     what = "NaN" if np.isnan(value) else "inf"
     raise InputError(
         f"Input X contains {what} (infinity or NaN is not allowed) in bag {bag}, row {row - bags.offsets[bag]} of that "
-        f"bag, feature {column}; {int(bad.sum())} such value(s) in all. Fill or drop them first."
+        f"bag, feature {column}; {int(bad.sum())} such value(s) in all. Fill or drop them first"
+        f"{', for example with PerInstance(SimpleImputer())' if what == 'NaN' else ''}."
     )
 
 
@@ -294,6 +299,56 @@ def validate_weights(sample_weight: WeightsLike | None, n_bags: int) -> np.ndarr
     if not weights.any():
         raise InputError("All weights are zero, so no bag is left to learn from; give some bags a positive weight.")
     return weights
+
+
+def distinct_bags(
+    bags: Bags, given: Given, weights: np.ndarray | None = None, known: np.ndarray | None = None
+) -> tuple[np.ndarray | slice, np.ndarray | None]:
+    """Which bags to learn from where copies of a bag are one bag of their summed weight, and these weights.
+
+    Copies have the same instances, labels and known instances. A learner that draws bags at random, or stops short of
+    its optimum, so ends where it would with the weights in their place, to the last bit: where there are weights or
+    copies, the order of the bags is one that does not depend on the order in which they came. Without either, a
+    slice of all and None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise import Bags
+    >>> from bagwise.core.validation import distinct_bags
+    >>> bags, labels = Bags.from_list([[[1.0]], [[2.0]], [[1.0]]]), np.array([[1], [0], [1]])
+    >>> index, weights = distinct_bags(bags, labels)
+    >>> sorted(zip(index.tolist(), weights.tolist()))
+    [(0, 2.0), (1, 1.0)]
+    """
+    as_they_are = slice(None), None
+    if weights is not None and np.all(weights == 1.0):
+        weights = None
+    if weights is None:  # a glance at the first instances is enough where no two are alike
+        sums = np.asarray(bags.instances[bags.offsets[:-1]].sum(axis=1)).ravel()
+        if len(np.unique(sums)) == len(bags):
+            return as_they_are
+    X, said = bags.instances, given.values if isinstance(given, Evidence) else given
+    groups = given.groups if isinstance(given, Evidence) else None
+    keys = np.empty(len(bags), dtype=np.uint64)
+    for b, (start, stop) in enumerate(pairwise(bags.offsets.tolist())):
+        parts = [X[start:stop]] if not sp.issparse(X) else []
+        if sp.issparse(X):
+            own = slice(X.indptr[start], X.indptr[stop])
+            parts += [
+                X.data[own],
+                X.indices[own].astype(np.int64),
+                np.diff(X.indptr[start : stop + 1]).astype(np.int64),
+            ]
+        parts += [said[b]] if known is None else [said[b], known[start:stop]]
+        digest = blake2b(repr(None if groups is None else groups[b]).encode(), digest_size=8)
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        keys[b] = int.from_bytes(digest.digest(), "little")
+    _, index, place = np.unique(keys, return_index=True, return_inverse=True)
+    if weights is None and len(index) == len(bags):
+        return as_they_are
+    return index, np.bincount(place, weights).astype(np.float64)
 
 
 def refuse_sparse(learner: Any, bags: Bags) -> None:

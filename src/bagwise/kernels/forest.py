@@ -14,17 +14,20 @@ from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Numbers, Size, TupleOf
 
 DAMAGED = "The trees of this model do not fit together; fit it again, or load an undamaged file."
-FITTED = TupleOf(
-    Numbers("trees", whole=True),
-    Numbers("nodes", whole=True),
-    Numbers("nodes"),
-    Numbers("nodes", whole=True),
-    Numbers("said+1", whole=True),
-    Numbers("entries", whole=True, empty=True),
-    Numbers("entries", empty=True),
-    Size("outputs"),
+FITTED, FITTED_SECOND = (
+    TupleOf(
+        Numbers(f"trees{which}", whole=True),
+        Numbers(f"nodes{which}", whole=True),
+        Numbers(f"nodes{which}"),
+        Numbers(f"nodes{which}", whole=True),
+        Numbers(f"said{which}+1", whole=True),
+        Numbers(f"entries{which}", whole=True, empty=True),
+        Numbers(f"entries{which}", empty=True),
+        Size("outputs"),
+    )
+    for which in ("", "_second")
 )
-"""The arrays of a `Forest` as an attribute of an estimator; `Forest.check` looks at their indices."""
+"""The arrays of a `Forest`, and of a second one, as attributes of an estimator; `Forest.check` looks at indices."""
 
 
 class Forest(NamedTuple):

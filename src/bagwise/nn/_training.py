@@ -143,7 +143,7 @@ class Trainer:
         judge = np.repeat(self.held_out.argmax(axis=0)[bags], np.diff(alone.offsets))
         proba = torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
         start = self.parameters.start({name: float(getattr(self.rates, name)[0]) for name in self.parameters.learned})
-        logits, _ = learn_rates(self.parameters, alone, np.maximum(proba, SMALLEST), start, self.weights[bags])
+        logits, *_ = learn_rates(self.parameters, alone, np.maximum(proba, SMALLEST), start, self.weights[bags])
         self.rates = self.parameters.rates(logits)
 
 

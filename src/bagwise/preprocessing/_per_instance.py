@@ -38,7 +38,8 @@ class PerInstance(BagTransformerMixin, BagEstimator):
     ----------
     transformer : transformer
         Any scikit-learn transformer that gives one row for each row; also a `FeatureUnion` or a pipeline of some. Where
-        its tags say that it takes no sparse features, it is given dense ones.
+        its tags say that it takes no sparse features, it is given dense ones, and where they say that it takes missing
+        values (NaN), as those of `SimpleImputer` do, it is given these; learners take none.
 
     Attributes
     ----------
@@ -119,6 +120,12 @@ class PerInstance(BagTransformerMixin, BagEstimator):
         return instances
 
     @property
+    def _takes_nan(self) -> bool:
+        """Whether missing values go on to the transformer: an imputer fills them, a scaler lets them be."""
+        has_tags = hasattr(self.transformer, "__sklearn_tags__") and not isinstance(self.transformer, type)
+        return has_tags and bool(get_tags(self.transformer).input_tags.allow_nan)
+
+    @property
     def _n_features_out(self) -> int:
         return n_outputs(self.transformer_)
 
@@ -132,6 +139,7 @@ class PerInstance(BagTransformerMixin, BagEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = self._takes_nan
         tags.input_tags.sparse = True  # a transformer that does not take them is given arrays
         tags.target_tags.required = _needs_target(self.transformer)
         return tags

@@ -84,11 +84,19 @@ class BagTrees(NamedTuple):
         max_features: str | int | float | None,
         n_jobs: int | None,
         rng: np.random.RandomState,
+        *,
+        whole: bool = False,
     ) -> BagTrees:
-        """From a (n, f) table and (n, c) zeros and ones; `counts` say how often each bag counts."""
+        """From a (n, f) table and (n, c) zeros and ones; `counts` say how often each bag counts.
+
+        `whole`: each tree on all bags, so that none is held out.
+        """
         n_bags = len(targets)
         samples = [
-            (np.bincount(rng.randint(n_bags, size=n_bags), minlength=n_bags), int(rng.randint(np.iinfo(np.int32).max)))
+            (
+                np.ones(n_bags) if whole else np.bincount(rng.randint(n_bags, size=n_bags), minlength=n_bags),
+                int(rng.randint(np.iinfo(np.int32).max)),
+            )
             for _ in range(n_trees)
         ]
         check_single_precision(table)
