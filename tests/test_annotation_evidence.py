@@ -188,8 +188,6 @@ def test_learners_of_lists_refuse_more_and_say_who_takes_it(data):
         MostFrequentAnnotator().fit(data.bags, values)
     with pytest.raises(InputError, match="pass missed=0"):
         ORedForest(missed=0.1).fit(data.bags, values)
-    with pytest.raises(InputError, match="fit with device=None"):
-        ORedLogisticRegression(device="cpu").fit(data.bags, values)
     with pytest.raises(InputError, match="expected only 0 and 1"):
         BagDataset(data.bags, Y=values)
     model = MostFrequentAnnotator().fit(data.bags, data.Y)
