@@ -39,9 +39,7 @@ def part(problem: UnionProblem, bags: np.ndarray) -> tuple[UnionProblem, np.ndar
         return alone, rows
     groups, group_starts = _chosen(problem.group_starts, bags)
     members, member_starts = _chosen(problem.member_starts, groups)
-    alone = replace(
-        alone, group_starts=group_starts, member_starts=member_starts, members=problem.members[members]
-    )
+    alone = replace(alone, group_starts=group_starts, member_starts=member_starts, members=problem.members[members])
     return alone, rows
 
 
