@@ -42,7 +42,7 @@ TABLE = {
         "ored": GOES, "noisy-or": GOES, "forest": GOES,
         "network": "cannot learn from pieces", "network of label sets": "cannot learn from pieces",
     },
-    "device": {"ored": GOES, "noisy-or": None, "forest": None, "network": GOES, "network of label sets": GOES},
+    "device": {**dict.fromkeys(LEARNERS, GOES), "forest": None},
 }  # fmt: skip
 """None: the learner has no such thing, whatever is said."""
 SETTINGS = {

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.metrics import average_precision_score
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not there; make test-torch
 import bagwise  # noqa: E402
 from bagwise import Absent, Bags, Certain, OneOf, Possible  # noqa: E402
 from bagwise.annotation import NoisyOrLogisticRegression  # noqa: E402
+from bagwise.annotation.noisy_or import NoisyOrObjective  # noqa: E402
 from bagwise.annotation.noisy_or_problem import NoisyOrProblem, log_odds  # noqa: E402
 from bagwise.annotation.rates import RateParameters  # noqa: E402
 from bagwise.calibration import CalibratedLabelSets  # noqa: E402
@@ -22,9 +24,11 @@ from bagwise.catalog import make_model  # noqa: E402
 from bagwise.core.exceptions import InputError  # noqa: E402
 from bagwise.core.validation import Evidence, as_evidence  # noqa: E402
 from bagwise.datasets import make_gaussian_bags  # noqa: E402
-from bagwise.nn import ORedNetwork  # noqa: E402
+from bagwise.nn import ORedNetwork, device  # noqa: E402
 from bagwise.nn._heads import AnyLabels  # noqa: E402
+from bagwise.nn.device_noisy_or import DeviceNoisyOr  # noqa: E402
 from bagwise.pipeline import bag_tags  # noqa: E402
+from bagwise.scale import BagSource, fit_source  # noqa: E402
 from bagwise.union import LabelNoise  # noqa: E402
 from expected_failures import weights_differ  # noqa: E402
 from test_annotation_noisy_or import enumerated_bag, made_windows  # noqa: E402
@@ -269,3 +273,46 @@ def test_faces_with_candidate_names_are_learned():
     for more in ({}, {"labels_per_instance": "any"}):
         model = ORedNetwork(**SMALL, **more).fit(bags, sets)
         assert np.mean(model.predict_instances(bags) == truth) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("budget", [1 << 21, 30])
+def test_a_device_computes_what_compiled_code_does(seed, budget, monkeypatch):
+    """Value, gradient and statistics, of every kind of evidence, with groups, rates, weights, known instances."""
+    monkeypatch.setitem(device.BUDGETS, "cpu", budget)
+    rng, offsets, given, _, noise = said(seed)
+    bags = Bags(rng.normal(size=(offsets[-1], 3)), offsets)
+    known = rng.choice([-1, -1, -1, 0, 1], (offsets[-1], 4)).astype(np.int8) if seed % 3 else None
+    counts = rng.uniform(0.5, 2.0, len(bags)) if seed % 4 else None
+    scale = 400.0 if seed % 5 == 0 else 1.0  # where probabilities underflow, their ratios count
+    weights = rng.normal(scale=scale, size=(4, 4))
+    options = {"l2": 0.3, "rates": noise, "weights": counts}
+    here = NoisyOrObjective(bags, given, known, **options)
+    there = DeviceNoisyOr(bags, given, known, device="cpu", **options)
+    with np.errstate(all="ignore"):
+        (value, gradient), (found, slope) = here.value_and_gradient(weights), there.value_and_gradient(weights)
+    assert np.isclose(found, value, rtol=1e-11) or found == value == -np.inf
+    assert_allclose(slope, gradient, atol=1e-9)
+    if noise is not None and np.isfinite(value):
+        assert_allclose(there.statistics.sum(axis=0), here.statistics.sum(axis=0), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("settings", [{}, {"missed": "learn", "spurious": "learn"}, {"missed": 0.1}], ids=str)
+def test_fits_on_a_device_are_the_same(settings):
+    bags, Y, truth = made_windows(1.0, n_bags=80, size=6, n_classes=4, noise=2.0)
+    known = np.where(np.arange(len(truth))[:, None] % 7, np.nan, truth)
+    weights = 1.0 + np.arange(80) % 2
+    here, there = (
+        NoisyOrLogisticRegression(device=where, tol=1e-9, max_iter=2000, **settings).fit(
+            bags, Y, Bags(known, bags.offsets), sample_weight=weights
+        )
+        for where in (None, "cpu")
+    )
+    for name in ("coef_", "intercept_", "missed_", "spurious_"):
+        assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-4, atol=2e-5)
+    with pytest.raises(InputError, match="sparse"):
+        there.fit(Bags(sp.csr_array(bags.instances), bags.offsets), Y)
+    with pytest.raises(InputError, match="device='tpu'"):
+        there.set_params(device="tpu").fit(bags, Y)
+    with pytest.raises(InputError, match="device='cpu' holds all instances at once"):
+        fit_source(NoisyOrLogisticRegression(device="cpu"), BagSource.from_dataset(bagwise.BagDataset(bags, Y)))

@@ -20,6 +20,7 @@ from bagwise.annotation.objective import (
 )
 from bagwise.annotation.rates import RATE, RateParameters, plain_rate
 from bagwise.annotation.union_annotator import background_label
+from bagwise.core.backends import OBJECTIVES
 from bagwise.core.bags import KNOWN_BACKGROUND, Bags, known_labels
 from bagwise.core.base import (
     BagClassifierMixin,
@@ -69,6 +70,9 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         Most iterations of L-BFGS.
     tol : float, default=1e-4
         Tolerance of the gradient.
+    device : {None, "cpu", "cuda"}, default=None
+        Where the likelihood is evaluated: None, by compiled code on this machine; else by torch (extra "torch") on that
+        device, to which the instances are moved once (bags with a `OneOf` stay here). The fitted model is the same.
     verbose : int, default=0
         Print the objective after every so many iterations: 1 for all of them, 10 for every tenth, 0 for none.
 
@@ -120,6 +124,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         own_features: Sequence[int] | None = None,
         max_iter: int = 500,
         tol: float = 1e-4,
+        device: str | None = None,
         verbose: int = 0,
     ):
         self.l2 = l2
@@ -128,6 +133,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         self.own_features = own_features
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
         self.verbose = verbose
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -167,7 +173,13 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         parameters = self.start_rates()
         known = known_entries(instance_labels, bags.offsets, n_classes)
         check_explained(bags.offsets, indicator, known, parameters.possible)
-        likelihood = NoisyOrObjective(bags, indicator, known, l2=self.l2, rates=self.fitted_rates(), weights=weights)
+        likelihood: PenalizedLikelihood
+        options: dict[str, Any] = {"l2": self.l2, "rates": self.fitted_rates(), "weights": weights}
+        if self.device is None:
+            likelihood = NoisyOrObjective(bags, indicator, known, **options)
+        else:
+            make = OBJECTIVES["NoisyOrLogisticRegression"]
+            likelihood = make(bags, indicator, known, device=self.device, **options)
         start = first_weights(indicator, likelihood.n_instances, weights, self.n_features_in_)
         return self.learn(likelihood, start, parameters, callback, checkpoint)
 

@@ -107,11 +107,11 @@ class NoisyOrProblem:
         return {b: groups for b, groups in enumerate(given.groups) if groups}
 
     def _given_by(self, rates: LabelNoise | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        u, v, direct = self._numbers
+        u, v, direct = self.numbers
         return u, v if rates is None else np.where(direct, v, v * (1.0 - rates.spurious)), direct
 
     @cached_property
-    def _numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(n, c) arrays u, v and `direct`, as of `bagwise.kernels.noisy_or`, of labels that are never spurious."""
         values: Any = self.given.values if isinstance(self.given, Evidence) else self.given
         u, v = np.where(values == 1, 1.0, 0.0), np.where(values == 1, -1.0, np.where(values == 0, 1.0, 0.0))

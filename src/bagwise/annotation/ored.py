@@ -378,7 +378,7 @@ class ORedLogisticRegression(UnionAnnotator):
         options = self.objective_options()
         if self.device is None:
             return ORedObjective(chosen.instances, problem, scale=scale, weights=labelled.weights, **options)
-        return OBJECTIVES["torch"](
+        return OBJECTIVES["ORedLogisticRegression"](
             chosen.instances, problem, len(self.classes_) + self.background_, device=self.device, l2=self.l2,
             max_exact_labels=self.max_exact_labels, rates=options["rates"],
         )  # fmt: skip

@@ -213,6 +213,12 @@ class _SourceFit:
     def start(self) -> tuple[Engine, int]:
         """Fit what comes before the learner; gives the engine behind it, and the number of features there."""
         self.final.check_parameters()
+        device = getattr(self.final, "device", None)
+        if device is not None:
+            raise InputError(
+                f"device={device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit "
+                "in memory."
+            )
         engine: Engine = Here(self.training) if self.client is None else OnCluster.of(self.training, self.client)
         probe = Bags(np.zeros((1, self.source.n_features), self.source.dtype), np.array([0, 1]))
         for step in self.steps:
@@ -234,11 +240,6 @@ class _SourceFit:
 
     def ored(self, checkpoint: CheckpointLike | None) -> None:
         final: ORedLogisticRegression = self.final
-        if final.device is not None:
-            raise InputError(
-                f"device={final.device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit "
-                "in memory."
-            )
         engine, n_features = self.start()
         last = final.last_fit()
         self.set_classes(n_features)
