@@ -132,7 +132,6 @@ def overlapping(quick: bool = False) -> list[Record]:
         for where in ("new", "given labels"):
             gaps = 100 * (np.array(found[f"noisy-or, {where}"]) - np.array(found[f"ored-background, {where}"]))
             record[f"ahead, {where}"], record[f"at least, {where}"] = float(gaps.mean()), float(gaps.min())
-        print(f"  {record}", flush=True)
         records.append(record)
     show("Calls that overlap, windows of 3 s: average precision per window and species, %", records)
     return records

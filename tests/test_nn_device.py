@@ -165,6 +165,6 @@ def test_bad_input_is_named():
 def test_out_of_memory_says_how_much_was_needed():
     with (
         pytest.raises(bagwise.core.exceptions.MemoryLimitError, match="3.0 GiB"),
-        device_room.memory_of(torch.device("cpu"), 3 * 2**30),
+        device_room.device_memory(torch.device("cpu"), 3 * 2**30),
     ):
         raise torch.cuda.OutOfMemoryError

@@ -398,8 +398,8 @@ def plain_labels(given: Given) -> np.ndarray:
     if isinstance(given, Evidence):
         raise InputError(
             "The labels say more than plain lists (confidences, NaN, inf, Certain, Possible, Absent or OneOf), which "
-            "ORedLogisticRegression and ORedForest take, and this does not; pass what is listed, a matrix "
-            "of 0 and 1: np.where(Y > 0.5, 1, 0)."
+            "ORedLogisticRegression, NoisyOrLogisticRegression, ORedForest and ORedNetwork take, and this does not; "
+            "pass what is listed, a matrix of 0 and 1: np.where(Y > 0.5, 1, 0)."
         )
     return given
 

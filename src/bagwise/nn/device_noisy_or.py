@@ -16,7 +16,7 @@ from bagwise.core.bags import Bags
 from bagwise.core.exceptions import InputError
 from bagwise.core.validation import Evidence
 from bagwise.nn._batches import balanced_batches
-from bagwise.nn.device import BUDGETS, as_device, memory_of
+from bagwise.nn.device import BUDGETS, as_device, device_memory
 from bagwise.union import LabelNoise, count_instances
 
 ARRAYS = 12  # of the scores' size, that are there at once
@@ -79,7 +79,7 @@ class DeviceNoisyOr(PenalizedLikelihood):
         rest, budget = np.flatnonzero(~grouped), BUDGETS[self._device.type]
         self._n_bytes = bags.instances.nbytes + 8 * ARRAYS * budget
         self._chunks: list[_Chunk] = []
-        with memory_of(self._device, self._n_bytes):
+        with device_memory(self._device, self._n_bytes):
             for batch in balanced_batches(bags.sizes[rest], max(1, budget // n_classes)) if len(rest) else []:
                 self._chunks.append(self._chunk(bags, problem, weights, rest[batch]))
 
@@ -94,7 +94,7 @@ class DeviceNoisyOr(PenalizedLikelihood):
         return torch.as_tensor(np.ascontiguousarray(array), device=self._device)
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        with memory_of(self._device, self._n_bytes):
+        with device_memory(self._device, self._n_bytes):
             W = self._moved(weights)
             value, gradient, statistics = W.new_zeros(()), torch.zeros_like(W), W.new_zeros(3)
             missed, honest = torch.zeros_like(W[:, 0]), torch.ones_like(W[:, 0])

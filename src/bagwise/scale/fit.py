@@ -33,7 +33,7 @@ from bagwise.core.validation import (
     sort_classes,
     validate_weights,
 )
-from bagwise.io.checkpoint import Checkpoint, fingerprint, identity_of
+from bagwise.io.checkpoint import Checkpoint, array_fingerprint, identity_of
 from bagwise.io.files import PathLike
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.scale._engine import Engine, Here, Training
@@ -118,7 +118,7 @@ def fit_source(
         said = fit.labelled.indicator
         said = said if isinstance(said, Evidence) else Evidence(said)
         groups = [] if said.groups is None else said.groups.tolist()
-        identity |= {"labels": [fingerprint(said.values), repr(groups), *map(repr, fit.classes.tolist())]}
+        identity |= {"labels": [array_fingerprint(said.values), repr(groups), *map(repr, fit.classes.tolist())]}
     state = Checkpoint(checkpoint, identity)
     learn(fit, state)
     state.clear()
