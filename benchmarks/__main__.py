@@ -43,6 +43,7 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "windows": "benchmarks.windows",
     "segmentation": "benchmarks.segmentation",
     "several-labels": "benchmarks.several_labels",
+    "overlapping-calls": "benchmarks.several_labels:overlapping",
     "texts": "benchmarks.texts",
     "clustering-speed": "benchmarks.clustering_speed",
     "clustering-tables": "benchmarks.clustering_tables",

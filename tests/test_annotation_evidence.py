@@ -184,12 +184,10 @@ def test_known_instances_go_with_evidence(data):
 
 def test_learners_of_lists_refuse_more_and_say_who_takes_it(data):
     values = spoken(data.Y)
-    with pytest.raises(InputError, match="ORedLogisticRegression and ORedForest take"):
+    with pytest.raises(InputError, match="ORedForest and ORedNetwork take"):
         MostFrequentAnnotator().fit(data.bags, values)
     with pytest.raises(InputError, match="pass missed=0"):
         ORedForest(missed=0.1).fit(data.bags, values)
-    with pytest.raises(InputError, match="fit with device=None"):
-        ORedLogisticRegression(device="cpu").fit(data.bags, values)
     with pytest.raises(InputError, match="expected only 0 and 1"):
         BagDataset(data.bags, Y=values)
     model = MostFrequentAnnotator().fit(data.bags, data.Y)

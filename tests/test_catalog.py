@@ -58,6 +58,7 @@ MODELS = {
     "m3miml-linear": f"{CLPL} > M3MIML(kernel='linear')",
     "clpl": f"{CLPL} > CLPL()",
     "noisy-or": f"{STANDARD} > NoisyOrLogisticRegression()",
+    "noisy-or-network": f"{STANDARD} > ORedNetwork(labels_per_instance='any', random_state=0)",
     "mimlfast": f"{STANDARD} > MIMLFast(random_state=0)",
     "lsb-cmm": f"{STANDARD} > LSBCMM(random_state=0)",
     "m3miml": f"{UNIT} > M3MIML()",
@@ -123,9 +124,9 @@ def test_a_wrong_name_gets_the_nearest():
         make_model("ORED-RFB")
     message = str(caught.value)
     assert message.startswith("There is no model 'ORED-RFB'; did you mean ored-rbf")
-    assert message.endswith("docs/command-line.md lists all 41.")
+    assert message.endswith("docs/command-line.md lists all 42.")
     assert len(re.findall(r"[\w-]+(?=[,?])", message)) <= 5
-    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 41."):
+    with pytest.raises(InputError, match=f"did you mean {', '.join(USUAL)}\\? docs/command-line.md lists all 42."):
         make_model("xyz")  # like none of them: the usual ones
 
 

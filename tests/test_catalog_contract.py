@@ -23,6 +23,7 @@ SHORT = {
     "k-ored-em": {"max_iter": 20}, "k-sim-softmax": {"n_steps": 20}, "k-mimlfast": {"max_epochs": 3, "n_components": 8},
     "bag-stack": {"n_estimators": 5, "cv": 2, "members": [make_model("ored")]},
     "bag-stack-network": {"n_estimators": 5, "cv": 2, "members": [make_model("ored")]},
+    "noisy-or-network": {"epochs": 2, "n_members": 2, "n_rounds": 0, "hidden": (8,)},
     "ored-network": {"epochs": 2, "n_members": 2, "n_rounds": 0, "hidden": (8,)},
     "ored-mix": {"epochs": 2, "n_members": 2, "n_rounds": 1, "hidden": (8,), "n_estimators": 8},
 }  # fmt: skip
@@ -31,7 +32,7 @@ NAMES = [name for name in CATALOG if name not in OTHER_FEATURES]
 
 
 def made(name):
-    if re.fullmatch("ored-(network|mix)", name):
+    if re.fullmatch("ored-network|ored-mix|noisy-or-network", name):
         pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
     return make_model(name, **SHORT.get(name, {}))
 

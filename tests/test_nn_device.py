@@ -7,10 +7,11 @@ import scipy.sparse as sp
 torch = pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
 
 import bagwise  # noqa: E402
-from bagwise import ORedLogisticRegression  # noqa: E402
+from bagwise import Absent, OneOf, ORedLogisticRegression  # noqa: E402
 from bagwise.annotation.objective import ORedObjective  # noqa: E402
 from bagwise.core.bags import Bags  # noqa: E402
 from bagwise.core.exceptions import InputError  # noqa: E402
+from bagwise.core.validation import as_evidence  # noqa: E402
 from bagwise.datasets import make_gaussian_bags  # noqa: E402
 from bagwise.nn import device as device_room  # noqa: E402
 from bagwise.nn.device import DeviceObjective  # noqa: E402
@@ -36,7 +37,18 @@ def random_problem(seed):
         if background:
             missed[-1] = spurious[-1] = 0.0
         rates = LabelNoise(missed, spurious) if missed.any() or spurious.any() else None
-    problem = UnionProblem.build(offsets, Y, int(n_classes) if background else None, known, relaxed)
+    given = Y
+    if rng.random() < 0.4:  # more is said of some bags than a list
+        values = Y.astype(float)
+        some = rng.random(Y.shape) < 0.3
+        some[:, int(n_classes) :] = False
+        values[some & (Y == 1)] = rng.choice([np.nan, 0.7, np.inf], int(np.sum(some & (Y == 1))))
+        values[some & (Y == 0)] = rng.choice([np.nan, 0.3, -np.inf], int(np.sum(some & (Y == 0))))
+        share = 0.3 if seed % 3 else 0.0  # groups that overlap cannot be propagated
+        one = [[[*np.flatnonzero(row)[:1].tolist(), 0, 1]] if rng.random() < share else [] for row in Y[:, :n_classes]]
+        values[:, :2] = np.where(values[:, :2] == -np.inf, 0.0, values[:, :2])
+        given, relaxed = as_evidence(values, one), None
+    problem = UnionProblem.build(offsets, given, int(n_classes) if background else None, known, relaxed)
     return X, problem, weights, rates
 
 
@@ -94,6 +106,17 @@ def test_known_instances_enter():
     assert not np.allclose(fitted("cpu", data).coef_, there.coef_, atol=1e-2)
 
 
+def test_what_is_said_beyond_lists_enters():
+    data = make_gaussian_bags(n_bags=60, n_classes=5, random_state=2)
+    sets = [{*np.flatnonzero(row).tolist()} for row in data.Y]
+    for bag in range(0, 60, 3):
+        first, *rest = sorted(sets[bag])
+        sets[bag] = {*rest, OneOf(first, (first + 1) % 5), *({Absent((first + 2) % 5)} - set(map(Absent, rest)))}
+    settings = {"tol": 1e-9, "max_iter": 2000, "background": True}
+    here, there = (ORedLogisticRegression(device=d, **settings).fit(data.bags, sets) for d in (None, "cpu"))
+    assert np.allclose(here.coef_, there.coef_, atol=2e-5)
+
+
 def test_single_precision_instances_give_sums_of_double_precision():
     data = make_gaussian_bags(n_bags=60, n_classes=5, random_state=3)
     single = Bags(data.bags.instances.astype(np.float32), data.bags.offsets)
@@ -142,6 +165,6 @@ def test_bad_input_is_named():
 def test_out_of_memory_says_how_much_was_needed():
     with (
         pytest.raises(bagwise.core.exceptions.MemoryLimitError, match="3.0 GiB"),
-        device_room._memory_of(torch.device("cpu"), 3 * 2**30),
+        device_room.device_memory(torch.device("cpu"), 3 * 2**30),
     ):
         raise torch.cuda.OutOfMemoryError

@@ -17,6 +17,7 @@ from bagwise.datasets import make_gaussian_bags  # noqa: E402
 from bagwise.io.checkpoint import Checkpoint  # noqa: E402
 from bagwise.kernels.forest import Forest  # noqa: E402
 from bagwise.nn import ORedNetwork, _training  # noqa: E402
+from bagwise.nn._heads import OneLabel  # noqa: E402
 from bagwise.pipeline import bag_tags  # noqa: E402
 from bagwise.union import UnionModel, union_posterior  # noqa: E402
 
@@ -42,9 +43,9 @@ def _trainer(data, weights=None):
     settings = ORedNetwork((), 2, batch_instances=10_000)
     weights = np.ones(len(data)) if weights is None else weights
     rates = RateParameters.of(0.0, 0.0, 4)
-    problem = UnionModel(4).problem(data.bags.offsets, data.Y)
+    head = OneLabel(UnionModel(4).problem(data.bags.offsets, data.Y), 4, torch.device("cpu"), 16)
     rng = np.random.RandomState(0)
-    return _training.Trainer(settings, data.bags.instances, problem, 4, rates, weights, None, rng)
+    return _training.Trainer(settings, data.bags.instances, head, 4, rates, weights, None, rng)
 
 
 def small_module():

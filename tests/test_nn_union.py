@@ -32,6 +32,8 @@ def random_bags(seed):
     for b in range(n_bags):
         Y[b, labels[offsets[b] : offsets[b + 1]]] = 1
     options = {}
+    if seed % 3 == 0:  # more is said of some bags than a list
+        Y = np.where(rng.random(Y.shape) < 0.2, rng.choice([np.nan, 0.4, np.inf], Y.shape), Y)
     if background:
         options["background"] = int(n_columns - 1)
         Y[:, -1] = 0

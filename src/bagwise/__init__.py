@@ -135,7 +135,7 @@ __all__ = [
 _MODULES = {*__all__} - {*_NAMES, "__version__"}
 
 
-def _torch_objective(*args: Any, **options: Any) -> Any:
+def _device_objective(*args: Any, **options: Any) -> Any:
     """The objective of ORed logistic regression on a device; its room is entered when the first one is asked for."""
     from bagwise.nn import check_torch
 
@@ -145,6 +145,16 @@ def _torch_objective(*args: Any, **options: Any) -> Any:
     return DeviceObjective(*args, **options)
 
 
+def _device_noisy_or(*args: Any, **options: Any) -> Any:
+    """The same of noisy-or logistic regression."""
+    from bagwise.nn import check_torch
+
+    check_torch()
+    from bagwise.nn.device_noisy_or import DeviceNoisyOr
+
+    return DeviceNoisyOr(*args, **options)
+
+
 def _stack_members() -> list[Any]:
     """Those of "bag-stack"; the catalog is entered when a stack is fitted without members."""
     from bagwise.catalog import stack_members
@@ -152,7 +162,8 @@ def _stack_members() -> list[Any]:
     return stack_members()
 
 
-OBJECTIVES["torch"] = _torch_objective
+OBJECTIVES["ORedLogisticRegression"] = _device_objective
+OBJECTIVES["NoisyOrLogisticRegression"] = _device_noisy_or
 MEMBERS["BagStack"] = _stack_members
 
 

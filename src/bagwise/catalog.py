@@ -148,6 +148,7 @@ CATALOG: dict[str, Callable[..., Any]] = {
     "ored-forest-background": partial(ORedForest, background=True, random_state=0),
     "ored-background": partial(model_of, StandardScaler, ORedLogisticRegression, background=True),
     "noisy-or": partial(model_of, StandardScaler, NoisyOrLogisticRegression),
+    "noisy-or-network": partial(model_of, StandardScaler, ORedNetwork, labels_per_instance="any", random_state=0),
     "ored-network": partial(model_of, StandardScaler, ORedNetwork, random_state=0),
     "ored-mix": partial(model_of, StandardScaler, ORedNetwork, n_estimators=300, random_state=0),
     "ored-patch": partial(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
+from bagwise.annotation.noisy_or_problem import NoisyOrProblem
 from bagwise.annotation.objective import (
     PenalizedLikelihood,
     affine_gradient,
@@ -21,6 +21,7 @@ from bagwise.annotation.objective import (
 )
 from bagwise.annotation.rates import RATE, RateParameters, plain_rate
 from bagwise.annotation.union_annotator import background_label
+from bagwise.core.backends import OBJECTIVES
 from bagwise.core.bags import KNOWN_BACKGROUND, Bags, known_labels
 from bagwise.core.base import (
     BagClassifierMixin,
@@ -35,13 +36,9 @@ from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Numbers
 from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, RateLike, WeightsLike
 from bagwise.core.validation import Evidence, Given, encode_evidence, possible_labels
-from bagwise.kernels.noisy_or import infer_noisy_or
 from bagwise.preprocessing import LinearHead
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelNoise, count_instances
-
-MOST_OVERLAPPING = 12  # groups of one bag, of which all subsets are gone through
-NOTHING_KNOWN = np.empty((0, 0), dtype=np.int8)
 
 
 class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
@@ -74,6 +71,9 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         Most iterations of L-BFGS.
     tol : float, default=1e-4
         Tolerance of the gradient.
+    device : {None, "cpu", "cuda"}, default=None
+        Where the likelihood is evaluated: None, by compiled code on this machine; else by torch (extra "torch") on that
+        device, to which the instances are moved once (bags with a `OneOf` stay here). The fitted model is the same.
     verbose : int, default=0
         Print the objective after every so many iterations: 1 for all of them, 10 for every tenth, 0 for none.
 
@@ -125,6 +125,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         own_features: Sequence[int] | None = None,
         max_iter: int = 500,
         tol: float = 1e-4,
+        device: str | None = None,
         verbose: int = 0,
     ):
         self.l2 = l2
@@ -133,6 +134,7 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         self.own_features = own_features
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
         self.verbose = verbose
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -172,7 +174,13 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         parameters = self.start_rates()
         known = known_entries(instance_labels, bags.offsets, n_classes)
         check_explained(bags.offsets, indicator, known, parameters.possible)
-        likelihood = NoisyOrObjective(bags, indicator, known, l2=self.l2, rates=self.fitted_rates(), weights=weights)
+        likelihood: PenalizedLikelihood
+        options: dict[str, Any] = {"l2": self.l2, "rates": self.fitted_rates(), "weights": weights}
+        if self.device is None:
+            likelihood = NoisyOrObjective(bags, indicator, known, **options)
+        else:
+            make = OBJECTIVES["NoisyOrLogisticRegression"]
+            likelihood = make(bags, indicator, known, device=self.device, **options)
         start = first_weights(indicator, likelihood.n_instances, weights, self.n_features_in_)
         return self.learn(likelihood, start, parameters, callback, checkpoint)
 
@@ -328,6 +336,17 @@ class NoisyOrLogisticRegression(InstanceAnnotatorMixin, BagClassifierMixin, BagE
         return tags
 
 
+def noisy_or_of(model: Any, links: np.ndarray | None = None) -> NoisyOrLogisticRegression:
+    """One whose instances are the log-odds of a fitted model, times slopes and plus offsets, the (c, 2) `links`."""
+    found, n_classes = NoisyOrLogisticRegression(**model.noise_rates()), len(model.classes_)
+    links = np.tile([1.0, 0.0], (n_classes, 1)) if links is None else links
+    found.classes_, found.single_label_, found.n_features_in_ = model.classes_, model.single_label_, n_classes
+    found.coef_, found.intercept_ = np.diag(links[:, 0]), links[:, 1]
+    found.missed_, found.spurious_ = model.noise_rates().values()
+    found.background_label_ = model.background_label_
+    return found
+
+
 class NoisyOrObjective(PenalizedLikelihood):
     """The likelihood that `NoisyOrLogisticRegression` maximises, of instances in memory.
 
@@ -347,8 +366,7 @@ class NoisyOrObjective(PenalizedLikelihood):
     ):
         super().__init__(l2)
         self.bags = bags
-        self.indicator = indicator
-        self.known = known
+        self.problem = NoisyOrProblem(bags.offsets, indicator, known)
         self.rates = rates
         self.bag_weights = weights
         self.n_instances = count_instances(bags.offsets, weights)
@@ -374,102 +392,13 @@ class NoisyOrObjective(PenalizedLikelihood):
         return np.concatenate([part for part, _ in found]), np.concatenate([part for _, part in found])
 
     def _infer(self, weights: np.ndarray, part: slice, rows: slice, *, residual: bool) -> tuple[np.ndarray, np.ndarray]:
-        values = affine_scores(self.bags.instances[rows], weights)
-        u, v, direct = self.given(part)
-        logs = np.empty(u.shape)
-        missed = np.zeros(len(weights)) if self.rates is None else self.rates.missed
-        known = NOTHING_KNOWN if self.known is None else self.known[rows]
-        offsets = self.bags.offsets[part.start : part.stop + 1] - rows.start
-        small = np.exp(-np.abs(values))
-        groups = self._groups(part)
-        scores = values.copy() if groups else values
-        infer_noisy_or(values, small, offsets, u, v, direct, missed, known, residual, logs, self.statistics[part])
-        if groups:
-            self._hit_groups(groups, scores, offsets, known, u + v, residual, values, logs)
-        return values, logs
-
-    def _groups(self, part: slice) -> dict[int, tuple[tuple[int, ...], ...]]:
-        """The groups of the bags that have some, by their number in the part."""
-        given = self.indicator
-        if not isinstance(given, Evidence) or given.groups is None:
-            return {}
-        return {b: groups for b, groups in enumerate(given.groups[part]) if groups}
-
-    @staticmethod
-    def _hit_groups(
-        groups: dict[int, tuple[tuple[int, ...], ...]],
-        scores: np.ndarray,
-        offsets: np.ndarray,
-        known: np.ndarray,
-        if_absent: np.ndarray,
-        residual: bool,
-        values: np.ndarray,
-        logs: np.ndarray,
-    ) -> None:
-        """Condition posteriors, in place, on every group of a bag having one of its labels in it.
-
-        Given what was said of labels one by one they are independent, and label c is absent with probability
-        rho_c = (u_c + v_c) prod_i (1 - p_ic) / E_c. All groups are hit with probability R, a sum over subsets S of the
-        groups, of (-1)^|S| times the product of rho over all members of S. An instance that carries c has hit the
-        groups of c: its posterior is multiplied by R with rho_c = 0, over R.
-        """
-        for b, of_bag in groups.items():
-            rows = slice(offsets[b], offsets[b + 1])
-            columns = sorted(set().union(*of_bag))
-            absent = -np.logaddexp(0.0, scores[rows][:, columns])
-            if len(known):
-                absent[known[rows][:, columns] == 1] = -np.inf
-            with np.errstate(divide="ignore", invalid="ignore"):
-                log_rho = np.log(if_absent[b, columns]) + absent.sum(axis=0) - logs[b, columns]
-            rho = dict(zip(columns, np.exp(np.minimum(log_rho, 0.0)), strict=True))
-            hit = _all_hit(of_bag, rho)
-            if not hit > 0.0:
-                logs[b, columns[0]] = -np.inf
-                values[rows] = 0.0 if residual else np.nan
-                continue
-            logs[b, columns[0]] += np.log(hit)
-            prior = expit(scores[rows][:, columns]) if residual else 0.0
-            factors = np.array([_all_hit(of_bag, {**rho, c: 0.0}) / hit for c in columns])
-            posterior = (values[rows][:, columns] + prior) * factors
-            if len(known):  # what an instance is known to carry is there, whatever the groups say
-                posterior = np.where(known[rows][:, columns] >= 0, known[rows][:, columns], posterior)
-            values[rows, columns] = np.minimum(posterior, 1.0) - prior
+        values, rates = affine_scores(self.bags.instances[rows], weights), self.rates
+        problem = self.problem.part(part)
+        return values, problem.infer(values, rates, residual=residual, statistics=self.statistics[part])
 
     def presence(self, weights: np.ndarray) -> np.ndarray:
         """(n, c) probability that some instance of the bag carries the label, given what was said of the bag."""
-        by_label = self.indicator
-        if isinstance(by_label, Evidence):
-            by_label = Evidence(by_label.values)
-        alone = NoisyOrObjective(self.bags, by_label, self.known, l2=0.0, rates=self.rates)
-        _, logs = alone.posterior(weights)
-        absent = -np.logaddexp(0.0, affine_scores(self.bags.instances, weights))
-        if self.known is not None:
-            absent[self.known == 1] = -np.inf
-        u, v, _ = alone.given(slice(None))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # where no instance carries it, what was given has the probability u + v
-            nowhere = np.log(u + v) + np.add.reduceat(absent, self.bags.offsets[:-1], axis=0)
-            rho = np.exp(np.minimum(nowhere - logs, 0.0))
-        presence = 1.0 - rho
-        for b, groups in self._groups(slice(None)).items():
-            one_by_one = dict(enumerate(rho[b]))
-            hit = _all_hit(groups, one_by_one)
-            for c in set().union(*groups):
-                presence[b, c] *= _all_hit(groups, {**one_by_one, c: 0.0}) / hit if hit > 0.0 else np.nan
-        return presence
-
-    def given(self, part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(n, c) arrays u, v and `direct` of some bags, as of `bagwise.kernels.noisy_or`."""
-        given = self.indicator[part]
-        values = given.values if isinstance(given, Evidence) else given
-        honest = 1.0 if self.rates is None else 1.0 - self.rates.spurious
-        u, v = np.where(values == 1, 1.0, 0.0), np.where(values == 1, -honest, np.where(values == 0, honest, 0.0))
-        if not isinstance(given, Evidence):
-            return u, v, np.zeros(values.shape, dtype=bool)
-        direct = (values != 1.0) & (values != 0.0)
-        sure = np.clip(values[direct], 0.0, 1.0)  # confidences; of what is not known 1 - NaN stays NaN
-        u[direct], v[direct] = np.where(np.isnan(sure), 1.0, sure), np.where(np.isnan(sure), 0.0, 1.0 - 2.0 * sure)
-        return u, v, direct
+        return self.problem.presence(affine_scores(self.bags.instances, weights), self.rates)
 
     def _blocks(self, n_classes: int) -> list[tuple[slice, slice]]:
         """Bags that follow each other, and their rows."""
@@ -521,30 +450,6 @@ def known_entries(instance_labels: InstanceLabelsLike | None, offsets: np.ndarra
             f"(not carried) or NaN (not known). An index per instance is a (m,) array ({KNOWN_BACKGROUND}: no label)."
         )
     return np.where(np.isnan(values), -1, values).astype(np.int8)
-
-
-def _all_hit(groups: Sequence[Sequence[int]], rho: Mapping[int, float]) -> float:
-    """Probability that each group has a label that is there, where label c is absent with probability rho_c.
-
-    Groups that share no label, through others either, are independent of each other.
-    """
-    probability, left = 1.0, [set(group) for group in groups]
-    while left:
-        together = [left.pop()]
-        while touching := [group for group in left if not group.isdisjoint(set().union(*together))]:
-            together += touching
-            left = [group for group in left if group not in touching]
-        if len(together) > MOST_OVERLAPPING:
-            raise InputError(
-                f"{len(together)} groups (OneOf) of one bag overlap each other, and at most {MOST_OVERLAPPING} can be "
-                "taken together; join some of them into one."
-            )
-        total = 0.0
-        for size in range(len(together) + 1):
-            for chosen in itertools.combinations(together, size):
-                total += (-1.0) ** size * float(np.prod([rho[c] for c in set().union(*chosen)]))
-        probability *= total
-    return probability
 
 
 def check_explained(offsets: np.ndarray, given: Given, known: np.ndarray | None, rates: LabelNoise | None) -> None:

@@ -36,7 +36,7 @@ from bagwise.core.checks import check_allocation, check_choice, check_not_negati
 from bagwise.core.exceptions import InputError, warn_caller
 from bagwise.core.fitted import ITERATED, Attribute, Choice, Maybe, Number, Numbers
 from bagwise.core.typing import BagsLike, LabelsLike, RateLike, Seed, WeightsLike
-from bagwise.core.validation import Evidence, validate_weights
+from bagwise.core.validation import validate_weights
 from bagwise.preprocessing import LinearHead
 from bagwise.solvers import SolveResult, generalized_em
 from bagwise.solvers.result import Callback, CheckpointLike
@@ -126,8 +126,8 @@ class ORedLogisticRegression(UnionAnnotator):
         Most threads of the inference; None: the processors at hand, where there is work for them.
     device : {None, "cpu", "cuda"}, default=None
         Where L-BFGS evaluates the likelihood: None, by compiled code on this machine; else by torch (extra "torch") on
-        that device, to which the instances are moved once. The fitted model is the same: its weights are arrays, it
-        is saved, loaded and asked without torch.
+        that device, to which the instances are moved once (bags of which more is said than a list stay here). The
+        fitted model is the same: its weights are arrays, it is saved, loaded and asked without torch.
     random_state : int, RandomState or None
         Draws the bags of each iteration where batch_fraction < 1.
 
@@ -257,11 +257,6 @@ class ORedLogisticRegression(UnionAnnotator):
         bags, indicator = self._start_fit(X, y)
         known = known_labels(instance_labels, bags.offsets, len(self.classes_), background=bool(self.background))
         weights = validate_weights(sample_weight, len(bags))
-        if isinstance(indicator, Evidence) and self.device is not None:
-            raise InputError(
-                f"device={self.device!r} takes plain lists, and these labels say more (confidences, NaN, Certain, "
-                "Possible, Absent or OneOf); fit with device=None."
-            )
         if weights is not None and self.device is not None:
             raise InputError(
                 f"device={self.device!r} takes no sample_weight; fit with device=None, or without weights."
@@ -383,7 +378,7 @@ class ORedLogisticRegression(UnionAnnotator):
         options = self.objective_options()
         if self.device is None:
             return ORedObjective(chosen.instances, problem, scale=scale, weights=labelled.weights, **options)
-        return OBJECTIVES["torch"](
+        return OBJECTIVES["ORedLogisticRegression"](
             chosen.instances, problem, len(self.classes_) + self.background_, device=self.device, l2=self.l2,
             max_exact_labels=self.max_exact_labels, rates=options["rates"],
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -137,7 +137,7 @@ def keep_if_useful(
     parameters: RateParameters,
     model: Any,
     bags: Bags,
-    indicator: np.ndarray,
+    indicator: Given,
     instance_labels: Bags | None,
     weights: np.ndarray | None = None,
 ) -> RateParameters:
@@ -168,33 +168,50 @@ def learn_rates(
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Logits of the learned rates and a power of `proba` at which label sets are most likely.
 
-    Probabilities of instances that are too timid spread what went unnoticed over all classes, and probabilities that
-    are too sure leave nothing to it: so their power, rows made to sum to one again, is found together with the rates.
     `proba` must be that of bags that were not learned from, `weights` are those of the bags. Returns the logits, the
-    power, and the probabilities to it.
+    power, and the probabilities to it, rows made to sum to one again.
     """
-    of_bags = np.ones(len(problem.offsets) - 1) if weights is None else weights
-    of_rows = np.repeat(of_bags, np.diff(problem.offsets))
-    n_instances = float(of_rows.sum())
+
+    def infer(work: np.ndarray, rates: LabelNoise | None, statistics: np.ndarray) -> np.ndarray:
+        return problem.infer_in_place(work, softmax=True, residual=True, rates=rates, statistics=statistics)
+
     log_proba = np.log(proba)
-    work, statistics = np.empty_like(proba), np.empty((len(problem.offsets) - 1, 3))
+    logits, power = learn_power(parameters, infer, log_proba, problem.offsets, start, weights)
+    sharpened = power * log_proba
+    softmax_in_place(sharpened)
+    return logits, power, sharpened
+
+
+def learn_power(
+    parameters: RateParameters,
+    infer: Callable[[np.ndarray, LabelNoise | None, np.ndarray], np.ndarray],
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    start: np.ndarray,
+    weights: np.ndarray | None = None,
+) -> tuple[np.ndarray, float]:
+    """Logits of the learned rates and a factor of the scores of instances at which label sets are most likely.
+
+    Scores that are too timid spread what went unnoticed over all classes, and scores that are too sure leave nothing to
+    it: so their factor is found together with the rates. `infer` makes scores posterior minus probability, fills the
+    statistics of the rates and gives the log-likelihoods of bags.
+    """
+    of_bags = np.ones(len(offsets) - 1) if weights is None else weights
+    of_rows = np.repeat(of_bags, np.diff(offsets))
+    n_instances = float(of_rows.sum())
+    work, statistics = np.empty_like(scores), np.empty((len(offsets) - 1, 3))
 
     def negative_mean(flat: np.ndarray) -> tuple[float, np.ndarray]:
         logits, power = flat[:-1], np.exp(flat[-1])
-        np.multiply(log_proba, power, out=work)
-        likelihoods = problem.infer_in_place(
-            work, softmax=True, residual=True, rates=parameters.rates(logits), statistics=statistics
-        )
+        np.multiply(scores, power, out=work)
+        likelihoods = infer(work, parameters.rates(logits), statistics)
         value = of_bags @ likelihoods + parameters.log_prior(logits)
-        slope = power * np.vdot(work * of_rows[:, None], log_proba)
+        slope = power * np.vdot(work * of_rows[:, None], scores)
         gradient = np.append(parameters.gradient(logits, statistics * of_bags[:, None]), slope)
         return -float(value) / n_instances, -gradient / n_instances
 
     found = minimize_lbfgs(negative_mean, np.append(start, 0.0), max_iter=100, tol=1e-5).weights
-    power = float(np.exp(found[-1]))
-    sharpened = power * log_proba
-    softmax_in_place(sharpened)
-    return found[:-1], power, sharpened
+    return found[:-1], float(np.exp(found[-1]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

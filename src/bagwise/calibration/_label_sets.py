@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 
-from bagwise.annotation.noisy_or import NoisyOrLogisticRegression, NoisyOrObjective, known_entries
+from bagwise.annotation.noisy_or import NoisyOrObjective, known_entries, noisy_or_of
 from bagwise.calibration._recalibration import CalibratedPrecision, label_folds
 from bagwise.calibration.annotator import ENOUGH_HELD_OUT, FEWEST_BAGS
 from bagwise.core.bags import Bags, offsets_of
@@ -157,7 +157,9 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         self.seen_ = nearest_links(own, _linked(scores, self.new_), repeated)
         self.seen_bags_ = np.unique(bags.fingerprints())
         Y, before = listed_labels(given[index]), held
-        tables = [reliability_table(Y, self._link(links).predict_proba(before)) for links in (nothing, self.new_)]
+        tables = [
+            reliability_table(Y, noisy_or_of(self, links).predict_proba(before)) for links in (nothing, self.new_)
+        ]
         self.reliability_ = {"bags": len(index), "before": tables[0], "after": tables[1]}
         return self
 
@@ -191,15 +193,6 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
-    def _link(self, links: np.ndarray) -> NoisyOrLogisticRegression:
-        """A noisy-or over the log-odds of the estimator, for which slopes and offsets are its weights."""
-        link = NoisyOrLogisticRegression(**self.noise_rates())
-        link.classes_, link.single_label_, link.n_features_in_ = self.classes_, self.single_label_, len(self.classes_)
-        link.coef_, link.intercept_ = np.diag(links[:, 0]), links[:, 1]
-        link.missed_, link.spurious_ = self.noise_rates().values()
-        link.background_label_ = self.background_label_
-        return link
-
     def _odds(self, X: BagsLike, *, listed: bool) -> Bags:
         """Calibrated log-odds of instances; `listed`: labels of their bags will be taken into account."""
         bags = self._start_predict(X)
@@ -210,21 +203,18 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
             odds[rows] = _linked(scores[rows], self.seen_)
         return Bags(odds, bags.offsets)
 
-    def _as_it_is(self) -> NoisyOrLogisticRegression:
-        return self._link(np.tile([1.0, 0.0], (len(self.classes_), 1)))
-
     def find(
         self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: InstanceLabelsLike | None = None
     ) -> Findings:
         """Everything that can be said about the instances, as of `NoisyOrLogisticRegression.find`."""
-        return self._as_it_is().find(self._odds(X, listed=Y is not None), Y, instance_labels)
+        return noisy_or_of(self).find(self._odds(X, listed=Y is not None), Y, instance_labels)
 
     def label_posterior(
         self, X: BagsLike, Y: LabelsLike | None = None, instance_labels: Bags | None = None
     ) -> np.ndarray:
         """(n, c) probability that each label, listed or not, is truly in the bag."""
         X, Y = split_dataset(X, Y)
-        return self._as_it_is().label_posterior(self._odds(X, listed=True), Y, instance_labels)
+        return noisy_or_of(self).label_posterior(self._odds(X, listed=True), Y, instance_labels)
 
     def predict_instance_sets(self, X: BagsLike) -> np.ndarray:
         """(m, c) 0/1: the labels that each instance carries with a probability above one half, by its features."""
@@ -242,7 +232,7 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         bags = self._start_predict_bags(X)
         if self.single_label_:
             return self.estimator_.predict_proba(bags)
-        return self._as_it_is().predict_proba(self._odds(bags, listed=False))
+        return noisy_or_of(self).predict_proba(self._odds(bags, listed=False))
 
     def decision_function(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""

@@ -8,6 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 OBJECTIVES: dict[str, Callable[..., Any]] = {}
-"""Library to what makes the objective of `ORedLogisticRegression` in it."""
+"""Learner to what makes its objective on a device."""
 MEMBERS: dict[str, Callable[[], list[Any]]] = {}
 """Learner to what makes the members that it has where it is given none."""

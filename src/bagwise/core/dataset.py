@@ -131,7 +131,14 @@ class BagDataset:
                     f"{labelled.sum()} bags are said to be labelled but Y is None; pass their labels in Y."
                 )
             return
-        Y = as_indicator(self.Y)
+        try:
+            Y = as_indicator(self.Y)
+        except InputError as error:
+            if np.asarray(self.Y).dtype.kind != "f":
+                raise
+            raise InputError(
+                f"{error} A data set holds lists; what is said beyond these goes to fit(bags, Y)."
+            ) from None
         object.__setattr__(self, "Y", Y)
         if len(Y) != n_bags:
             raise InputError(f"Y has {len(Y)} rows but there are {n_bags} bags; pass one row per bag.")

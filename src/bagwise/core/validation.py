@@ -433,10 +433,15 @@ def _check_values(values: np.ndarray) -> None:
         raise InputError(f"The labels are of several types ({names}); make all of them text, or all numbers.")
 
 
-def as_given(Y: Any) -> Given:
-    """A label matrix as (n, c) uint8 of 0 and 1, or as evidence where floats say more than that."""
+def as_given(Y: Any, n_columns: int | None = None) -> Given:
+    """A label matrix as (n, c) uint8 of 0 and 1, or as evidence where floats say more than that.
+
+    Where there are so many columns, lists of label sets over these may be given, too.
+    """
     if isinstance(Y, Evidence):
         return Y
+    if n_columns is not None and isinstance(Y, (list, tuple)) and any(isinstance(row, (set, frozenset)) for row in Y):
+        return encode_evidence(Y, np.arange(n_columns), len(Y))
     Y = Y.toarray() if sp.issparse(Y) else np.asarray(Y)
     if Y.ndim == 2 and Y.dtype.kind == "f" and not ((Y == 0) | (Y == 1)).all():
         return as_evidence(Y)
@@ -448,8 +453,8 @@ def plain_labels(given: Given) -> np.ndarray:
     if isinstance(given, Evidence):
         raise InputError(
             "The labels say more than plain lists (confidences, NaN, inf, Certain, Possible, Absent or OneOf), which "
-            "ORedLogisticRegression and ORedForest take, and this does not; pass what is listed, a matrix "
-            "of 0 and 1: np.where(Y > 0.5, 1, 0)."
+            "ORedLogisticRegression, NoisyOrLogisticRegression, ORedForest and ORedNetwork take, and this does not; "
+            "pass what is listed, a matrix of 0 and 1: np.where(Y > 0.5, 1, 0)."
         )
     return given
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.core.bags import as_bags, as_indicator
+from bagwise.core.bags import as_bags
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import Given, as_given
 
 
 def balanced_batches(sizes: np.ndarray, most: int, rng: np.random.RandomState | None = None) -> list[np.ndarray]:
@@ -37,7 +38,8 @@ class BagLoader:
     Parameters
     ----------
     X : Bags, list of 2-d arrays, 3-d array or 2-d array
-    Y : (n, c) 0/1 matrix
+    Y : (n, c) matrix
+        Of 0 and 1, or of floats that say more (docs/evidence.md).
     batch_instances : int, default=4096
         Most instances of a batch; a bag that has more is a batch of its own.
     shuffle : bool, default=True
@@ -64,7 +66,7 @@ class BagLoader:
         device: Any = "cpu",
         random_state: int | None = None,
     ) -> None:
-        self.bags, self.Y = as_bags(X), as_indicator(Y)
+        self.bags, self.Y = as_bags(X), as_given(Y)
         if len(self.bags) != len(self.Y):
             raise InputError(f"Y has {len(self.Y)} rows but there are {len(self.bags)} bags; pass one row per bag.")
         if batch_instances < 1:
@@ -72,7 +74,7 @@ class BagLoader:
         self.batch_instances, self.shuffle, self.device = batch_instances, shuffle, device
         self._rng = np.random.RandomState(random_state)
 
-    def __iter__(self) -> Iterator[tuple[torch.Tensor, np.ndarray, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, np.ndarray, Given]]:
         """(m, d) instances on the device, (n + 1,) offsets and (n, c) labels of each batch."""
         rng = self._rng if self.shuffle else None
         for batch in balanced_batches(self.bags.sizes, self.batch_instances, rng):

@@ -8,6 +8,7 @@ the column of its label alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,17 +24,29 @@ PORTION = 1 << 24  # bags times instances times subsets of which forward-backwar
 
 def part(problem: UnionProblem, bags: np.ndarray) -> tuple[UnionProblem, np.ndarray]:
     """The problem of some bags alone, which may come more than once, and their rows."""
-    sizes, n_labels = np.diff(problem.offsets)[bags], problem.n_labels[bags]
-    rows = _ranges(problem.offsets[:-1][bags], sizes)
+    rows, offsets = _chosen(problem.offsets, bags)
+    labels, label_starts = _chosen(problem.label_starts, bags)
     alone = UnionProblem(
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
-        label_starts=np.concatenate([[0], np.cumsum(n_labels)]),
-        labels=problem.labels[_ranges(problem.label_starts[:-1][bags], n_labels)],
+        offsets=offsets,
+        label_starts=label_starts,
+        labels=problem.labels[labels],
         background=problem.background,
         known=problem.known[rows] if len(problem.known) else problem.known,
         relaxed=problem.relaxed[bags] if len(problem.relaxed) else problem.relaxed,
+        said=problem.said[labels] if len(problem.said) else problem.said,
     )
+    if not len(problem.group_starts):
+        return alone, rows
+    groups, group_starts = _chosen(problem.group_starts, bags)
+    members, member_starts = _chosen(problem.member_starts, groups)
+    alone = replace(alone, group_starts=group_starts, member_starts=member_starts, members=problem.members[members])
     return alone, rows
+
+
+def _chosen(starts: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of some of the runs that begin at `starts`, and where these runs begin among them."""
+    lengths = np.diff(starts)[index]
+    return _ranges(starts[:-1][index], lengths), np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -45,7 +58,9 @@ def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def lay_out(
     problem: UnionProblem, n_columns: int, device: torch.device, budget: int, max_exact_labels: int
 ) -> tuple[list[DeviceChunk], np.ndarray]:
-    """Chunks of bags for a device, and the bags that are left to the compiled code: relaxed, or of too many labels.
+    """Chunks of bags for a device, and the bags that are left to the compiled code.
+
+    These are relaxed, have too many labels, or more is said of them than which labels are listed.
 
     Parameters
     ----------
@@ -62,6 +77,11 @@ def lay_out(
     here = n_labels <= max_exact_labels
     if len(problem.relaxed):
         here &= ~problem.relaxed
+    if len(problem.said):
+        more = np.concatenate([[0], np.cumsum(problem.said != 1.0)])
+        here &= more[problem.label_starts[1:]] == more[problem.label_starts[:-1]]
+    if len(problem.group_starts):
+        here &= np.diff(problem.group_starts) == 0
     chunks = []
     for k in np.unique(n_labels[here]).tolist():
         bags = np.flatnonzero(here & (n_labels == k))

@@ -207,14 +207,20 @@ def check_scores(module: Any, n_features: int, n_columns: int) -> None:
         )
 
 
-def mean_probabilities(ensemble: Ensemble, X: torch.Tensor) -> np.ndarray:
+def mean_probabilities(ensemble: Ensemble, X: torch.Tensor, label_sets: bool) -> np.ndarray:
     """(m, c) mean of the members' probabilities."""
-    return ensemble.judge(X, lambda scores, _: torch.softmax(scores.to(torch.float64), dim=2).mean(dim=0)).cpu().numpy()
+
+    def mean(scores: torch.Tensor, _: slice) -> torch.Tensor:
+        scores = scores.to(torch.float64)
+        return (torch.sigmoid(scores) if label_sets else torch.softmax(scores, dim=2)).mean(dim=0)
+
+    return ensemble.judge(X, mean).cpu().numpy()
 
 
-def probabilities_of(settings: Any, n_columns: int, kept: Any, X: np.ndarray) -> np.ndarray:
+def probabilities_of(settings: Any, n_columns: int, kept: Any, X: np.ndarray, label_sets: bool) -> np.ndarray:
     """The same by networks that an `ORedNetwork` has learned, of which `kept` is what `Ensemble.arrays` gave."""
     on = as_device(settings.device or "cpu")
     ensemble = networks_of(settings, X.shape[1], n_columns, np.random.RandomState(0))
     ensemble.load_arrays(kept)
-    return mean_probabilities(ensemble.to(on), torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=on))
+    instances = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=on)
+    return mean_probabilities(ensemble.to(on), instances, label_sets)

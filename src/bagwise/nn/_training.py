@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.annotation.rates import RateParameters, learn_rates
-from bagwise.nn import SMALLEST
+from bagwise.annotation.rates import RateParameters
 from bagwise.nn._batches import balanced_batches
-from bagwise.nn._inference import part
+from bagwise.nn._heads import AnyLabels, OneLabel
 from bagwise.nn._members import copy_all, mean_probabilities, networks_of
-from bagwise.nn._union import PreparedUnion
 from bagwise.nn.device import as_device
 from bagwise.solvers.result import Callback, CheckpointLike
-from bagwise.union import LabelNoise, UnionProblem
+from bagwise.union import LabelNoise
 
 TEMPERATURES = (1.0, 1.3, 1.7, 2.2, 2.8, 3.6)  # at which held-out bags are looked at
 RISING = 0.3  # of the epochs
@@ -38,7 +36,8 @@ class Trainer:
     settings : ORedNetwork
         Says what networks there are and how they are trained.
     X : (m, d) array
-    problem : UnionProblem
+    head : OneLabel or AnyLabels
+        What scores of instances say of the bags.
     n_columns : int
         Classes, and the background where there is one.
     parameters : RateParameters
@@ -68,7 +67,7 @@ class Trainer:
         self,
         settings: Any,
         X: np.ndarray,
-        problem: UnionProblem,
+        head: OneLabel | AnyLabels,
         n_columns: int,
         parameters: RateParameters,
         weights: np.ndarray,
@@ -76,12 +75,12 @@ class Trainer:
         rng: np.random.RandomState,
         start: Any = None,
     ) -> None:
-        self.settings, self.problem, self.n_columns = settings, problem, n_columns
+        self.settings, self.head, self.n_columns = settings, head, n_columns
         self.parameters, self.weights, self.held_out = parameters, weights, held_out
         self.rng, self.start = rng, start
         self.device = as_device(settings.device or "cpu")
         self.X = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=self.device)
-        self.sizes, self.rates = np.diff(problem.offsets), parameters.possible
+        self.sizes, self.rates = np.diff(head.offsets), parameters.possible
         self.most_rows = settings.batch_instances or min(-(-len(X) // N_BATCHES), LARGEST_BATCH)
         self.ensemble = self.drawn()
         self.epochs = np.zeros(self.ensemble.n_members, dtype=np.int64)
@@ -114,16 +113,10 @@ class Trainer:
     def batches(self, rng: np.random.RandomState | None, posterior: torch.Tensor | None) -> list[_Batch]:
         return [_Batch(self, bags, posterior) for bags in balanced_batches(self.sizes, self.most_rows, rng)]
 
-    def union(self, problem: UnionProblem) -> PreparedUnion:
-        return PreparedUnion(problem, self.n_columns, self.device, self.settings.max_exact_labels)
-
     def posterior(self) -> np.ndarray:
         """(m, c) of every instance, by what the members say together and by the labels of its bag."""
-        proba = mean_probabilities(self.ensemble, self.X)
-        self.problem.infer_in_place(
-            proba, softmax=False, residual=False, rates=self.rates, max_exact_labels=self.settings.max_exact_labels
-        )
-        return proba
+        proba = mean_probabilities(self.ensemble, self.X, isinstance(self.head, AnyLabels))
+        return self.head.posterior(proba, self.rates)
 
     def judged(self, judge: np.ndarray, rows: np.ndarray) -> torch.Tensor:
         """(r, c) scores of instances, each by one member."""
@@ -139,36 +132,35 @@ class Trainer:
         if not self.parameters.learned or self.held_out is None:
             return
         bags = np.flatnonzero(self.held_out.any(axis=0))
-        alone, rows = part(self.problem, bags)
+        alone, rows = self.head.part(bags)
         judge = np.repeat(self.held_out.argmax(axis=0)[bags], np.diff(alone.offsets))
-        proba = torch.softmax(self.judged(judge, rows).to(torch.float64), dim=1).cpu().numpy()
+        scores = self.judged(judge, rows).to(torch.float64)
         start = self.parameters.start({name: float(getattr(self.rates, name)[0]) for name in self.parameters.learned})
-        logits, *_ = learn_rates(self.parameters, alone, np.maximum(proba, SMALLEST), start, self.weights[bags])
-        self.rates = self.parameters.rates(logits)
+        self.rates = self.parameters.rates(alone.learn_rates(self.parameters, scores, start, self.weights[bags]))
 
 
 class _Batch:
     """Bags that are looked at together, by all members."""
 
     def __init__(self, of: Trainer, bags: np.ndarray, posterior: torch.Tensor | None) -> None:
-        alone, rows = part(of.problem, bags)
+        alone, rows = of.head.part(bags)
         index = torch.as_tensor(rows, device=of.device)
         self.bags = torch.as_tensor(bags, device=of.device)
         self.X = of.X if len(rows) == len(of.X) else of.X[index]
         self.shape = of.ensemble.n_members, len(bags)
         self.posterior = None if posterior is None else posterior[index]
         if posterior is None:
-            self.union = of.union(part(alone, np.tile(np.arange(len(bags)), of.ensemble.n_members))[0])
+            alone, _ = alone.part(np.tile(np.arange(len(bags)), of.ensemble.n_members))
         else:
             self.bag = torch.as_tensor(np.repeat(np.arange(len(bags)), np.diff(alone.offsets)), device=of.device)
+        self.head = alone
 
     def log_likelihood(self, scores: torch.Tensor, rates: LabelNoise | None) -> torch.Tensor:
         """(e, n) of the (e, m, c) scores of its instances: of the label sets, or of instances under the posterior."""
-        logs = torch.log_softmax(scores, dim=2)
         if self.posterior is None:
-            return self.union.log_likelihood(logs.flatten(0, 1), rates).reshape(self.shape)
-        expected = (self.posterior * logs).sum(dim=2)
-        return torch.zeros(self.shape, dtype=logs.dtype, device=logs.device).index_add_(1, self.bag, expected)
+            return self.head.log_likelihood(scores.flatten(0, 1), rates).reshape(self.shape)
+        expected = self.head.expected(self.posterior, scores)
+        return torch.zeros(self.shape, dtype=scores.dtype, device=scores.device).index_add_(1, self.bag, expected)
 
 
 class HeldOutBags:
@@ -177,9 +169,9 @@ class HeldOutBags:
     def __init__(self, trainer: Trainer, out: np.ndarray) -> None:
         self.trainer = trainer
         self.member, bags = np.nonzero(out)
-        alone, self.rows = part(trainer.problem, bags)
-        self.judge, self.weights = np.repeat(self.member, np.diff(alone.offsets)), trainer.weights[bags]
-        self.union = trainer.union(alone)
+        self.head: OneLabel | AnyLabels
+        self.head, self.rows = trainer.head.part(bags)
+        self.judge, self.weights = np.repeat(self.member, np.diff(self.head.offsets)), trainer.weights[bags]
         self.value = np.full(len(out), -np.inf)
         self.best = copy.deepcopy(trainer.ensemble)
 
@@ -192,7 +184,7 @@ class HeldOutBags:
         scores = self.trainer.judged(self.judge, self.rows)
         values = []
         for temperature in TEMPERATURES:
-            found = self.union.log_likelihood(torch.log_softmax(scores / temperature, dim=1), self.trainer.rates)
+            found = self.head.log_likelihood(scores / temperature, self.trainer.rates)
             weighted = self.weights * found.to(torch.float64).cpu().numpy()
             values.append(np.bincount(self.member, weights=weighted, minlength=len(self.value)))
         return np.max(values, axis=0)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bagwise.core.bags import as_indicator
 from bagwise.core.exceptions import InputError
+from bagwise.core.validation import Evidence, as_given
 from bagwise.nn._inference import DeviceRates, infer_chunk, lay_out, part
 from bagwise.union import MAX_EXACT_LABELS, LabelNoise, UnionProblem, check_bags
 
@@ -39,7 +39,9 @@ def union_log_likelihood(
         Logarithms of the probabilities, on any device; rows need not sum to one.
     offsets : (n + 1,) integers
         Bag b holds the rows offsets[b]:offsets[b + 1].
-    Y : (n, c) 0/1
+    Y : (n, c) matrix or list of label sets
+        As of `union_posterior`: floats and sets may say more than plain lists. What is said of bags beyond these is
+        inferred on the processor.
     background : int or None
         Column of a class that may occur in any bag without being listed.
     known : (m,) integers or None
@@ -71,11 +73,12 @@ def union_log_likelihood(
             f"log_proba must be an (m, c) tensor of floats; got {type(log_proba).__name__} of shape "
             f"{tuple(getattr(log_proba, 'shape', ()))}."
         )
-    offsets, indicator = _array(offsets).astype(np.int64), as_indicator(_array(Y))
+    offsets = _array(offsets).astype(np.int64)
+    given = as_given(Y if isinstance(Y, (list, tuple, Evidence)) else _array(Y), log_proba.shape[1])
     known = None if known is None else _array(known).astype(np.int64)
-    check_bags(len(log_proba), log_proba.shape[1], offsets, indicator, background, known)
+    check_bags(len(log_proba), log_proba.shape[1], offsets, given, background, known)
     rates = LabelNoise.of(_array(missed), _array(spurious), log_proba.shape[1])
-    problem = UnionProblem.build(offsets, indicator, background, known)
+    problem = UnionProblem.build(offsets, given, background, known)
     union = PreparedUnion(problem, log_proba.shape[1], log_proba.device, max_exact_labels)
     return union.log_likelihood(log_proba, rates)
 

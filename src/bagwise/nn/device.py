@@ -42,7 +42,7 @@ def name_of_gpu() -> str | None:
 
 
 @contextmanager
-def _memory_of(device: torch.device, needed: int) -> Iterator[None]:
+def device_memory(device: torch.device, needed: int) -> Iterator[None]:
     """Turn the device's out-of-memory error into one that says how much was needed."""
     try:
         yield
@@ -95,7 +95,7 @@ class DeviceObjective(PenalizedLikelihood):
         self._device = as_device(device)
         budget = BUDGETS[self._device.type]
         self._n_bytes = X.nbytes + 8 * 6 * budget
-        with _memory_of(self._device, self._n_bytes):
+        with device_memory(self._device, self._n_bytes):
             chunks, large = lay_out(problem, n_columns, self._device, budget, max_exact_labels)
             self._chunks = [(self._moved(X[chunk.rows.cpu().numpy()]), chunk) for chunk in chunks]
         alone, rows = part(problem, large)
@@ -106,7 +106,7 @@ class DeviceObjective(PenalizedLikelihood):
 
     def log_likelihood(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         rates = DeviceRates.of(self.rates, self._all[1].background, self._device)
-        with _memory_of(self._device, self._n_bytes):
+        with device_memory(self._device, self._n_bytes):
             W = self._moved(weights)
             value, gradient, statistics = W.new_zeros(()), torch.zeros_like(W), W.new_zeros(3)
             for rows, chunk in self._chunks:

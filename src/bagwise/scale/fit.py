@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,17 @@ from bagwise.annotation.noisy_or import first_weights
 from bagwise.calibration import CalibratedAnnotator, CalibratedLabelSets
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.exceptions import InputError, warn_caller
-from bagwise.core.typing import WeightsLike
-from bagwise.core.validation import sort_classes, validate_weights
-from bagwise.io.checkpoint import Checkpoint, identity_of
+from bagwise.core.typing import LabelsLike, WeightsLike
+from bagwise.core.validation import (
+    Evidence,
+    Given,
+    learn_evidence,
+    plain_labels,
+    possible_labels,
+    sort_classes,
+    validate_weights,
+)
+from bagwise.io.checkpoint import Checkpoint, array_fingerprint, identity_of
 from bagwise.io.files import PathLike
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
 from bagwise.scale._engine import Engine, Here, Training
@@ -47,6 +56,7 @@ def fit_source(
     *,
     callback: Callback | None = None,
     checkpoint: PathLike | CheckpointLike | None = None,
+    labels: LabelsLike | None = None,
     use_known: bool = False,
     all_classes: bool = False,
     sample_weight: WeightsLike | None = None,
@@ -68,6 +78,9 @@ def fit_source(
         Called after every iteration with its number and the objective.
     checkpoint : folder, Checkpoint or None
         Keeps the state of the fit; the same call goes on after an interruption. A folder is cleared at the end.
+    labels : (n, c) matrix or list of label sets, or None
+        What is said of each bag of the source, in place of what it lists itself: more than plain lists may be said
+        (docs/evidence.md). The columns of a matrix are the classes of the source. All of its classes are learned.
     use_known : bool
         Learn from the known instance labels too.
     all_classes : bool
@@ -91,13 +104,21 @@ def fit_source(
     check_learner(model, checkpoint is not None)
     source = source.finer(_widest(model, source))
     weights = validate_weights(sample_weight, len(source))
-    fit = _SourceFit(model, source, client, callback, use_known, all_classes, weights)
+    given, names = (source.Y, source.class_names) if labels is None else _said(source, labels)
+    if labels is not None:
+        source, all_classes = source.labelled_only(np.arange(len(source))), True
+    fit = _SourceFit(model, source, client, callback, use_known, all_classes, weights, given, names)
     learn = LEARNERS[type(fit.final)]
     if not isinstance(checkpoint, (str, os.PathLike)):
         learn(fit, checkpoint)
         return model
     identity = source_identity(model, source, use_known)
     identity |= {} if weights is None else {"sample_weight": weights.tolist()}
+    if labels is not None:
+        said = fit.labelled.indicator
+        said = said if isinstance(said, Evidence) else Evidence(said)
+        groups = [] if said.groups is None else said.groups.tolist()
+        identity |= {"labels": [array_fingerprint(said.values), repr(groups), *map(repr, fit.classes.tolist())]}
     state = Checkpoint(checkpoint, identity)
     learn(fit, state)
     state.clear()
@@ -136,6 +157,15 @@ def _widest(model: Any, source: BagSource) -> int:
     return max(widths)
 
 
+def _said(source: BagSource, labels: LabelsLike) -> tuple[Given, list[Any]]:
+    """What is said of the bags of a source, and the names of the classes, which a matrix has of the source."""
+    given, classes, _ = learn_evidence(labels, len(source))
+    names = classes.tolist()
+    if names == list(range(len(names))) and len(names) == len(source.class_names):
+        names = list(source.class_names)
+    return given, names
+
+
 class _SourceFit:
     """One fit: the labelled bags of the source, whose labels that occur, sorted, are the classes."""
 
@@ -148,8 +178,10 @@ class _SourceFit:
         use_known: bool,
         all_classes: bool,
         weights: np.ndarray | None,
+        given: Given | None,
+        names: list[Any],
     ):
-        if source.Y is None or not source.Y.any():
+        if given is None or not possible_labels(given).any():
             raise InputError(
                 f"{source.name} carries no bag labels, so nothing can be learned from it; add a column of labels."
             )
@@ -157,26 +189,36 @@ class _SourceFit:
         self.source, self.client, self.callback = source, client, callback
         self.steps = [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []
         self.training = training = Training.of(source)
-        Y = source.Y if training.used.all() else source.Y[training.used]
-        occur = np.arange(Y.shape[1]) if all_classes else np.flatnonzero(Y.any(axis=0))
-        self.classes = sort_classes([source.class_names[c] for c in occur])
-        column = {name: c for c, name in enumerate(source.class_names)}
+        Y = given if training.used.all() else given[training.used]
+        if not bag_tags(self.final).evidence:
+            Y = plain_labels(Y)
+        occur = np.arange(Y.shape[1]) if all_classes else np.flatnonzero(possible_labels(Y).any(axis=0))
+        self.classes = sort_classes([names[c] for c in occur])
+        column = {name: c for c, name in enumerate(names)}
         order = np.array([column[name] for name in self.classes.tolist()])
         known = None
         if use_known:
             if not bag_tags(self.final).instance_labels:
                 raise InputError(f"{type(self.final).__name__} cannot learn from instance labels; train it without.")
-            code = np.full(Y.shape[1] + 1, -1)  # the last entry takes the -1 of unknown instances
-            code[order] = np.arange(len(order))
+            place = {name: c for c, name in enumerate(self.classes.tolist())}
+            code = np.array([*(place.get(name, -1) for name in source.class_names), -1])  # the last one: not known
             known = code[source.instance_labels()[np.repeat(training.used, np.diff(source.offsets))]]
             known = known if np.any(known >= 0) else None
         weights = None if weights is None else weights[training.used]
-        indicator = Y if np.array_equal(order, np.arange(Y.shape[1])) else Y[:, order]
+        indicator: Given = Y
+        if not np.array_equal(order, np.arange(Y.shape[1])):
+            indicator = Y.ordered(order) if isinstance(Y, Evidence) else Y[:, order]
         self.labelled = LabelledBags.of(training.offsets, indicator, known, weights)
 
     def start(self) -> tuple[Engine, int]:
         """Fit what comes before the learner; gives the engine behind it, and the number of features there."""
         self.final.check_parameters()
+        device = getattr(self.final, "device", None)
+        if device is not None:
+            raise InputError(
+                f"device={device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit "
+                "in memory."
+            )
         engine: Engine = Here(self.training) if self.client is None else OnCluster.of(self.training, self.client)
         probe = Bags(np.zeros((1, self.source.n_features), self.source.dtype), np.array([0, 1]))
         for step in self.steps:
@@ -198,11 +240,6 @@ class _SourceFit:
 
     def ored(self, checkpoint: CheckpointLike | None) -> None:
         final: ORedLogisticRegression = self.final
-        if final.device is not None:
-            raise InputError(
-                f"device={final.device!r} holds all instances at once, so it cannot go by pieces; leave it out, or fit "
-                "in memory."
-            )
         engine, n_features = self.start()
         last = final.last_fit()
         self.set_classes(n_features)
@@ -260,8 +297,12 @@ class _SourceFit:
             parameters["sample_weight"] = labelled.weights
         if self.callback is not None and bag_tags(self.model).callback:
             parameters["callback"] = self.callback
-        sets = [set(self.classes[row == 1].tolist()) for row in labelled.indicator]
-        self.model.fit(bags, sets, **fit_parameters(self.model, **parameters))
+        said = labelled.indicator
+        if isinstance(said, Evidence):
+            said = replace(said, columns=self.classes.tolist())
+        else:
+            said = [set(self.classes[row == 1].tolist()) for row in said]
+        self.model.fit(bags, said, **fit_parameters(self.model, **parameters))
 
     def sample(self) -> tuple[Bags, LabelledBags]:
         """Bags, drawn at random, of as many bytes as a share of the memory, and what is said of them."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.core.exceptions import InputError
-from bagwise.core.validation import Given, as_given, encode_evidence
+from bagwise.core.validation import Given, as_given
 from bagwise.union._problem import (
     MAX_EXACT_LABELS,
     METHODS,
@@ -89,8 +89,7 @@ def union_posterior(
     [[0.9, 0.1], [0.1, 0.9]]
     """
     proba = np.array(proba, dtype=np.float64, ndmin=2)
-    is_sets = isinstance(Y, (list, tuple)) and any(isinstance(row, (set, frozenset)) for row in Y)
-    given = encode_evidence(Y, np.arange(proba.shape[1]), len(Y)) if is_sets else as_given(Y)
+    given = as_given(Y, proba.shape[1])
     offsets = _whole("offsets", offsets)
     known = None if known is None else _whole("known", known)
     _check_arguments(proba, offsets, given, background, method, known, max_exact_labels)

@@ -9,6 +9,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ WORTH_A_WARNING = 0.01  # estimated error of a posterior
 SWEEPS = 40  # of belief propagation, about, for the division of work among threads
 THREADING_FROM = 200_000  # entries of the score matrix from which a thread pays for its start
 SMALLEST = 1e-12
+AT_ONCE = 1 << 24  # entries of a score matrix that are made to see which bags can be explained
 
 
 NO_VALUES, NO_COLUMNS = np.empty(0), np.empty(0, np.int64)
@@ -552,10 +554,16 @@ def _without_explanation(
     check_known_listed(offsets, evidence, known, None if rates is None else rates.missed)
     n_classes = evidence.shape[1]
     problem = UnionModel(n_classes, background, rates).problem(offsets, evidence, known)
-    uniform = np.full((int(offsets[-1]), n_classes + background), 1.0 / (n_classes + background))
     limit = FEW_LABELS if evidence.groups is None else MAX_EXACT_LABELS  # propagation knows what no label can share
-    found = problem.infer_in_place(uniform, softmax=False, residual=False, rates=rates, max_exact_labels=limit)
-    impossible = np.isneginf(found)
+    impossible, n_columns = np.zeros(len(evidence), dtype=bool), n_classes + background
+    ends = np.searchsorted(offsets, np.arange(0, offsets[-1], max(1, AT_ONCE // n_columns)), side="right")
+    for first, last in pairwise(np.unique([0, *ends, len(evidence)])):  # the instances may be more than memory holds
+        uniform = np.full((int(offsets[last] - offsets[first]), n_columns), 1.0 / n_columns)
+        impossible[first:last] = np.isneginf(
+            problem.part(first, last).infer_in_place(
+                uniform, softmax=False, residual=False, rates=rates, max_exact_labels=limit
+            )
+        )
     if weights is not None:
         impossible &= weights > 0.0
     if not impossible.any():

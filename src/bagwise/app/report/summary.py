@@ -156,8 +156,9 @@ def summarize_run(result: AnnotateResult) -> dict[str, Any]:
     dict
         ``about``, ``expected``, ``counts`` (files, bags, instances and so on), ``classes`` (a dict per class),
         ``least_sure`` (rows, the least certain first), ``files`` (a dict per file), ``n_files``, ``field`` (see
-        `summarize_field`), ``activity`` (of each label the hours, the most frequent first), ``observers``, ``disputed``,
-        ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``, ``resolution``, ``form``.
+        `summarize_field`), ``activity`` (of each label the hours, the most frequent first), ``observers``,
+        ``disputed``, ``problems``, ``unexplained``, ``label_issues``, ``reliability``, ``remarks``, ``choice``,
+        ``resolution``, ``form``.
 
     Examples
     --------
