@@ -170,10 +170,7 @@ def _infer(
     residual = torch.where(explained[bag], residual, 0.0)
     pull = torch.where(v < 0.0, -rest, torch.where(v > 0.0, -1.0, 0.0))
     none = torch.zeros_like(u)
-    statistics = torch.stack([
-        torch.where(explained, summed(noticed), none).sum(dim=1),
-        torch.where(explained, summed(missing), none).sum(dim=1)
-        + torch.where(counted, n_carriers * rest, none).sum(dim=1),
-        torch.where(counted, pull, none).sum(dim=1),
-    ])  # fmt: skip
+    unnoticed = torch.where(explained, summed(missing), none) + torch.where(counted, n_carriers * rest, none)
+    seen, pulled = torch.where(explained, summed(noticed), none), torch.where(counted, pull, none)
+    statistics = torch.stack([part.sum(dim=1) for part in (seen, unnoticed, pulled)])
     return residual, (logs + log_known).sum(dim=1), statistics
