@@ -387,7 +387,7 @@ def test_the_grids_are_those_of_the_papers():
     fourier = briggs.grid("sim-max-rff", "carroll", False)
     assert_allclose(sorted({each["gamma"] for each in fourier}), [1e3, 1e4, 1e5])
     assert len(fourier) == 12
-    powers = [each["C"] for each in briggs.grid("m3miml", "carroll", False)]
+    powers = [each["C"] for each in briggs.grid("m3miml", "msrc", False)]
     assert_allclose(powers, [1e-2, 1e-1, 1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6])
 
 

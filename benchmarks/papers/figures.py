@@ -40,7 +40,7 @@ def draw_panels(
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    columns = min(len(panels), 3)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     figure, axes = pyplot.subplots(
         rows, columns, figsize=(3.6 * columns, 2.7 * rows + 0.5), squeeze=False, layout="constrained"

@@ -136,9 +136,9 @@ its gradient ascent do not reach the optimum. M3MIML does not beat MIMLBoost on 
 the label as a feature of one machine, as its authors wrote it. On Letter-Frost, cross-validated rank loss does not go
 with accuracy as Figure 5 (f) has it.
 
-**Better, and why.** HJA with the labels of the instances: the paper's labels are the experts', and methods that take
-every listed label for a candidate (CLPL, M3MIML) lose most by what these leave out. M3MIML on the Letter sets: the best
-of the grid is at a small C; solved exactly from C = 1 on it is where the paper has it. Clusters of bags: with features
+**Better, and why.** HJA with the labels of the instances: the paper's labels are the experts', with which support instance
+machines come to the published figures, and CLPL nearer to them. M3MIML on the Letter sets and HJA: at most C it is near the
+published figures, the best C, taken by the figure shown, is above them; why is open. Clusters of bags: with features
 as they are, all methods are near the paper in the mean, k-means on some sets within half a point, though single sets
 differ much both ways; with features scaled all methods are far above, so that it is the features that make the gain."""
 
