@@ -232,9 +232,7 @@ def test_counts_against_the_authors_boosting_at_all_sizes(tmp_path, monkeypatch)
     cells = {(cell.row, cell.column): cell.text for cell in report.tables[0].cells}
     assert cells["hamming_loss", "against MIMLBoost"] == "0/0/7 (7/0/0)"
     assert cells["hamming_loss", "against MIMLBoost, label as feature"] == "5/0/0 (7/0/0)"
-    assert (
-        report.notes[2] == "Not computed yet: MIMLBoost, label as feature at 700, MIMLBoost, label as feature at 800."
-    )
+    assert report.notes[2] == "Not computed yet: MIMLBoost, label as feature at 700, 800."
 
 
 def test_the_checkout_is_found_from_any_folder(tmp_path, monkeypatch):
@@ -389,6 +387,14 @@ def test_the_grids_are_those_of_the_papers():
     assert len(fourier) == 12
     powers = [each["C"] for each in briggs.grid("m3miml", "msrc", False)]
     assert_allclose(powers, [1e-2, 1e-1, 1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6])
+
+
+def test_a_method_that_sees_the_instances_labels_is_run_once_for_two_kinds_of_bag_labels():
+    table = briggs.TABLE_3["table-3c"]
+    assert table.settings("svm-supervised", "hja-experts", False) == table.settings(
+        "svm-supervised", "hja-filtered", False
+    )
+    assert table.settings("clpl", "hja-experts", False)[0].data == "hja-experts"
 
 
 def test_the_grids_of_the_other_papers():

@@ -28,10 +28,10 @@ PROTOCOLS = {  # by method: what else than the data may make a difference
     **dict.fromkeys(("k-mlr", "k-mlr-raw"), "the steps of mlr's M-step are not fully described"),
     "k-sim": FEWER,
     "k-mfast": FEWER,
-    "k-slr": "how slr was regularised is not described",
+    "k-slr": "how slr was regularized is not described",
     "mfast": FEWER,
     "lsb": FEWER,
-    "slr": "how slr was regularised is not described",
+    "slr": "how slr was regularized is not described",
     **dict.fromkeys(("m-svm", "m-nn"), "how features were scaled is not described"),
     **dict.fromkeys(
         ("m3ic", "bamic-minimal", "bamic-maximal", "bamic-average", "majority-kmeans", "cpm3c"),

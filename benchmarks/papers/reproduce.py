@@ -262,7 +262,7 @@ def write_pages(index: Path, store: Store, quick: bool) -> None:
         for name in whole
         if _can_report(store, quick, name)
     }
-    parts.append(reproduced({paper: title.partition(":")[0] for paper, title in PAPERS.items()}, reports))
+    parts.append(reproduced({paper: title.partition(":")[0] for paper, title in PAPERS.items()}, reports, quick))
     if set(needed()) <= set(reports):
         table = summary(reports)
         if table:

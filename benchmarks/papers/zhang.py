@@ -103,10 +103,11 @@ def report_of(kind: str, data: str, picture: str):
         path = draw_panels(panels, folder / f"{picture}.png", x=x, y="", log_y=("seconds of a fit",))
         what = f"{SOURCES[data].title}: five measures and the seconds of a fit, mean and deviation; lower is better"
         table = Table(f"{SOURCES[data].title}: M3MIML's wins/ties/losses (published)", cells)
-        absent = [
-            f"{TITLES[method]} at {setting}" for method, setting in repeats if (method, setting, measure) not in values
-        ]
-        notes = [f"Not computed yet: {', '.join(absent)}."] if absent else []
+        absent: dict[str, list[str]] = {}
+        for method, setting in repeats:
+            if (method, setting, "fit_seconds") not in values:
+                absent.setdefault(TITLES[method], []).append(str(setting))
+        notes = [f"Not computed yet: {title} at {', '.join(missing)}." for title, missing in absent.items()]
         return Report([table], [(what, path)], [NOTE, times(values, settings), *notes], about=[ABOUT[kind]])
 
     return report
