@@ -55,10 +55,11 @@ GAINS = {  # by data and method, of any data where that is empty: why ours may b
         [("", "dummy"), ("", "dummy-commonest")],
         "the published figure follows a rule that is not described; on HJA `dummy-commonest` comes near it",
     ),
-    (
-        "",
-        "m3miml",
-    ): "open: at other C ours is near the published figure; the best C, taken by the figure shown, is above it",
+    **dict.fromkeys(
+        [("hja-filtered", "m3miml"), ("hja-experts", "m3miml")],
+        "open: it is not the experts' labels, with which it is about as high",
+    ),
+    ("", "m3miml"): "open: at other C ours is near the published figure; the best, as shown, is above it",
 }
 
 

@@ -137,11 +137,11 @@ the label as a feature of one machine, as its authors wrote it. On Letter-Frost,
 with accuracy as Figure 5 (f) has it.
 
 **Better, and why.** HJA with the labels of the instances: the paper's labels are the experts', with which support
-instance machines come to the published figures, and CLPL nearer to them. M3MIML on the Letter sets and HJA: at most C
-it is near the published figures, the best C, taken by the figure shown, is above them; why is open. Clusters of bags:
-with features as they are, all methods but CPM3C are within four points of the paper in the mean, though single sets
-differ much both ways; with features scaled all are far above, so that it is the features that make the gain. Why CPM3C
-is above with features as they are, is open."""
+instance machines come to the published figures, and CLPL nearer to them. M3MIML on HJA,
+which the experts' labels do not explain, and on the Letter sets, where at other C it is near the published figures: why
+is open. Clusters of bags: with features as they are, all methods but CPM3C are within four points of the paper in the
+mean, though single sets differ much both ways; with features scaled all are far above, so that it is the features that
+make the gain. Why CPM3C is above with features as they are, is open."""
 
 
 def needed() -> list[str]:
