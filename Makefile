@@ -31,7 +31,7 @@ help:
 	@echo "make fuzz-guided  the same led by coverage, in an environment of its own (MINUTES=10 of each kind; Linux)"
 	@echo "make mutants  changes of the core that tests must notice (COUNT=100 of each part, SEED=0)"
 	@echo "make test-shuffled  the tests in another order (SEED=0);  make nightly  20 times the examples of every property"
-	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: minutes)"
+	@echo "make papers  the papers' tables and figures, ours beside the published (QUICK=1: few; MINUTES=N: then none begins)"
 	@echo "make docs    the documentation as a site, docs/_build/html, in an environment of its own (minutes)"
 	@echo "make screenshots  the pictures of reports and review page in the documentation, taken in chromium (minutes)"
 	@echo "make dist    wheel and source archive, checked"
@@ -115,7 +115,7 @@ format: dev
 	@$(BIN)/ruff format .
 
 papers: dev
-	@$(BIN)/bagwise reproduce --jobs -1 $(if $(QUICK),--quick)
+	@$(BIN)/bagwise reproduce --jobs $(JOBS:auto=-1) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(QUICK),--quick)
 
 bench: dev
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

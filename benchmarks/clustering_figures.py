@@ -136,14 +136,14 @@ def against_parameters(name: str, bags: Bags, truth: np.ndarray, setting: Record
 def draw_sizes(name: str, records: list[Record], path: Path, published: Mapping[str, float] | None = None) -> None:
     """Accuracy left, seconds of a run right; `published` has what the paper prints for all bags, by method."""
     figure, panels = new_figure(2)
-    for method, colour in COLOURS.items():
+    for number, (method, colour) in enumerate(COLOURS.items(), 1):
         rows = [record for record in records if record["method"] == method]
         sizes, accuracy, spread = (np.array([r[key] for r in rows]) for key in ("bags", "accuracy", "deviation"))
         panels[0].plot(sizes, accuracy, "-o", ms=4, color=colour, label=method)
         panels[0].fill_between(sizes, accuracy - spread, accuracy + spread, color=colour, alpha=0.15, linewidth=0)
         panels[1].plot(sizes, [r["seconds"] for r in rows], "-o", ms=4, color=colour)
         if published:
-            panels[0].plot(sizes.max(), published[method], "*", ms=11, color=colour, mec="black")
+            panels[0].plot((1 + 0.03 * number) * sizes.max(), published[method], "*", ms=11, color=colour, mec="black")
     panels[0].set(xlabel="bags", ylabel="accuracy, %", ylim=(0, 100))
     panels[1].set(xlabel="bags", ylabel="seconds of a run", yscale="log")
     panels[0].legend(frameon=False, fontsize=8, loc="lower right", ncols=2)

@@ -40,7 +40,7 @@ def draw_panels(
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    columns = min(len(panels), 3)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     figure, axes = pyplot.subplots(
         rows, columns, figsize=(3.6 * columns, 2.7 * rows + 0.5), squeeze=False, layout="constrained"
@@ -54,8 +54,7 @@ def draw_panels(
                 axis.errorbar(xs, ys, spread[0], fmt="none", ecolor=style["color"], alpha=0.5, capsize=2, linewidth=0.9)
             if label in (published or {}).get(title, {}):
                 at, points = published[title][label]  # type: ignore[index]
-                stars = axis.scatter(at, points, marker="*", s=90, color=style["color"], edgecolor="black", zorder=5)
-                handles.setdefault("published", stars)
+                axis.scatter(at, points, marker="*", s=90, color=style["color"], edgecolor="black", zorder=5)
         axis.set_title(title, fontsize=10)
         axis.set_xlabel(x, fontsize=9)
         axis.set_ylabel(y, fontsize=9)
@@ -67,9 +66,12 @@ def draw_panels(
             axis.set_yscale("log")
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
+    if published:
+        star = {"marker": "*", "markersize": 10, "markerfacecolor": "white", "markeredgecolor": "black"}
+        handles["published"] = pyplot.Line2D([], [], linestyle="", **star)
     if len(handles) > 1:
         figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 5), fontsize=9
+            handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 6), fontsize=9
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})

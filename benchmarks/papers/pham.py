@@ -60,7 +60,7 @@ BAG_MEASURES = (
     "For each measure the setting of section 6.1 that is best by it. Coverage is divided by the number of classes. "
     "SIM ranks a bag by its best instance, though it learns by softmax (section 6.4). The dummy names the labels of "
     "more than half of the training bags, as section 6.4 says, which on these sets is none; `dummy-commonest` names "
-    "the label that most bags carry, a rule under which HJA's published Hamming loss comes out."
+    "the label that most bags carry, which comes near the Hamming loss that is published for HJA."
 )
 KERNELS = (
     "Grid: section 6.5, seven widths for K-MLR and K-SLR. K-SIM: two widths, alpha from 1e-5 to 1e-8, 1,000 steps a "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,7 @@ def reproduce(
     *,
     quick: bool = False,
     jobs: int = 1,
+    minutes: float | None = None,
     out: Path | None = None,
     page_only: bool = False,
     grid: Mapping[str, Sequence[Any]] | None = None,
@@ -116,6 +119,8 @@ def reproduce(
         Few settings, folds and data sets.
     jobs : int
         Runs in parallel.
+    minutes : float or None
+        After these no run begins; the same call goes on from there.
     out : path or None
         Folder of all that is written: runs (JSON lines), pages, pictures, and every table as CSV and LaTeX. By default
         ``papers-output``; the pages of the long form, with their pictures, go into docs/.
@@ -165,7 +170,8 @@ def reproduce(
 
     # All runs go into one queue, so that no core waits for the last run of a table.
     tell_finished()
-    for run in execute(wanted.values(), store, perform, jobs=jobs):
+    until = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    for run in execute(wanted.values(), store, perform, jobs=jobs, until=until):
         n_done += 1
         if progress is not None:
             progress(str(run), n_done, len(wanted))
@@ -173,6 +179,8 @@ def reproduce(
             keys.discard(run.key)
         if tell_finished() and everything and not grid:
             write_pages(index, store, quick)
+    if n_done < len(wanted):
+        say(f"{len(wanted) - n_done} of {len(wanted)} runs are left; the same command goes on with them.")
     if everything and not grid:
         write_pages(index, store, quick)
         say(f"wrote {index}")
@@ -254,7 +262,7 @@ def write_pages(index: Path, store: Store, quick: bool) -> None:
         for name in whole
         if _can_report(store, quick, name)
     }
-    parts.append(reproduced({paper: title.partition(":")[0] for paper, title in PAPERS.items()}, reports))
+    parts.append(reproduced({paper: title.partition(":")[0] for paper, title in PAPERS.items()}, reports, quick))
     if set(needed()) <= set(reports):
         table = summary(reports)
         if table:

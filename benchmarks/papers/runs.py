@@ -6,7 +6,9 @@ reproduction goes on where it stopped: each finished run is one line of a file.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -72,6 +74,7 @@ class Store:
         self.path = path
         self._records: dict[str, list[Record]] = {}
         self._seconds: dict[str, float] = {}
+        self._like: dict[tuple[str, ...], list[float]] = {}
         self._torn = False
         self.kept: dict[tuple[str, ...], dict[str, Any]] = {}
         if path.is_file():
@@ -82,8 +85,7 @@ class Store:
                     entry = json.loads(line)
                 except json.JSONDecodeError:  # the line that was being written when the last reproduction was stopped
                     continue
-                self._records[entry["key"]] = entry["records"]
-                self._seconds[entry["key"]] = entry["seconds"]
+                self._remember(entry["key"], entry["records"], entry["seconds"])
 
     def __contains__(self, run: Run) -> bool:
         return run.key in self._records
@@ -100,9 +102,23 @@ class Store:
         """What the finished ones of these took, each counted once."""
         return sum(self._seconds.get(key, 0.0) for key in {run.key for run in runs})
 
+    def expected(self, run: Run) -> float:
+        """The mean seconds of finished runs of this kind, data and method, else of this kind and method, else inf."""
+        for known in ([run.kind, run.data, run.method], [run.kind, run.method]):
+            of_like = self._like.get(tuple(known))
+            if of_like:
+                return sum(of_like) / len(of_like)
+        return math.inf
+
+    def _remember(self, key: str, records: list[Record], seconds: float) -> None:
+        self._records[key] = records
+        self._seconds[key] = seconds
+        kind, data, method, *_ = json.loads(key)
+        for like in ((kind, data, method), (kind, method)):
+            self._like.setdefault(like, []).append(seconds)
+
     def add(self, run: Run, records: list[Record], seconds: float) -> None:
-        self._records[run.key] = records
-        self._seconds[run.key] = seconds
+        self._remember(run.key, records, seconds)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             line = {"key": run.key, **asdict(run), "seconds": round(seconds, 3), "records": records}
@@ -113,18 +129,29 @@ class Store:
 
 
 def execute(
-    runs: Iterable[Run], store: Store, perform: Callable[[Run], list[Record]], *, jobs: int = 1
+    runs: Iterable[Run],
+    store: Store,
+    perform: Callable[[Run], list[Record]],
+    *,
+    jobs: int = 1,
+    until: float = math.inf,
 ) -> Iterator[Run]:
-    """Perform the runs that are not in the store yet; yields each when it is stored."""
+    """Perform the runs that are not in the store yet; yields each when it is stored.
+
+    Several at a time begin with those that take longest, so that no core waits for the last. After `until`, a time
+    of `time.monotonic`, none begins.
+    """
     missing = list({run.key: run for run in runs if run not in store}.values())
     if not missing:
         return
+    in_time = itertools.takewhile(lambda run: time.monotonic() < until, missing)
     if jobs == 1:
-        results: Any = (_timed(perform, run) for run in missing)
+        results: Any = (_timed(perform, run) for run in in_time)
     else:
+        missing.sort(key=store.expected, reverse=True)
         with parallel_config("loky", inner_max_num_threads=1):
-            results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-                delayed(_timed)(perform, run) for run in missing
+            results = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)(
+                delayed(_timed)(perform, run) for run in in_time
             )
     for run, records, seconds in results:
         store.add(run, records, seconds)

@@ -155,6 +155,8 @@ class ResultTable:
         Further rows next to the published figures of another.
     differs : bool
         Whether differences mean anything.
+    as_on : dict
+        By row and column, the data set whose runs make the cell, where the row does not see what sets the two apart.
     """
 
     paper: str
@@ -171,6 +173,7 @@ class ResultTable:
     ours: tuple[str, ...] = ()
     variants: Mapping[str, str] = field(default_factory=dict)
     differs: bool = True
+    as_on: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -179,7 +182,8 @@ class ResultTable:
     def settings(self, row: str, data: str, quick: bool) -> list[Run]:
         options = (("folds", 3),) if quick and self.kind == "folds" else self.options
         grid = [{}] if row in self.ours else self.grid(row, data, quick)
-        return [Run(self.kind, data, row, tuple(s.items()), options) for s in grid]
+        used = self.as_on.get((row, data), data)
+        return [Run(self.kind, used, row, tuple(s.items()), options) for s in grid]
 
     @property
     def columns(self) -> list[str]:

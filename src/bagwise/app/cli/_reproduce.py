@@ -20,6 +20,7 @@ from bagwise.app.cli._common import ComputingCommand, any_path, going_on, progre
 )
 @click.option("--quick", is_flag=True, help="Few settings, folds and data sets: minutes instead of hours.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Runs in parallel; -1 for all processors.")
+@click.option("--minutes", type=click.FloatRange(min=0), help="After these no run begins; the command goes on later.")
 @click.option(
     "--out",
     type=any_path(file_okay=False),
@@ -45,6 +46,7 @@ def reproduce(
     data: Path | None,
     quick: bool,
     jobs: int,
+    minutes: float | None,
     out: Path | None,
     grids: tuple[str, ...],
     page_only: bool,
@@ -74,6 +76,7 @@ def reproduce(
             names,
             quick=quick,
             jobs=jobs,
+            minutes=minutes,
             out=out,
             page_only=page_only,
             grid=dict(map(_values, grids)),
