@@ -155,6 +155,7 @@ def test_fast_songs_get_short_frames_and_the_run_says_why(fast, tmp_path):
     new.close()
 
 
+@pytest.mark.slow
 def test_the_sample_is_opened_once_for_all_resolutions(fast, tmp_path, monkeypatch):
     """Opened to measure it, to hold it and to draw it; what is found is the same where nothing can be held."""
     sounds, labels, _ = fast

@@ -32,7 +32,6 @@ from bagwise.union import LabelledBags, UnionModel, log_absence, select_bags
 
 WIDTH, SIZE, L2 = 0.5, 600, 0.03  # as of "ored-rbf" in the catalogue
 HELD_FROM = 0.05  # rate of missed labels: below it the label sets alone keep trees from teaching themselves
-LESS = (0.75, 0.5)  # shares of the rate by likelihood that are tried beside it: it is right or too high
 TREES = (1.0, 0.75, 0.5, 0.25)  # what the trees may count for, beside the kernel model
 
 
@@ -113,30 +112,13 @@ def ranking_of_sets(proba: np.ndarray, bags: Bags, indicator: np.ndarray, weight
     return float(average_precision_score(indicator.ravel(), -absent.ravel(), sample_weight=counts))
 
 
-def judged_missed(learned: float, judge: KernelJudge) -> tuple[float, np.ndarray | None]:
-    """The share of a rate by likelihood at which labels of held-out bags are ranked best; 0 if they speak against it.
-
-    The likelihood puts instances that the model mistakes down to missed labels. Where labels have one instance or two
-    that costs it something, and the rate is right; where they have many it is too high. With a rate comes what is said
-    of instances at it.
-    """
-    if learned < HELD_FROM:
-        return learned, None
-    rate, best = learned, judge.opinion(learned)
-    for share in LESS:
-        opinion = judge.opinion(share * learned)
-        if np.mean(opinion.precisions) > np.mean(best.precisions):
-            rate, best = share * learned, opinion
-    return (rate, best.proba) if judge.pays(best.precisions) else (0.0, None)
-
-
 def find_missed(
     forest: Any, parameters: RateParameters, bags: Bags, labelled: LabelledBags
 ) -> tuple[RateParameters, np.ndarray | None]:
-    """With a rate of missed labels by a kernel model, from what it says of bags that it did not see.
+    """With the rate of missed labels at which a kernel model's label sets of bags that it did not see are most likely.
 
-    And what it says of their instances at that rate, where there is one to reckon with: of the bags that can be
-    explained and have a weight.
+    The rate is 0 where these sets are ranked worse with it than without in every fold. Where there is one to reckon
+    with, what the model says of the instances comes along: of the bags that can be explained and have a weight.
     """
     if "missed" not in parameters.learned:
         return parameters, None
@@ -149,9 +131,14 @@ def find_missed(
     judge = KernelJudge(forest, bags, labelled, forest.background_)
     model = UnionModel(parameters.n_classes, parameters.background)
     problem = model.problem(bags.offsets, labelled.indicator, labelled.known)
-    logits, *_ = learn_rates(parameters, problem, judge.opinion(LEARN).proba, parameters.start({}), labelled.weights)
-    rate, proba = judged_missed(parameters.mean_missed(logits), judge)
-    return parameters.with_missed(rate), proba
+    opinion = judge.opinion(LEARN)
+    logits, *_ = learn_rates(parameters, problem, opinion.proba, parameters.start({}), labelled.weights)
+    rate = parameters.mean_missed(logits)
+    if rate < HELD_FROM:  # too small to be of consequence
+        return parameters.with_missed(rate), None
+    if not judge.pays(opinion.precisions):
+        return parameters.with_missed(0.0), None
+    return parameters.with_missed(rate), opinion.proba
 
 
 def as_of_labels(parameters: RateParameters, posterior: np.ndarray, bags: Bags, weights: np.ndarray) -> RateParameters:

@@ -67,6 +67,7 @@ class Listing(NamedTuple):
 
     def missing_probability(self, logits: np.ndarray) -> np.ndarray:
         """How probable it is that a label that is not listed is there all the same, by (k, n, c) logits."""
+        # Bayes: it is there and was missed, rho p, or it is not there, 1 - p; nu is in both and cancels
         there = expit(np.tensordot(self.slopes, logits, axes=1) + self.offset)
         return self.missed * there / (1.0 - (1.0 - self.missed) * there)
 
@@ -80,6 +81,8 @@ def listing_likelihood(
     """
     logit_missed, offset = parameters[0], parameters[-1]
     missed, slopes = expit(logit_missed), np.exp(parameters[1:-1])
+    # P(listed) = nu + (1 - nu) (1 - rho) sigmoid(z), P(not listed) = (1 - nu) (sigmoid(-z) + rho sigmoid(z)); `share`
+    # is the part of P(listed) that is no false label, the only one with a derivative
     z = slopes @ scores + offset
     there = expit(z)
     unlisted = expit(-z) + missed * there

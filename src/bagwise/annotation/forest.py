@@ -119,14 +119,14 @@ class ORedForest(UnionAnnotator):
         `ORedLogisticRegression`. A learned `spurious` maximises, after every round, the likelihood of the label sets
         under the out-of-bag probabilities; with a rate of missed labels these are raised to the power that does the
         same. A learned `missed` is found before the rounds, with a kernel model that is fitted three times, each on two
-        thirds of the bags: of the rate by likelihood of the other third, three quarters of it and half of it, that with
-        which the label sets of bags it did not see are ranked best, or none if all thirds speak against it. (With fewer
-        than 30 listed labels it is learned as `spurious` is.) Where one instance in twenty or more goes unnoticed, what
-        that model says of such bags is also where the rounds start, and in every round it is mixed into what the trees
-        say, in the share at which the label sets are ranked best. Trees are then taught with a lower rate, the share of
-        labels of which no instance is noticed. Where a label has 1.5 instances or more in a bag on average, labels are
-        taken to go missing as a whole: in every round the label sets are completed by drawing what trees that look at
-        whole bags take for missing, and what trees say of instances counts as much as what the kernel model says.
+        thirds of the bags: the rate by likelihood of the other third, or none if label sets are ranked worse with it
+        than without in all thirds. (With fewer than 30 listed labels it is learned as `spurious` is.) Where one
+        instance in twenty or more goes unnoticed, what that model says of such bags is also where the rounds start, and
+        in every round it is mixed into what the trees say, in the share at which the label sets are ranked best. Trees
+        are then taught with a lower rate, the share of labels of which no instance is noticed. Where a label has 1.5
+        instances or more in a bag on average, labels are taken to go missing as a whole: in every round the label sets
+        are completed by drawing what trees that look at whole bags take for missing, and what trees say of instances
+        counts as much as what the kernel model says.
     verbose : int, default=0
         Print the objective after every so many rounds: 1 for all of them, 10 for every tenth, 0 for none.
     n_jobs : int or None

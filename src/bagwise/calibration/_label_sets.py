@@ -12,7 +12,6 @@ nearest, in cross-entropy, to what is said by who did not see them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -23,14 +22,14 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from bagwise.annotation.noisy_or import NoisyOrObjective, known_entries, noisy_or_of
-from bagwise.calibration._recalibration import CalibratedPrecision, label_folds
-from bagwise.calibration.annotator import ENOUGH_HELD_OUT, FEWEST_BAGS
-from bagwise.core.bags import Bags, offsets_of
+from bagwise.calibration._recalibration import CalibratedPrecision, CalibrationMixin, cross_fit
+from bagwise.calibration.annotator import FEWEST_BAGS
+from bagwise.core.bags import Bags
 from bagwise.core.base import BagClassifierMixin, BagEstimator, Findings, InstanceAnnotatorMixin
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
-from bagwise.core.fitted import Attribute, Either, Numbers, Part, Plain
-from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, Learner, WeightsLike
+from bagwise.core.fitted import Attribute, Numbers, Part
+from bagwise.core.typing import BagsLike, InstanceLabelsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import Given, learn_evidence, listed_labels, split_dataset, validate_bags, validate_weights
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters
@@ -43,7 +42,7 @@ OWN_SPREAD = np.array([0.25, 0.25])  # of how far a label's own are from these: 
 STEEPEST = 3.0  # logarithm of a slope
 
 
-class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
+class CalibratedLabelSets(CalibrationMixin, InstanceAnnotatorMixin, BagClassifierMixin, BagEstimator):
     """An annotator of label sets like the one inside, whose probabilities are calibrated by bags that are held out.
 
     `predict` and `decision_function` are those of the estimator inside, and so is the order of instances by the
@@ -83,23 +82,13 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     """
 
     _takes_evidence = True
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
-    estimator_: Any
     new_: np.ndarray
     seen_: np.ndarray
-    seen_bags_: np.ndarray
-    reliability_: dict[str, Any] | None
     _fitted: ClassVar[dict[str, Attribute]] = {
         "estimator_": Part("find", "instance_decision_function"),
         "new_": Numbers("classes", 2),
         "seen_": Numbers("classes", 2),
-        "seen_bags_": Numbers("seen", whole=True, empty=True),
-        "reliability_": Either(None, Plain()),
     }
-
-    def __init__(self, estimator: Learner, cv: int = 5):
-        self.estimator = estimator
-        self.cv = cv
 
     def fit(
         self,
@@ -144,7 +133,9 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
             return self
         weights = validate_weights(sample_weight, len(bags))
         known = known_entries(instance_labels, bags.offsets, len(self.classes_))
-        index, scores = self._cross_fit(bags, given, instance_labels, weights)
+        copy = clone(self.estimator)
+        final_step(copy).set_params(verbose=0, **self.noise_rates())
+        index, scores = cross_fit(copy, "instance_decision_function", bags, given, instance_labels, weights, self.cv)
         if not len(index):
             return self
         (rows, offsets), outside = bags.select(index), bags[index]
@@ -162,34 +153,6 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
         ]
         self.reliability_ = {"bags": len(index), "before": tables[0], "after": tables[1]}
         return self
-
-    def _cross_fit(
-        self, bags: Bags, given: Given, instance_labels: Bags | None, weights: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Bags, in order, and the log-odds of their instances by copies that did not see them."""
-        listed = listed_labels(given)
-        folds = label_folds(listed, self.cv, np.random.RandomState(0))
-        copy = clone(self.estimator)
-        final_step(copy).set_params(verbose=0, **self.noise_rates())
-        found: list[tuple[np.ndarray, np.ndarray]] = []
-        for fold in range(self.cv):
-            inside, rest = np.flatnonzero(folds == fold), folds != fold
-            if not len(inside) or sum(len(index) for index, _ in found) >= ENOUGH_HELD_OUT:
-                continue
-            asked = {"instance_labels": instance_labels, "sample_weight": weights}
-            asked = {name: value[rest] for name, value in asked.items() if value is not None}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
-                fitted = clone(copy).fit(bags[rest], given[rest], **fit_parameters(copy, **asked))
-            inside = inside[~listed[inside][:, ~listed[rest].any(axis=0)].any(axis=1)]  # no label is new to the copy
-            if len(inside):
-                found.append((inside, fitted.instance_decision_function(bags[inside])))
-        if not found:
-            return np.empty(0, dtype=np.int64), np.empty((0, len(self.classes_)))
-        index = np.concatenate([index for index, _ in found])
-        spread = Bags(np.concatenate([scores for _, scores in found]), offsets_of(bags.sizes[index]))
-        order = np.argsort(index)
-        return index[order], spread[order].instances
 
     # -- predict ------------------------------------------------------------------------------------------------------
 
@@ -234,29 +197,12 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
             return self.estimator_.predict_proba(bags)
         return noisy_or_of(self).predict_proba(self._odds(bags, listed=False))
 
-    def decision_function(self, X: BagsLike) -> np.ndarray:
-        """That of the estimator."""
-        bags = self._start_predict_bags(X)
-        return self.estimator_.decision_function(bags)
-
-    def predict(self, X: BagsLike) -> np.ndarray:
-        """That of the estimator."""
-        bags = self._start_predict_bags(X)
-        return self.estimator_.predict(bags)
-
     def linear_head(self) -> LinearHead:
         """What `bagwise.preprocessing.linear_head` gives of it, with the calibration of new bags."""
         head = linear_head(self.estimator_)
         weights = head.weights * self.new_[:, :1]
         weights[:, -1] += self.new_[:, 1]
         return replace(head, weights=weights)
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self.estimator_.instance_decision_function(bags)
-
-    def noise_rates(self) -> dict[str, Any]:
-        """As of the estimator."""
-        return final_step(self.estimator_).noise_rates()
 
     def _rates(self) -> LabelNoise | None:
         rates = self.noise_rates()
@@ -265,22 +211,6 @@ class CalibratedLabelSets(InstanceAnnotatorMixin, BagClassifierMixin, BagEstimat
     def calibrated_precision(self) -> CalibratedPrecision:
         """How precise names are expected to be: as the probabilities say."""
         return CalibratedPrecision()
-
-    def reliability(self) -> dict[str, Any] | None:
-        """``reliability_``: what was said of the labels of held-out bags, and what came; None if not calibrated."""
-        return self.reliability_
-
-    @property
-    def background_label_(self) -> Any:
-        """As of the estimator."""
-        return final_step(self.estimator_).background_label_
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner: Any = self.estimator_ if hasattr(self, "estimator_") else self.estimator
-        tags.input_tags.sparse = inner.__sklearn_tags__().input_tags.sparse
-        tags.bag_tags = replace(bag_tags(inner))
-        return tags
 
 
 def _linked(scores: np.ndarray, links: np.ndarray) -> np.ndarray:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, log_expit, logit, logsumexp
+from sklearn.base import clone
 
+from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.base import NEGLIGIBLE
+from bagwise.core.fitted import Attribute, Either, Numbers, Plain
+from bagwise.core.typing import BagsLike, Learner
+from bagwise.core.validation import Given, listed_labels
 from bagwise.metrics import reliability_table
+from bagwise.pipeline import bag_tags, final_step, fit_parameters
 from bagwise.union import UnionModel, UnionProblem, log_absence, softmax_in_place
 
+ENOUGH_HELD_OUT = 1_000  # bags that a few numbers can be found from; with more bags fewer folds are fitted
 START_UNIFORM = 0.02
 BOUNDS = {"temperature": (-1.5, 2.5), "uniform": (-12.0, 0.0), "background": (-10.0, 10.0)}  # logarithms and a logit
 FARTHEST_SHIFT = 60.0
@@ -112,6 +120,9 @@ class HeldOut:
         value = float(of_bags @ self.infer(ratio))
         ratio /= proba
         ratio *= of_rows[:, None]
+        # The chain rule through p = (1 - e) soft + e / c, soft = softmax(s / T + shift): d soft_c / d log T is
+        # -soft_c (s_c - mean) / T, d p_c / d logit e is e (1 - e) (1 / c - soft_c), and by the shift of b it is
+        # d soft_c = soft_c (1[c = b] - soft_b). `ratio` is q / p, weighted.
         mean = np.einsum("ic,ic->i", soft, self.scores)
         slope = -np.einsum("ic,ic->", ratio, soft * (self.scores - mean[:, None])) / found.temperature
         shift = 0.0
@@ -307,7 +318,9 @@ def fit_log_odds(
         eta = slope * log_odds + offset
         listed, unlisted = listing.logarithms(eta)
         value = -np.sum(counts * np.where(Y == 1, listed, unlisted))
-        change = hits + log_expit(eta) + log_expit(-eta)  # logarithm of the listed one's derivative
+        # P(listed) = nu + (1 - nu) noticed sigmoid(eta), so both logarithms have the derivative
+        # +-(1 - nu) noticed sigmoid(eta) sigmoid(-eta) over their probability; `change` is its logarithm
+        change = hits + log_expit(eta) + log_expit(-eta)
         error = counts * np.where(Y == 1, -np.exp(change - listed), np.exp(change - unlisted))
         prior = 0.5 * (slope - 1.0) ** 2 + 0.125 * offset**2  # weak, around nothing to put right
         return float(value) + prior, np.array(
@@ -347,6 +360,93 @@ def label_folds(indicator: np.ndarray, n_folds: int, rng: np.random.RandomState)
             taken[fold] += 1
             sizes[fold] += 1
     return folds
+
+
+class CalibrationMixin:
+    """An estimator around another one, which stands as it is but for its probabilities."""
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
+    estimator_: Any
+    seen_bags_: np.ndarray
+    reliability_: dict[str, Any] | None
+    _start_predict_bags: Callable[[BagsLike], Bags]
+    _fitted: ClassVar[dict[str, Attribute]] = {
+        "seen_bags_": Numbers("seen", whole=True, empty=True),
+        "reliability_": Either(None, Plain()),
+    }
+
+    def __init__(self, estimator: Learner, cv: int = 5):
+        self.estimator = estimator
+        self.cv = cv
+
+    def reliability(self) -> dict[str, Any] | None:
+        """``reliability_``: what was said of the labels of held-out bags, and what came; None if not calibrated."""
+        return self.reliability_
+
+    def noise_rates(self) -> dict[str, Any]:
+        """As of the estimator."""
+        final = final_step(self.estimator_)
+        return final.noise_rates() if hasattr(final, "noise_rates") else {"missed": 0.0, "spurious": 0.0}
+
+    @property
+    def background_label_(self) -> Any:
+        """As of the estimator."""
+        return getattr(final_step(self.estimator_), "background_label_", None)
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self.estimator_.instance_decision_function(bags)
+
+    def decision_function(self, X: BagsLike) -> np.ndarray:
+        """That of the estimator."""
+        return self.estimator_.decision_function(self._start_predict_bags(X))
+
+    def predict(self, X: BagsLike) -> np.ndarray:
+        """That of the estimator."""
+        return self.estimator_.predict(self._start_predict_bags(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        inner: Any = self.estimator_ if hasattr(self, "estimator_") else self.estimator
+        own = inner.__sklearn_tags__()
+        tags.input_tags.sparse, tags.non_deterministic = own.input_tags.sparse, own.non_deterministic
+        tags.bag_tags = replace(bag_tags(inner))
+        return tags
+
+
+def cross_fit(
+    copy: Any,
+    method: str,
+    bags: Bags,
+    given: Given,
+    instance_labels: Bags | None,
+    weights: np.ndarray | None,
+    n_folds: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bags, in order, and the scores of their instances by that method of clones of `copy` that did not see them.
+
+    Bags with a label that no other fold has are left out: it is new to the clone. So are folds when there are bags
+    enough.
+    """
+    listed, index, scores = listed_labels(given), list[int](), list[np.ndarray]()
+    folds = label_folds(listed, n_folds, np.random.RandomState(0))
+    for fold in range(n_folds):
+        inside, rest = np.flatnonzero(folds == fold), folds != fold
+        if not len(inside) or len(index) >= ENOUGH_HELD_OUT:
+            continue
+        asked = {"instance_labels": instance_labels, "sample_weight": weights}
+        asked = {name: value[rest] for name, value in asked.items() if value is not None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
+            fitted = clone(copy).fit(bags[rest], given[rest], **fit_parameters(copy, **asked))
+        inside = inside[~listed[inside][:, ~listed[rest].any(axis=0)].any(axis=1)]
+        if len(inside):
+            index += inside.tolist()
+            scores.append(getattr(fitted, method)(bags[inside]))
+    order = np.argsort(index)
+    if not len(order):
+        return order, np.empty((0, 0))
+    spread = Bags(np.concatenate(scores), offsets_of(bags.sizes[index]))
+    return np.array(index)[order], spread[order].instances
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -494,7 +594,8 @@ class Named:
         sets = np.asarray(Y, dtype=np.float64)
         counts = weights @ sets
         share = (counts + 0.5) / (weights.sum() + 1.0)
-        # of bags that list the row's label: the column's
+        # (c, c) how often bags that list the row's label list the column's too, drawn to the share of all bags as by
+        # one bag more: a wrong name is listed by chance, where the right label and it occur together
         together = (sets.T @ (weights[:, None] * sets) + share) / (counts[:, None] + 1.0)
         wrong = proba.copy()
         wrong[rows, best] = 0.0
@@ -502,6 +603,8 @@ class Named:
         by_chance = np.einsum("ic,ic->i", wrong[:, :n_classes], together.T[best])
         if proba.shape[1] > n_classes:
             by_chance += wrong[:, n_classes] * share[best]
+        # Bayes: what the bag lists is 1 / share times as probable where the instance is of a label that it lists, and
+        # impossible where it is of another
         wrong[:, :n_classes] *= sets[bag_index] / share
         excused = np.einsum("ic,ic->i", wrong[:, :n_classes], together.T[best])
         if proba.shape[1] > n_classes:  # background is in any bag, and says nothing of its labels
@@ -562,6 +665,8 @@ def named_likelihood(parameters: np.ndarray, named: Named) -> tuple[np.ndarray, 
     odds = log_odds(named.probability)
     right = expit(slope * odds + parameters[1])
     wrong = expit(-slope * odds - parameters[1])
+    # A right name is always listed (labels are not missed here), a wrong one with odds of `excused` to it; one that is
+    # not listed is wrong. Both are divided by what does not depend on slope and offset.
     listed_in_all = np.maximum(right + wrong * named.excused, TINY)
     value = np.where(named.listed, np.log(listed_in_all), np.log(np.maximum(wrong, TINY)))
     by_eta = np.where(named.listed, right * wrong * (1.0 - named.excused) / listed_in_all, -right)

@@ -34,22 +34,23 @@ from bagwise.calibration._recalibration import (
     SMALLEST,
     BagLabelNoise,
     CalibratedPrecision,
+    CalibrationMixin,
     HeldOut,
     PrecisionModel,
     Recalibration,
     Shares,
+    cross_fit,
     fit_log_odds,
     fit_power,
     fit_precision,
-    label_folds,
     names_table,
     undetermined_shares,
 )
-from bagwise.core.bags import Bags, as_instance_labels, known_labels, offsets_of
+from bagwise.core.bags import Bags, as_instance_labels, known_labels
 from bagwise.core.checks import check_that, is_count
 from bagwise.core.exceptions import CalibrationWarning, InputError, warn_caller
-from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, Plain, TupleOf
-from bagwise.core.typing import BagsLike, LabelsLike, Learner, WeightsLike
+from bagwise.core.fitted import Attribute, Either, Number, Numbers, Part, TupleOf
+from bagwise.core.typing import BagsLike, LabelsLike, WeightsLike
 from bagwise.core.validation import Evidence, Given, learn_evidence, split_dataset, validate_bags, validate_weights
 from bagwise.metrics import reliability_table
 from bagwise.pipeline import bag_tags, final_step, fit_parameters, transform_for_final
@@ -57,13 +58,12 @@ from bagwise.preprocessing import LinearHead, linear_head
 from bagwise.solvers.result import Callback, CheckpointLike
 from bagwise.union import LabelledBags, UnionModel, select_bags, softmax_in_place, union_log_odds
 
-ENOUGH_HELD_OUT = 1_000  # bags that a few numbers can be found from; with more bags fewer folds are fitted
 FEWEST_BAGS = 10
 FEWEST_FOR_SHARE = 3  # bags from which the share of background in new bags alone can be put right
 RECALIBRATION = TupleOf(Number(positive=True), Number(0, 1), Numbers("columns"))
 
 
-class CalibratedAnnotator(UnionAnnotator):
+class CalibratedAnnotator(CalibrationMixin, UnionAnnotator):
     """An annotator like the one inside, whose probabilities are calibrated by bags that are held out.
 
     `predict` and `decision_function` are those of the estimator inside. The labels and rankings of instances stay too,
@@ -108,28 +108,19 @@ class CalibratedAnnotator(UnionAnnotator):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"instance_labels": False}  # routing sends them to scorers
-    estimator_: Any
     new_: tuple[Any, ...]
     listed_: tuple[Any, ...]
     seen_: tuple[Any, ...]
-    seen_bags_: np.ndarray
     precision_: tuple[Any, ...] | None
-    reliability_: dict[str, Any] | None
     _fitted: ClassVar[dict[str, Attribute]] = {
         "estimator_": Part("find", "log_proba"), "new_": RECALIBRATION, "listed_": RECALIBRATION,
-        "seen_": RECALIBRATION, "seen_bags_": Numbers("seen", whole=True, empty=True),
+        "seen_": RECALIBRATION,
         "bag_calibration_": TupleOf(Number(positive=True), Number()),
         "precision_": Either(
             None,
             TupleOf(Number(positive=True), Number(), Numbers(2, 2), Numbers("classes", low=0, high=1, whole=True)),
         ),
-        "reliability_": Either(None, Plain()),
     }  # fmt: skip
-
-    def __init__(self, estimator: Learner, cv: int = 5):
-        self.estimator = estimator
-        self.cv = cv
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
@@ -240,34 +231,11 @@ class CalibratedAnnotator(UnionAnnotator):
         on Letter-Carroll). And as far: the background grows late, so that a fit which stops sooner is another model.
         """
         bags = bags if len(labelled) == len(bags) else bags[labelled.index]
-        nothing = HeldOutScores(labelled, np.empty(0, dtype=np.int64), np.empty((0, 0)))
         if not self._is_enough(labelled, warn=False):
-            return nothing
-        indicator, weights = labelled.indicator, labelled.weights
+            return HeldOutScores(labelled, np.empty(0, dtype=np.int64), np.empty((0, 0)))
         known = as_instance_labels(labelled.known, bags.offsets, len(self.classes_))
-        folds = label_folds(indicator, self.cv, np.random.RandomState(0))
-        held, parts, n_held = [], [], 0
-        for fold in range(self.cv):
-            inside, rest = np.flatnonzero(folds == fold), folds != fold
-            if not len(inside) or n_held >= ENOUGH_HELD_OUT:
-                continue
-            given = {"instance_labels": known, "sample_weight": weights}
-            given = {name: value[rest] for name, value in given.items() if value is not None}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the fit itself, which has said what there is to say
-                copy = self._copy()
-                copy.fit(bags[rest], indicator[rest], **fit_parameters(copy, **given))
-            fair = ~(indicator[inside][:, ~indicator[rest].any(axis=0)]).any(axis=1)  # no label is new to the copy
-            if fair.any():
-                held.append(inside[fair])
-                parts.append(copy.log_proba(bags[inside[fair]]))
-                n_held += int(fair.sum())
-        if not held:
-            return nothing
-        index = np.concatenate(held)
-        order = np.argsort(index)
-        spread = Bags(np.concatenate(parts), offsets_of(bags.sizes[index]))
-        return HeldOutScores(labelled, index[order], spread[order].instances)
+        given = labelled.indicator, known, labelled.weights
+        return HeldOutScores(labelled, *cross_fit(self._copy(), "log_proba", bags, *given, self.cv))
 
     def _copy(self) -> Any:
         """The estimator with the rates of label noise that it found, to be fitted once and silently."""
@@ -408,21 +376,12 @@ class CalibratedAnnotator(UnionAnnotator):
         slope, offset, covariance, covered = self.precision_
         return CalibratedPrecision(self.new_[1], PrecisionModel(slope, offset, covariance, covered.astype(bool)))
 
-    def reliability(self) -> dict[str, Any] | None:
-        """``reliability_``: what was said of the labels of held-out bags beside what came; None if not calibrated."""
-        return self.reliability_
-
     def union_model(self) -> UnionModel:
         """That of the estimator; of one that knows none, of classes and background alone."""
         final = final_step(self.estimator_)
         if hasattr(final, "union_model"):
             return final.union_model()
         return UnionModel(len(self.classes_), bag_tags(self.estimator_).background)
-
-    def noise_rates(self) -> dict[str, Any]:
-        """As of the estimator."""
-        final = final_step(self.estimator_)
-        return final.noise_rates() if hasattr(final, "noise_rates") else {"missed": 0.0, "spurious": 0.0}
 
     def presence_when_fitted(
         self, presence: np.ndarray, bags: Bags, given: Given, known: np.ndarray | None
@@ -432,11 +391,6 @@ class CalibratedAnnotator(UnionAnnotator):
         if not hasattr(final, "presence_when_fitted"):
             return presence
         return final.presence_when_fitted(presence, transform_for_final(self.estimator_, bags), given, known)
-
-    @property
-    def background_label_(self) -> Any:
-        """As of the estimator."""
-        return getattr(final_step(self.estimator_), "background_label_", None)
 
     @property
     def _has_background(self) -> bool:
@@ -456,19 +410,6 @@ class CalibratedAnnotator(UnionAnnotator):
         """What `bagwise.preprocessing.linear_head` gives of it, with the calibration of new bags."""
         return linear_head(self.estimator_).recalibrated(*self.new_)
 
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self.estimator_.instance_decision_function(bags)
-
-    def decision_function(self, X: BagsLike) -> np.ndarray:
-        """That of the estimator."""
-        bags = self._start_predict_bags(X)
-        return self.estimator_.decision_function(bags)
-
-    def predict(self, X: BagsLike) -> np.ndarray:
-        """That of the estimator."""
-        bags = self._start_predict_bags(X)
-        return self.estimator_.predict(bags)
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, c) probability that each label is among the bag's: a logistic function of the log-odds of the union.
 
@@ -482,15 +423,6 @@ class CalibratedAnnotator(UnionAnnotator):
             return _softmax_of(slope * np.add.reduceat(logs, bags.offsets[:-1], axis=0))
         proba = Recalibration(*self.new_).probabilities(scores)[:, :n_classes]
         return expit(slope * union_log_odds(proba, bags.offsets) + offset)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        fitted = hasattr(self, "estimator_")
-        inner: Any = self.estimator_ if fitted else self.estimator
-        tags.input_tags.sparse = inner.__sklearn_tags__().input_tags.sparse
-        tags.non_deterministic = inner.__sklearn_tags__().non_deterministic
-        tags.bag_tags = replace(bag_tags(inner))
-        return tags
 
 
 def _softmax_of(scores: np.ndarray) -> np.ndarray:

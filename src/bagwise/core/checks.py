@@ -112,6 +112,13 @@ def memory_setting() -> int | None:
         raise InputError(f"The variable {MEMORY_VARIABLE}: {error}") from error
 
 
+def available_threads() -> int:
+    """Processors at hand, or fewer where OMP_NUM_THREADS says so."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
+
+
 def memory_limit() -> int:
     """Bytes that one array or workspace may take.
 

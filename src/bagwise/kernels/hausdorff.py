@@ -15,7 +15,6 @@ Applied Intelligence 31, 47-68 (all three).
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,7 +23,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from bagwise.core.bags import Bags
-from bagwise.core.checks import check_allocation
+from bagwise.core.checks import available_threads, check_allocation
 from bagwise.core.exceptions import InputError
 
 MAXIMAL, MINIMAL, AVERAGE = 0, 1, 2
@@ -91,7 +90,7 @@ def hausdorff_distances(
         _fill_rows(X, offsets, columns, other_offsets, code, symmetric, first, last, out)
 
     if n_threads is None:
-        n_threads = _available_threads() if X.size * Z.shape[0] >= THREADING_FROM else 1
+        n_threads = available_threads() if X.size * Z.shape[0] >= THREADING_FROM else 1
     if n_threads == 1 or n_bags == 1:
         run(0, n_bags)
     else:
@@ -117,12 +116,6 @@ def _as_arrays(instances: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
         )
         rows = rows.toarray()
     return np.ascontiguousarray(rows, dtype=np.float64), bags.offsets
-
-
-def _available_threads() -> int:
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
 
 @njit(cache=True, nogil=True)

@@ -111,13 +111,14 @@ def inclusion_exclusion(A, free, n, k, without, signed, sums, ratio, bound, pull
         half, factor = np.uint64(1 << j), without[j] - 1.0
         if without[j] > 0.0:
             inexact = k
-        for t in range(half):
+        for t in range(half):  # the upper half has label j; the lower lacks it, and takes the factor
             signed[half + t] = signed[t]
             signed[t] *= factor
     for i in range(n):
         _subset_sums(A, i, k, free[i], sums)
         for t in range(size):
             signed[t] *= sums[t]
+    # signed[L] is now w(L) F(L). P is its sum; the sum of its sizes bounds what was lost to cancellation.
     for t in range(size):
         ratio[t] = signed[t]
         sums[t] = abs(signed[t])
@@ -134,9 +135,15 @@ def inclusion_exclusion(A, free, n, k, without, signed, sums, ratio, bound, pull
     total = _fold(sums, np.uint64(0), np.uint64(size))
     if not 2.0 * (n * (k + 1) + 2 * k + 4 + inexact) * UNIT_ROUNDOFF * total <= bound * probability:
         return 0.0, False
-    if pull.size > 0:  # the sum over L without j is P less that over L with j
+    # need_j = 1 - without_j stands, with a minus, in w(L) for just the L without j, so that -need_j dP / d need_j is
+    # minus the sum over these: the sum over L with j, which pull[j] is, less P.
+    if pull.size > 0:
         for j in range(k):
             pull[j] = pull[j] / probability - 1.0
+    # Given that instance i carries j, the others must stay within L: the posterior of j is A[i, j] / P times the sum of
+    # w(L) F(L) / s_i(L) over L with j, that of nothing is free[i] / P times the sum over all L. All k sums come from
+    # one array by folding: the upper half's sum is the top label's, and adding the halves leaves the same task for the
+    # labels below it. So it is 2^(k+1) additions in place of k 2^(k-1); P cancels when rows are scaled to sum to 1.
     for i in range(n):
         _subset_sums(A, i, k, free[i], sums)
         if sums[0] == 0.0:
@@ -157,6 +164,8 @@ def inclusion_exclusion(A, free, n, k, without, signed, sums, ratio, bound, pull
 @njit(cache=True, nogil=True, error_model="numpy")
 def _one_label(A, free, n, without, bound, pull):
     """The sum of `inclusion_exclusion` written out for one label: P = 1 + (without - 1) prod_i free_i.
+
+    The posterior of the label is A[i, 0] / P: an instance that carries it explains the bag, whatever the others are.
 
     Certificate: the product carries n roundings, the difference one, and a posterior three more.
     """
@@ -243,6 +252,8 @@ def _rescale(values, size):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _combine(alpha, beta, A, free, i, k, q, q_free):
     """Posterior numerators of instance i; returns their sum. Only positive terms, so any order of sums is safe."""
+    # alpha[L]: the others before this one carry just L; beta[L]: what was said, if all up to this one carry just L.
+    # Carrying j leads to a set with j, from that set itself or from it without j; carrying nothing leads nowhere.
     together = 0.0
     for t in range(1 << k):
         together += alpha[t] * beta[t]
@@ -263,6 +274,8 @@ def _combine(alpha, beta, A, free, i, k, q, q_free):
 def _forward_backward(A, free, n, k, without, sums, pull):
     """O(n k 2^k), positive terms only, rescaled at every instance; (log P, digits kept)."""
     size = 1 << k
+    # A chain whose state is the set of labels that instances 0 .. i - 1 carry: alpha[i] is its law, beta how probable
+    # what was said is from each state on. Scales of beta cancel in the posterior; those of alpha are kept for P.
     alpha = np.zeros((n + 1, size))
     alpha[0, 0] = 1.0
     scale = 0.0
@@ -361,6 +374,8 @@ def log_forward_backward(A, free, n, k, shows, without, pull):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _leave_one_out(alpha, A, i, free_mass, k, sums, rest):
     """Substitution (Proposition 3): the law of the union without one instance; False where it divides by zero."""
+    # alpha[L] = rest[L] s_i(L) + sum over j in L of A[i, j] rest[L without j], solved for `rest` from small L to large.
+    # The differences cancel where an instance carries most of the mass: it is here since it is the paper's method.
     _subset_sums(A, i, k, free_mass, sums)
     for t in range(1 << k):
         value = alpha[t]

@@ -5,7 +5,6 @@ The arrays-in, arrays-out front of the compiled code in `_infer`, `_exact` and `
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from joblib import effective_n_jobs
 
 from bagwise.core.bags import Bags, offsets_of
 from bagwise.core.base import check_known_listed, name_bags
-from bagwise.core.checks import check_allocation
+from bagwise.core.checks import available_threads, check_allocation
 from bagwise.core.exceptions import ApproximationWarning, InfeasibleBagWarning, InputError, warn_caller
 from bagwise.core.validation import Evidence, Given, possible_labels
 from bagwise.union import constants
@@ -448,9 +447,7 @@ def inference_threads(n_entries: int, n_jobs: int | None) -> int:
         return 1
     if n_jobs is not None:
         return effective_n_jobs(n_jobs)
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
+    return available_threads()
 
 
 def warn_approximation(problem: UnionProblem, max_exact_labels: int, errors: np.ndarray | None) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 
-from bagwise.app.cli._common import open_browser
-from bagwise.app.cli._review import open_run, say_if_not_written
+from bagwise.app.cli._review import open_run, say_address, say_if_not_written
 
 
 @click.command()
@@ -45,9 +44,4 @@ def gui(folder: Path, port: int, no_browser: bool) -> None:
         guard = Guard("127.0.0.1", listener.getsockname()[1])
         app = make_plain_app(start.addresses, guard, page="start.html")
 
-        def ready() -> None:
-            click.echo(guard.address)
-            if not no_browser:
-                threading.Thread(target=open_browser, args=(guard.address,), daemon=True).start()
-
-        make_server(app, ready).run(sockets=[listener])
+        make_server(app, partial(say_address, guard, no_browser)).run(sockets=[listener])

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +51,19 @@ def review(run: Path, port: int, no_browser: bool, media: Path | None, host: str
         guard = Guard(host, listener.getsockname()[1], password)
         under_review = Review(opened)
 
-        def ready() -> None:
-            click.echo(guard.address)
-            if not no_browser:
-                threading.Thread(target=open_browser, args=(guard.address,), daemon=True).start()
-
         try:
-            make_server(make_app(under_review, guard), ready).run(sockets=[listener])
+            make_server(make_app(under_review, guard), partial(say_address, guard, no_browser)).run(sockets=[listener])
         finally:
             say_if_not_written(under_review)
     finally:
         opened.close()
+
+
+def say_address(guard: Any, no_browser: bool) -> None:
+    """Where the page is, once it answers."""
+    click.echo(guard.address)
+    if not no_browser:
+        threading.Thread(target=open_browser, args=(guard.address,), daemon=True).start()
 
 
 def _ask_password() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.app.networks._messages import KINDS
+from bagwise.app.networks._messages import KINDS, one_line
 from bagwise.app.networks._tflite import TfliteError, TfliteFile
 from bagwise.core.checks import memory_limit
 from bagwise.core.exceptions import FormatError, InputError, MemoryLimitError
@@ -39,7 +39,7 @@ class LiteRtModel:
             self._open(self._file.outputs)
         except (TfliteError, RuntimeError, ValueError) as error:
             raise FormatError(
-                f"{path}: it is damaged, cut off, or no .tflite file that LiteRT can load ({_short(error)}); copy it "
+                f"{path}: it is damaged, cut off, or no .tflite file that LiteRT can load ({one_line(error)}); copy it "
                 "again."
             ) from error
 
@@ -71,7 +71,9 @@ class LiteRtModel:
                 self._open(numbers)
             found = self._invoke(given, numbers)
         except (RuntimeError, ValueError) as error:
-            raise InputError(f"{self._path}: the network cannot be run ({_short(error)}); export it again.") from error
+            raise InputError(
+                f"{self._path}: the network cannot be run ({one_line(error)}); export it again."
+            ) from error
         for name, array in zip(outputs, found, strict=True):
             if array.dtype.name not in KINDS:
                 raise InputError(f"{self._path}: the output {name!r} is of {array.dtype}, no numbers; choose another.")
@@ -109,7 +111,3 @@ def _check(file: TfliteFile, path: Path, n_rows: int) -> None:
                 f"{path}: the array {tensor.name!r} of the network has {n_bytes / 2**30:.1f} GiB, and the limit is "
                 f"{memory_limit() / 2**30:.1f} GiB; use another network."
             )
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -32,6 +32,11 @@ class EndedError(MessageError):
     """The stream ended before the message was whole."""
 
 
+def one_line(error: BaseException) -> str:
+    """What went wrong in one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 def write_message(stream: IO[bytes], head: Mapping[str, Any], arrays: Sequence[np.ndarray] = ()) -> None:
     """Write a message; the kinds of all arrays are in `KINDS`."""
     shapes = [[array.dtype.name, list(array.shape)] for array in arrays]

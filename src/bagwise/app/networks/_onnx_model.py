@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.app.networks._messages import KINDS
+from bagwise.app.networks._messages import KINDS, one_line
 from bagwise.core.checks import memory_limit
 from bagwise.core.exceptions import BagwiseError, FormatError, InputError, MemoryLimitError
 
@@ -85,7 +85,9 @@ class OnnxModel:
             arrays = [np.asarray(array) for array in self._session.run(list(outputs), dict(given), self._options)]
         except Exception as error:  # onnxruntime's errors share no class
             _check_room(error)
-            raise InputError(f"{self._path}: the network cannot be run ({_short(error)}); export it again.") from error
+            raise InputError(
+                f"{self._path}: the network cannot be run ({one_line(error)}); export it again."
+            ) from error
         for name, array in zip(outputs, arrays, strict=True):
             if array.dtype.name not in KINDS:
                 raise InputError(f"{self._path}: the output {name!r} is of {array.dtype}, no numbers; choose another.")
@@ -110,7 +112,7 @@ def _port(given: Any) -> list[Any]:
 def _check_room(error: Exception) -> None:
     """Raise a MemoryError where an error is for want of memory: onnxruntime says so in words alone."""
     if isinstance(error, MemoryError) or _NO_ROOM.search(str(error)):
-        raise MemoryError(_short(error)) from error
+        raise MemoryError(one_line(error)) from error
 
 
 @contextmanager
@@ -122,17 +124,13 @@ def _as_damaged(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         _check_room(error)
-        raise _damaged(path, _short(error)) from error
+        raise _damaged(path, one_line(error)) from error
 
 
 def _damaged(path: Path, why: str) -> FormatError:
     return FormatError(
         f"{path}: it is damaged, cut off, or no ONNX file that onnxruntime can load ({why}); copy or export it again."
     )
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 # ---------------------------------------------------------------------------------------------------------------------

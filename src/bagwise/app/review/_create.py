@@ -11,15 +11,13 @@ import signal
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bagwise.app.review._refit import end_with_parent
-from bagwise.core.exceptions import BagwiseError, in_words
+from bagwise.app.review._refit import end_with_parent, what_failed
 
 Report = dict[str, Any]
 GRACE = 10.0  # seconds to end in
@@ -106,11 +104,7 @@ def main(source: Path, labels: Path, out: Path, server: int) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        words = in_words(error) if isinstance(error, (BagwiseError, ImportError, OSError)) else None
-        if words is None:
-            traceback.print_exc()
-            words = f"Something is wrong in bagwise itself ({type(error).__name__}); the terminal shows what."
-        tell(failed=words)
+        tell(failed=what_failed(error))
 
 
 if __name__ == "__main__":

@@ -145,11 +145,15 @@ def main(path: Path, media: Path, server: int) -> None:
                 run.write()
             tell(written=True)
         except Exception as error:
-            words = in_words(error) if isinstance(error, (BagwiseError, ImportError, OSError)) else None
-            if words is None:
-                traceback.print_exc()
-                words = f"Something is wrong in bagwise itself ({type(error).__name__}); the terminal shows what."
-            tell(failed=words)
+            tell(failed=what_failed(error))
+
+
+def what_failed(error: Exception) -> str:
+    """An error for the person in front of the page; one that should not be goes to the terminal."""
+    if isinstance(error, (BagwiseError, ImportError, OSError)):
+        return in_words(error)
+    traceback.print_exception(error)
+    return f"Something is wrong in bagwise itself ({type(error).__name__}); the terminal shows what."
 
 
 def _refit(run: Run, tell: Callable[..., None]) -> None:
