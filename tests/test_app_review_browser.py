@@ -636,8 +636,8 @@ def unlisted(tmp_path_factory):
 def test_a_novel_group_is_named_and_learned(page_of, unlisted):
     page = page_of(unlisted)
     page.goes_to("Novel groups")
-    page.wait("return document.querySelectorAll('.group').length")
-    page.wait("return document.querySelector('.group .look').children.length")
+    page.wait("return document.querySelectorAll('.novel-group').length")
+    page.wait("return document.querySelector('.novel-group .look').children.length")
     group = page.api("/api/novel-groups")["groups"][0]
     members = {(row["bag"], row["instance"]) for row in group["members"]}
     assert len(members) == group["instances"] > 20
@@ -649,17 +649,17 @@ def test_a_novel_group_is_named_and_learned(page_of, unlisted):
     page.press("n")
     page.wait("return document.activeElement.id === 'group-name'")
     page.press("wren", Keys.ENTER)
-    page.wait("return !document.querySelectorAll('.group').length", supervision="the group to be named")
+    page.wait("return !document.querySelectorAll('.novel-group').length", supervision="the group to be named")
     page.wait_progress(len(members))
     assert bear("wren") == members
     page.press("u")  # all of the group at once
-    page.wait("return document.querySelectorAll('.group').length === 1")
+    page.wait("return document.querySelectorAll('.novel-group').length === 1")
     assert bear("wren") == set()
     page.press("x")
-    page.wait("return !document.querySelectorAll('.group').length")
+    page.wait("return !document.querySelectorAll('.novel-group').length")
     page.wait_progress(len(members))
     page.press("u")
-    page.wait("return document.querySelectorAll('.group').length === 1")
+    page.wait("return document.querySelectorAll('.novel-group').length === 1")
     page.press("n")
     page.wait("return document.activeElement.id === 'group-name'")
     page.press("wren", Keys.ENTER)
@@ -686,10 +686,10 @@ def test_novel_groups_are_merged(page_of, unlisted):
         "}"
     )
     page.goes_to("Novel groups")
-    page.wait("return document.querySelectorAll('.group').length === 2")
+    page.wait("return document.querySelectorAll('.novel-group').length === 2")
     n = page.api("/api/novel-groups")["groups"]
     page.press(Keys.ARROW_DOWN, "m")
-    page.wait("return document.querySelectorAll('.group').length === 1")
+    page.wait("return document.querySelectorAll('.novel-group').length === 1")
     page.press("n")
     page.wait("return document.activeElement.id === 'group-name'")
     page.press("wren", Keys.ENTER)

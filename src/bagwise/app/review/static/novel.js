@@ -10,7 +10,7 @@ const SHOWN = 12; // pictures of a group
 
 const sound = player();
 const head = h("p", { class: "note" });
-const body = h("ol", { class: "groups", id: "groups" });
+const body = h("ol", { class: "novel-groups" });
 export const novel = h(
   "section",
   { class: "novel-view", "aria-label": T.views.novel },
@@ -75,7 +75,7 @@ function sample(members) {
 function element(group, i) {
   return h(
     "li",
-    { class: "group", id: `group-${i}`, on: { click: () => stand(i), focusin: () => stand(i) } },
+    { class: "novel-group", id: `group-${i}`, on: { click: () => stand(i), focusin: () => stand(i) } },
     h(
       "div",
       { class: "line" },
@@ -103,7 +103,7 @@ function element(group, i) {
 
 const actions = (i) => [
   button(T.novelName, { icon: "pen", key: "N", class: "main", on: () => ask(i) }),
-  button(T.background, { icon: "cross", key: "X", on: () => give(i, "") }),
+  button(T.novelBackground, { icon: "cross", key: "X", on: () => give(i, "") }),
   i > 0 && button(T.novelMerge, { icon: "join", key: "M", on: () => merge(i) }),
 ];
 

@@ -250,6 +250,7 @@ export const T = {
   novelWith: (label, share) => `${percent(share)} of the bags list ${label},`,
   novelStable: (stability) => `stability ${percent(stability)}`,
   novelName: "Name",
+  novelBackground: "Background",
   novelAsk: "What is it?",
   novelMerge: "Merge into the one above",
   novelMerged: (n) => `Merged: ${count(n, "instance", "instances")}.`,
