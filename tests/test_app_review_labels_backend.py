@@ -191,17 +191,43 @@ def test_bad_requests_to_predict(backend, body):
         backend.predict(body)
 
 
-def test_a_region_where_nothing_was_found_is_said_and_nothing_is_lost(backend, run, capsys):
+def test_a_region_where_nothing_was_found_becomes_an_instance_once(backend, run):
     (first, *_) = ANNOTATED["annotation"]["result"]
     start, end = first["value"]["start"], first["value"]["end"]
-    body = {"action": "ANNOTATION_CREATED"} | task_with(("hoot owl", start, end), ("wren", 9.97, 9.99))
+    n = len(backend._review.run.annotations())
+    body = {"action": "ANNOTATION_CREATED"} | task_with(("hoot owl", start, end), ("wren", 9.90, 9.99))
     answer = backend.webhook(body)
-    assert len(answer["problems"]) == 1
-    assert "no instance was found there" in answer["problems"][0]
-    assert "no instance was found there" in capsys.readouterr().err
-    assert answer["corrections"] == backend.webhook(body)["corrections"] + answer["corrections"]  # once is enough
+    assert (answer["problems"], answer["boxes"]) == ([], 1)
+    again = backend.webhook(body)
+    assert (again["corrections"], again["boxes"]) == (0, 0)  # once is enough
+    rows = backend._review.run.annotations()
+    (new,) = [row for row in rows if row["label"] == "wren"]
+    assert (len(rows), new["file"], round(new["start"], 2), round(new["end"], 2)) == (n + 1, FILE, 9.90, 9.99)
+    assert new["checked"]
+    moved = {"action": "ANNOTATION_UPDATED"} | task_with(("hoot owl", start, end), ("wren", 9.80, 9.99))
+    assert backend.webhook(moved)["boxes"] == 1
+    (new,) = [row for row in backend._review.run.annotations() if row["label"] == "wren"]
+    assert (round(new["start"], 2), round(new["end"], 2)) == (9.80, 9.99)
     said = {(one["instance"], one["label"], one["by"]) for one in backend._review.run.corrections()}
     assert (0, "hoot owl", "ann@example.org") in said
+
+
+def test_a_region_that_cannot_be_described_is_said_and_nothing_is_lost(made, run, tmp_path, capsys):
+    """The recording is gone: what is said of instances that are known counts all the same."""
+    with Run.open(run, media=made / "recordings") as opened:
+        known = next(row for row in opened.annotations() if row["file"] == FILE)
+    review = Review(Run.open(run, media=tmp_path))
+    try:
+        backend = LabelsBackend(review)
+        regions = ("hoot owl", known["start"], known["end"]), ("wren", 9.90, 9.99)
+        answer = backend.webhook({"action": "ANNOTATION_CREATED"} | task_with(*regions))
+        assert len(answer["problems"]) == 1
+        assert "is not there any more" in answer["problems"][0]
+        assert "is not there any more" in capsys.readouterr().err
+        assert answer["corrections"] > 0
+        assert all(row["label"] != "wren" for row in review.run.annotations())
+    finally:
+        review.close()
 
 
 def test_what_is_skipped_or_deleted_says_nothing(backend):

@@ -18,9 +18,10 @@ from typing import Any
 
 from bagwise.app.formats import (
     Annotations,
+    Edits,
     Interface,
-    compare_marks,
     file_finder,
+    find_edits,
     marks_of_tasks,
     plain_interface,
     prediction_of,
@@ -146,18 +147,21 @@ class LabelsBackend:
     def _absorb(self, tasks: list[Any], names: Interface) -> dict[str, Any]:
         """Annotations as corrections: what is otherwise is corrected, what was left as it is is confirmed."""
         with self._lock:
-            now = self._now()
-            corrections, problems = now.compare(tasks, names)
-            if corrections:
-                rows = [{"bag": bag, "instance": i, "label": label} for bag, i, label in corrections]
-                self._review.correct(rows, by=_annotator(tasks[-1]))
+            run = self._review.run
+            edits = self._now().compare(tasks, names, run.boxes.can_draw and not run.media_type.joined)
+            problems = edits.problems + self._review.take_edits(edits, _annotator(tasks[-1]))
             self._since += len(tasks)
             is_due = self._learn_every is not None and self._since >= self._learn_every
         for _, text in problems:
             print(text, file=sys.stderr, flush=True)
         if is_due:
             self._learn()
-        return {"status": "ok", "corrections": len(corrections), "problems": [text for _, text in problems]}
+        return {
+            "status": "ok",
+            "corrections": len(edits.corrections),
+            "boxes": len(edits.moved) + len(edits.drawn),
+            "problems": [text for _, text in problems],
+        }
 
 
 @dataclass(frozen=True)
@@ -192,15 +196,13 @@ class _State:
         number = number if isinstance(number, int) else 0
         return prediction_of(self.annotations, self._files[name], self._shown[name], text, number, names)
 
-    def compare(
-        self, tasks: Iterable[Any], names: Interface
-    ) -> tuple[list[tuple[Any, int, str]], list[tuple[str, str]]]:
-        """Corrections and confirmations that annotated tasks say, and what fits nowhere."""
+    def compare(self, tasks: Iterable[Any], names: Interface, boxes: bool) -> Edits:
+        """What annotated tasks say: corrections, confirmations, boxes where people can draw any; and what fits nowhere."""
         marks = marks_of_tasks(tasks, self.annotations, "Label Studio", names)
         concerned = {str(mark.get("file")) for mark in marks.rows} | marks.covered
         own = replace(self.annotations, rows=[row for row in self.annotations.rows if row["file"] in concerned])
-        corrections, problems = compare_marks(own, marks)
-        said = {(bag, i) for bag, i, _ in corrections}
+        edits = find_edits(own, marks, boxes)
+        said = {(bag, i) for bag, i, *_ in [*edits.corrections, *edits.moved]}
         confirmed = [
             (row["bag"], row["instance"], row["label"])
             for row in own.rows
@@ -209,7 +211,7 @@ class _State:
             and not row["checked"]
             and (row["bag"], row["instance"]) not in said
         ]
-        return [*corrections, *confirmed], problems
+        return replace(edits, corrections=[*edits.corrections, *confirmed])
 
 
 def _annotator(task: Any) -> str:

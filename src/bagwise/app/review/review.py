@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import load
-from bagwise.app.formats import Annotations, formats_of, write_formats
+from bagwise.app.formats import Annotations, Edits, formats_of, write_formats
 from bagwise.app.media.files import Problem
 from bagwise.app.report.summary import class_colours
 from bagwise.app.review._boxes import edit_box
@@ -341,6 +341,13 @@ class Review:
             said = [(row, {label} if isinstance(label, str) else {*label}) for row, label in rows]
             agreed = sum({*found.labels_of(row)} == labels - {""} for row, labels in said)
             return {"revision": self.revision, "corrections": self.run.n_corrections, "agreed": agreed}
+
+    def take_edits(self, edits: Edits, by: str) -> list[Problem]:
+        """Take over what was put right in another program, boxes too, in one step of undo; gives what could not be."""
+        with self._lock:
+            problems = self.run.take_edits(edits, by=by)
+            self._changed()
+            return problems
 
     def edit_box(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Draw, split, merge, move or remove an instance; on disk and in force when this returns."""
