@@ -1,9 +1,9 @@
 """Calibration of annotators, selection at a precision, novelty, classes that nobody listed, totals with intervals."""
 
 from bagwise.calibration._label_sets import CalibratedLabelSets
+from bagwise.calibration._novel_classes import NovelClasses, NovelGroup
 from bagwise.calibration._recalibration import CalibratedPrecision, PrecisionModel, select_at_precision
 from bagwise.calibration.annotator import CalibratedAnnotator
-from bagwise.calibration.novel_classes import NovelClasses, NovelGroup
 from bagwise.calibration.novelty import Novelty
 from bagwise.calibration.totals import (
     Totals,

@@ -197,7 +197,7 @@ class _State:
         return prediction_of(self.annotations, self._files[name], self._shown[name], text, number, names)
 
     def compare(self, tasks: Iterable[Any], names: Interface, boxes: bool) -> Edits:
-        """What annotated tasks say: corrections, confirmations, boxes where people can draw any; and what fits nowhere."""
+        """What annotated tasks say: corrections, confirmations, boxes where people draw any; and what fits nowhere."""
         marks = marks_of_tasks(tasks, self.annotations, "Label Studio", names)
         concerned = {str(mark.get("file")) for mark in marks.rows} | marks.covered
         own = replace(self.annotations, rows=[row for row in self.annotations.rows if row["file"] in concerned])
