@@ -334,7 +334,7 @@ def test_a_rate_of_false_labels_alone_sharpens_nothing(monkeypatch):
     bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]
     monkeypatch.setattr(
         "bagwise.annotation.forest.learn_rates",
-        lambda parameters, problem, proba, logits, weights: (logits, np.full_like(proba, np.nan)),
+        lambda parameters, problem, proba, logits, weights: (logits, 1.0, np.full_like(proba, np.nan)),
     )
     forest = ORedForest(5, n_rounds=2, n_round_trees=10, spurious="learn", random_state=0).fit(bags, Y)
     assert np.isfinite(forest.objective_history_).all()
