@@ -312,17 +312,19 @@ def test_a_learned_rate_starts_from_what_was_said_when_it_was_judged(weighted, m
     """No fit is made twice, and the rounds start from what was said when the rate was learned."""
     data, Y = half_dropped(1)
     weights = {"sample_weight": np.arange(len(Y)) % 3} if weighted else {}
-    tried, starts, opinion, start = [], [], KernelJudge.opinion, ORedForest._start
-    monkeypatch.setattr(KernelJudge, "opinion", lambda self, missed: tried.append(missed) or opinion(self, missed))
+    said, starts, opinion, start = [], [], KernelJudge.opinion, ORedForest._start
+
+    def heard(self, missed):
+        said.append((missed, opinion(self, missed)))
+        return said[-1][1]
+
+    monkeypatch.setattr(KernelJudge, "opinion", heard)
     monkeypatch.setattr(ORedForest, "_start", lambda *args: starts.append(start(*args)) or starts[-1])
     learned = small_forest(missed="learn").fit(data.bags, Y, **weights)
-    assert tried == ["learn"]
-    used = np.flatnonzero(weights.get("sample_weight", np.ones(len(Y))) > 0)
-    given = weights["sample_weight"][used].astype(float) if weighted else np.ones(len(used))
-    judged = KernelJudge(
-        small_forest(missed="learn"), data.bags[used], LabelledBags.of(data.bags[used].offsets, Y[used], None, given)
-    )
-    assert_array_equal(starts[0].anchor.smooth, opinion(judged, "learn").proba)
+    ((missed, once),) = said
+    assert missed == "learn"
+    kept = starts[0].anchor.smooth  # of the same bags, in an order of the forest's
+    assert_array_equal(np.sort(kept, axis=0), np.sort(once.proba, axis=0))
     assert learned.missed_ > 0.05
 
 
@@ -332,7 +334,7 @@ def test_a_rate_of_false_labels_alone_sharpens_nothing(monkeypatch):
     bags, Y = [bag for bag, some in zip(bags, listed, strict=True) if some], Y[listed]
     monkeypatch.setattr(
         "bagwise.annotation.forest.learn_rates",
-        lambda parameters, problem, proba, logits, weights: (logits, np.full_like(proba, np.nan)),
+        lambda parameters, problem, proba, logits, weights: (logits, 1.0, np.full_like(proba, np.nan)),
     )
     forest = ORedForest(5, n_rounds=2, n_round_trees=10, spurious="learn", random_state=0).fit(bags, Y)
     assert np.isfinite(forest.objective_history_).all()

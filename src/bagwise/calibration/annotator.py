@@ -113,14 +113,16 @@ class CalibratedAnnotator(CalibrationMixin, UnionAnnotator):
     seen_: tuple[Any, ...]
     precision_: tuple[Any, ...] | None
     _fitted: ClassVar[dict[str, Attribute]] = {
-        "estimator_": Part("find", "log_proba"), "new_": RECALIBRATION, "listed_": RECALIBRATION,
+        "estimator_": Part("find", "log_proba"),
+        "new_": RECALIBRATION,
+        "listed_": RECALIBRATION,
         "seen_": RECALIBRATION,
         "bag_calibration_": TupleOf(Number(positive=True), Number()),
         "precision_": Either(
             None,
             TupleOf(Number(positive=True), Number(), Numbers(2, 2), Numbers("classes", low=0, high=1, whole=True)),
         ),
-    }  # fmt: skip
+    }
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
@@ -166,9 +168,11 @@ class CalibratedAnnotator(CalibrationMixin, UnionAnnotator):
         self.largest_bag_ = int(bags.sizes.max())
         said, _, _ = learn_evidence(y, len(bags))  # as the estimator will understand them
         asked = {
-            "instance_labels": instance_labels, "callback": callback, "checkpoint": checkpoint,
+            "instance_labels": instance_labels,
+            "callback": callback,
+            "checkpoint": checkpoint,
             "sample_weight": sample_weight,
-        }  # fmt: skip
+        }
         given = {name: value for name, value in asked.items() if value is not None}
         inner, held = self._start(), None
         if hasattr(inner, "fit_held_out") and not isinstance(said, Evidence):
@@ -219,9 +223,12 @@ class CalibratedAnnotator(CalibrationMixin, UnionAnnotator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit has said so
             return select_bags(
-                labelled, background=model.background, on_infeasible=settings.get("on_infeasible", "drop"),
-                prune=settings.get("prune", 0.0), rates=model.noise,
-            )  # fmt: skip
+                labelled,
+                background=model.background,
+                on_infeasible=settings.get("on_infeasible", "drop"),
+                prune=settings.get("prune", 0.0),
+                rates=model.noise,
+            )
 
     def _cross_fit(self, bags: Bags, labelled: LabelledBags) -> HeldOutScores:
         """What copies of the estimator say of bags that they did not see.
@@ -364,8 +371,10 @@ class CalibratedAnnotator(CalibrationMixin, UnionAnnotator):
             )
             after = noise.probability(expit(slope * log_odds + offset))
         self.reliability_ = {
-            "bags": len(bags), "before": reliability_table(Y, before), "after": reliability_table(Y, after),
-        }  # fmt: skip
+            "bags": len(bags),
+            "before": reliability_table(Y, before),
+            "after": reliability_table(Y, after),
+        }
 
     # -- predict ------------------------------------------------------------------------------------------------------
 

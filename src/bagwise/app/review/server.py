@@ -107,9 +107,9 @@ def _parse_range(wanted: str | None, size: int) -> tuple[int, int] | None:
 # The application
 
 
-def make_app(review: Review, guard: Guard) -> Guarded:
+def make_app(review: Review, guard: Guard) -> _Guarded:
     """The application: the guard, then the addresses."""
-    return Guarded(make_router(review), guard)
+    return _Guarded(make_router(review), guard)
 
 
 def make_router(review: Review) -> Router:
@@ -143,7 +143,7 @@ def _getter(review: Review, handler: Callable[[Review, api.Query], Any]) -> Endp
 
 def make_plain_app(
     addresses: Mapping[str, Mapping[str, Plain]], guard: _Admits, largest: int = LARGEST_BODY, page: str | None = None
-) -> Guarded:
+) -> _Guarded:
     """The guard, then addresses by method, each answered by a function of the JSON object that comes, if any does.
 
     With a `page` its files are there too.
@@ -154,7 +154,7 @@ def make_plain_app(
         for method, handlers in addresses.items()
         for path, handler in handlers.items()
     ]
-    return Guarded(Router(routes), guard)
+    return _Guarded(Router(routes), guard)
 
 
 def _plain(handler: Plain, largest: int) -> Endpoint:
@@ -202,7 +202,7 @@ class _Admits(Protocol):
         """Let a request in, or raise why not; gives the way on where there is another."""
 
 
-class Guarded:
+class _Guarded:
     """Lets the guard see each request first, puts the headers that protect on each answer, and answers what fails."""
 
     def __init__(self, app: Any, guard: _Admits):

@@ -53,7 +53,7 @@ def row_finder(dataset: BagDataset) -> Callable[[int, int], int | None]:
 
 
 @dataclass(frozen=True)
-class InstanceRows:
+class _InstanceRows:
     """The instances of a run, bag after bag.
 
     Attributes
@@ -146,7 +146,7 @@ class RunLayout:
         self.changed[bag, number] = place
         return None
 
-    def rows(self) -> InstanceRows:
+    def rows(self) -> _InstanceRows:
         """All instances, in order."""
         order = {bag: i for i, bag in enumerate(self.rooms or self.sizes)}
         sizes = np.array([self.sizes.get(bag, 0) for bag in order], dtype=np.int64)
@@ -162,7 +162,7 @@ class RunLayout:
         number = np.concatenate([number[left], np.array([i for _, i in drawn], dtype=np.int64)])
         origin = np.concatenate([np.flatnonzero(left), len(left) + np.arange(len(drawn))])
         index = np.lexsort((number, bag))
-        return InstanceRows(bag[index], number[index], origin[index], drawn)
+        return _InstanceRows(bag[index], number[index], origin[index], drawn)
 
     def rows_in(self, before: RunLayout) -> np.ndarray:
         """(m,) of each instance its row in an earlier layout, -1 where it was not there or elsewhere."""
