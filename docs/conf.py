@@ -45,6 +45,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1e9,  # how long they took on one machine is of no use to a reader
     "show_signature": False,
+    "first_notebook_cell": '%pip install "bagwise[all]"',  # so that a downloaded notebook runs in Colab too
 }
 
 autosummary_generate = True
