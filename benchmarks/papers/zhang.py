@@ -41,7 +41,8 @@ ABOUT = {
 }
 NOTE = (
     "MIMLBoost is the library's default, a machine a label. With the label as a feature of one machine, as its "
-    "authors wrote it, it is far slower and less accurate; the published order is the order with that one."
+    "authors wrote it, it is slower and less accurate, and M3MIML is ahead of it, as published; what was measured of "
+    "that is in docs/development/experiments/bag-level.md."
 )
 
 
