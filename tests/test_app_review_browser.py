@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -829,3 +830,36 @@ def test_ten_thousand_instances(page_of, tmp_path, record_property, capsys):
         print(f"\nreview page, 10,000 instances: {figures}")
     assert page.errors() == []
     assert Path(page.run, "corrections.csv").exists()
+
+
+def test_files_show_their_spectrogram_and_play(page_of, sounds):
+    page = page_of(sounds)
+    page.goes_to("Files")
+    page.wait("return document.querySelectorAll('.strip-pane').length === 8")
+    page.wait("return document.querySelector('.strip-pane img').naturalWidth > 100", supervision="the spectrogram")
+    ticks = page.js("return [...document.querySelectorAll('.strip-axis')[0].children].map((e) => e.textContent)")
+    assert ticks[0] == "0 s"
+    assert ticks[-1] == "6 s"
+    fetched = "return [...document.querySelectorAll('.strip-pane img')].map((image) => image.hasAttribute('src'))"
+    assert not page.js(fetched)[-1]  # it is below what is seen
+    page.js("document.querySelectorAll('.strip')[7].scrollIntoView()")
+    page.wait("return [...document.querySelectorAll('.strip-pane img')].at(-1).naturalWidth > 100")
+    page.js("document.querySelector('.strip').scrollIntoView()")
+    heard = "const a = document.querySelector('.files-view audio'); return !a.paused && a.currentTime > 0.05 && a.src"
+    page.js("document.querySelector('.strip-play').click()")
+    assert "from=0.000&to=6.000" in page.wait(heard, supervision="the whole file to play")
+    page.wait("return parseFloat(document.querySelector('.strip .playhead').style.left) > 0")
+    page.js("document.activeElement.blur()")
+    page.press(Keys.SPACE)
+    page.wait("return document.querySelector('.files-view audio').paused && document.querySelector('.playhead').hidden")
+    page.js(
+        "const pane = document.querySelectorAll('.strip-pane')[1], at = pane.getBoundingClientRect();"
+        "pane.dispatchEvent(new MouseEvent('click', {bubbles: true, clientX: at.left + at.width / 2}))"
+    )
+    source = page.wait(heard, supervision="the half behind the click to play")
+    assert float(parse_qs(source)["from"][0]) == pytest.approx(3.0, abs=0.02)
+    here = "return parseFloat(document.querySelectorAll('.strip .playhead')[1].style.left)"
+    assert page.js(here) > 50
+    page.goes_to("Queue")
+    page.wait("return document.querySelector('.row')")
+    assert page.errors() == []

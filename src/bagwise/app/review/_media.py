@@ -120,7 +120,7 @@ class MediaStore:
 
     def band(self, name: str) -> tuple[float, float]:
         """Lowest and highest hertz that are looked at."""
-        top = self.sound(name).rate / 2
+        top = (self.info(name).get("rate") or self.sound(name).rate) / 2
         high = self._settings.high
         return float(min(self._settings.low, top)), float(top if high is None else min(high, top))
 

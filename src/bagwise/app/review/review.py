@@ -8,6 +8,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,7 +203,12 @@ class Review:
 
     def files(self, search: str = "", limit: int = 100, offset: int = 0) -> dict[str, Any]:
         """A page of the files with all their instances."""
-        return search_files(self.snapshot(), self.run.material.files, search, limit, offset)
+        found = search_files(self.snapshot(), self.run.material.files, search, limit, offset)
+        if self.media.media_type.shown_as == "sound":
+            for file in found["files"]:
+                with suppress(MissingError):  # its boxes are shown even so
+                    file["band"] = self.media.band(file["file"])
+        return found
 
     def history(self) -> dict[str, Any]:
         """What the last refit changed, how often the reviewer agreed, and how often labels are right."""

@@ -4,6 +4,7 @@ import { square } from "./chip.js";
 import { button, h, iconButton, replace, s, say, select, toast } from "./dom.js";
 import { goToAny } from "./one.js";
 import { answerBag, emit, on, setQuery, show, store, writeAddress } from "./store.js";
+import { sounding, soundStrip, stop } from "./strip-sound.js";
 import { T } from "./texts.js";
 
 const AT_ONCE = 40;
@@ -18,6 +19,7 @@ export const files = h(
   h("div", { class: "files-head" }, box, found),
   strips,
   more,
+  sounding,
 );
 
 let total = 0;
@@ -60,11 +62,15 @@ function bagElement(file, bag) {
   const labels = h("div", { class: "labels", role: "group", "aria-label": T.bagLabels(bag.bag) });
   drawLabels(labels, bag);
   const name = store.run.medium === "table" ? T.bag(bag.bag) : bag.bag;
+  const { element, player } = strip(file, bag);
+  const words = T.instancesOf(bag.instances.length);
+  const opens = player && bag.instances.length > 0;
+  const counted = opens ? button(words, { class: "link", on: () => openFirst(file, bag) }) : h("span", { class: "quiet" }, words);
   return h(
     "article",
     { class: "strip" },
-    h("header", {}, h("h3", { title: name }, name), h("span", { class: "quiet" }, T.instancesOf(bag.instances.length))),
-    strip(file, bag),
+    h("header", {}, h("h3", { title: name }, name), counted, player),
+    element,
     labels,
   );
 }
@@ -78,7 +84,9 @@ function strip(file, bag) {
   const first = file.seconds && file.bags.length === 1 ? 0 : Math.min(...starts, Infinity);
   const last = file.seconds && file.bags.length === 1 ? file.seconds : Math.max(...ends, -Infinity);
   const highs = bag.instances.map((cells) => cells[4]).filter((value) => typeof value === "number");
-  const highest = Math.max(...highs, 1);
+  const [lowest, highest] = file.band ?? [0, Math.max(...highs, 1)];
+  const [top, tall] = file.band ? [0, 100] : [6, 88];
+  const height = (hertz) => top + (tall * (highest - hertz)) / (highest - lowest);
   const box = s("svg", {
     class: "instances",
     viewBox: "0 0 1000 100",
@@ -92,7 +100,7 @@ function strip(file, bag) {
         ? [(1000 * (start - first)) / (last - first), (1000 * (end - first)) / (last - first)]
         : [(1000 * i) / n, (1000 * (i + 0.92)) / n];
     const banded = typeof low === "number" && typeof high === "number";
-    const [up, down] = banded ? [94 - (88 * high) / highest, 94 - (88 * low) / highest] : [10, 90];
+    const [up, down] = banded ? [height(high), height(low)] : [10, 90];
     box.append(
       s(
         "rect",
@@ -103,7 +111,7 @@ function strip(file, bag) {
           width: Math.max(2.5, right - left),
           height: Math.max(8, down - up),
           style: {
-            fill: store.run.labels[label]?.colour ?? "var(--noise)",
+            "--colour": store.run.labels[label]?.colour ?? "var(--noise)",
             opacity: String(0.35 + 0.65 * (probability ?? 1)),
           },
           on: { click: () => openInstance({ bag: bag.bag, instance: number, file: file.file }) },
@@ -112,7 +120,8 @@ function strip(file, bag) {
       ),
     );
   });
-  return h(
+  if (file.band && last > first) return soundStrip(file, box, [first, last]);
+  const element = h(
     "button",
     {
       type: "button",
@@ -120,14 +129,15 @@ function strip(file, bag) {
       "aria-label": `${bag.bag}, ${T.instancesOf(bag.instances.length)}`,
       on: {
         click: (event) =>
-          event.target.tagName !== "rect" &&
-          bag.instances.length &&
-          openInstance({ bag: bag.bag, instance: bag.instances[0][0], file: file.file }),
+          event.target.tagName !== "rect" && bag.instances.length && openFirst(file, bag),
       },
     },
     box,
   );
+  return { element, player: null };
 }
+
+const openFirst = (file, bag) => openInstance({ bag: bag.bag, instance: bag.instances[0][0], file: file.file });
 
 async function openInstance({ bag, instance, file }) {
   await goToAny({ bag, instance });
@@ -208,8 +218,8 @@ export function openFiles() {
   fetchFiles(true);
 }
 export function filesKey(event) {
-  if (event.key !== "/") return false;
-  box.focus();
+  if (event.key === "/") box.focus();
+  else if (event.key !== " " || !stop()) return false;
   return true;
 }
 on("revised", () => files.isConnected && !strips.contains(document.activeElement) && fetchFiles(true));
