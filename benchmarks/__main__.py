@@ -67,6 +67,8 @@ BENCHMARKS = {  # modules, and the function where it is not main
     "review-load": "benchmarks.review_load",
     "estimates": "benchmarks.estimates",
     "review": "benchmarks.review",
+    "worth-of-an-answer": "benchmarks.review:worth",
+    "review-speed": "benchmarks.review_speed",
     "page": "benchmarks.page",
     "peers": "benchmarks.peers",
 }

@@ -17,19 +17,22 @@ import numpy as np
 
 from bagwise import BagDataset, Run
 from bagwise.app.media.matching import match_events
-from bagwise.app.runs.learner import fit_supervised, make_learner
+from bagwise.app.runs.learner import fit_supervised, learner_inside, make_learner
 from bagwise.app.runs.options import DEFAULT_MODEL
 from bagwise.app.runs.predictions import Predictions, acquisition_order, predict_labels
 from bagwise.app.runs.supervision import Supervision, put_together
 from bagwise.core.exceptions import InfeasibleBagWarning
-from bagwise.datasets import make_soundscape
-from bagwise.pipeline import final_step
+from bagwise.datasets import Soundscape, make_soundscape
+from bagwise.io.tables import write_csv
 from benchmarks.common import Record, data_folder, load_real, show
+from benchmarks.segmentation import SONGS, make_songs
+from benchmarks.soundscapes import cosmos_events
 
 BATCH = 10  # answers between two refits
 BUDGET = 0.05  # of the instances
 SHARE_OF_BAGS = 0.8  # drawn for each seed
 SEEDS = 10
+WORTH, FEW_FILES = 40, 12  # answers of which it is measured what they are worth, and recordings that leave any to ask
 NOISE = 0.1  # what a run expects unless it is told
 USEFUL, LEAST_SURE, RANDOM = "useful", "least sure", "random"
 
@@ -61,7 +64,7 @@ class Reviewer:
         self.asked: list[int] = []
         self.model = make_learner(DEFAULT_MODEL, {}, material.noise_share)
         self.refit()
-        final_step(self.model).set_params(warm_start=True)
+        learner_inside(self.model).set_params(warm_start=True)
 
     def supervision(self) -> Supervision:
         bag, position = self.dataset.bags.bag_index, self.dataset.positions
@@ -93,11 +96,11 @@ class Reviewer:
         return len(self.asked), int(np.sum(labelled & ~right)), float(np.mean(right[rest]))
 
 
-def review(material: Material, seed: int, order: str) -> np.ndarray:
+def review(material: Material, seed: int, order: str, budget: int | None = None) -> np.ndarray:
     """(points, 3): answers, mistakes left, accuracy of the uncorrected; before and after each refit."""
     reviewer = Reviewer(material, seed)
     states = [reviewer.state()]
-    budget = round(BUDGET * len(reviewer.truth))
+    budget = round(BUDGET * len(reviewer.truth)) if budget is None else budget
     while len(reviewer.asked) < budget:
         reviewer.answer(order, min(BATCH, budget - len(reviewer.asked)))
         reviewer.refit()
@@ -174,6 +177,64 @@ def rows_of(material: Material, found: dict[str, np.ndarray]) -> list[Record]:
         ahead = int(np.sum(runs[:, 1:, 1].mean(axis=0) < least[1:]))
         record["points ahead of least sure"] = "" if order == LEAST_SURE else f"{ahead} of {len(left) - 1}"
         records.append(record)
+    return records
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What an answer is worth where the segments are right
+
+
+def with_right_segments() -> Iterator[Material | None]:
+    """Recordings whose instances are the events themselves: made songs in few files, real clips, syllables of HJA."""
+    for name in ("songs, 20 to 40 ms", "fast and slow species"):
+        scene = make_songs(replace(SONGS[name], n_files=FEW_FILES), 8000)
+        yield _of_events(f"{name}, {FEW_FILES} files", scene)
+    yield _of_events("soundscapes", make_soundscape(FEW_FILES, random_state=4))
+    data = data_folder()
+    if data is not None and (data / "cosmos_birds_audio").is_dir():
+        folder = data / "cosmos_birds_audio"
+        with tempfile.TemporaryDirectory() as name:
+            yield _by_boxes("COSMOS", folder, cosmos_events(folder), Path(name))
+    yield real("hja_birdsong_filtered", "HJA filtered")
+    yield real("msrc_v2", "MSRC v2")
+
+
+def _of_events(title: str, scene: Soundscape) -> Material:
+    with tempfile.TemporaryDirectory() as name:
+        sounds, *_ = scene.write(Path(name))
+        return _by_boxes(title, sounds, scene.events, Path(name))
+
+
+def _by_boxes(title: str, sounds: Path, events: list[dict[str, Any]], folder: Path) -> Material:
+    """The bags of a run whose instances are the boxes of the events; a file is labelled with all of its events."""
+    boxes, labels = folder / "boxes.csv", folder / "labels-of-files.csv"
+    keys = [key for key in ("file", "start", "end", "low", "high") if key in events[0]]
+    write_csv([{key: event[key] for key in keys} for event in events], boxes)
+    sets: dict[str, set[str]] = {path.name: set() for path in sounds.glob("*.wav")}
+    for event in events:
+        sets[event["file"]].add(event["label"])
+    write_csv([{"file": name, "labels": ";".join(sorted(listed))} for name, listed in sets.items()], labels)
+    with Run.create(sounds, folder / "run", labels=labels, segment=str(boxes), page=False, formats=["csv"]) as run:
+        data, rows = run.supervision().dataset, run.annotations()
+    matched = match_events(rows, events)
+    column = {label: c for c, label in enumerate(map(str, data.class_names))}
+    return Material(title, data, np.array([column[events[j]["label"]] if j >= 0 else -1 for j in matched]))
+
+
+def worth(quick: bool = False) -> list[Record]:
+    """Points of accuracy that an answer brings the others, by the order of the page and by chance."""
+    records: list[Record] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for material in filter(None, with_right_segments()):
+            for order in (USEFUL, RANDOM):
+                runs = np.array([review(material, seed, order, WORTH) for seed in range(2 if quick else 5)])
+                first, *later = 100 * runs[:, :, 2].mean(axis=0)
+                gains = {f"after {BATCH * (i + 1)}": (now - first) / (BATCH * (i + 1)) for i, now in enumerate(later)}
+                record = {"data": material.name, "order": order, "instances": len(material.truth), "first": first}
+                records.append({**record, "last": later[-1], **gains})
+                show(f"{material.name}: points that an answer brings the others", records[-1:], left=("data", "order"))
+    show("Points of accuracy that an answer brings the others", records, left=("data", "order"))
     return records
 
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from bagwise import BagDataset, Bags, Run, load, write_dataset
 from bagwise.app.cli import main
 from bagwise.app.report.summary import expected_in_words
+from bagwise.app.runs.learner import learner_inside
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.core.exceptions import InputError
 from bagwise.datasets import make_gaussian_bags
@@ -157,6 +158,8 @@ def test_one_line_says_how_many_names_to_expect_right(run, folder, data):
     sure = sum(row["probability"] >= 0.9 for row in named)
     assert words.startswith(f"Of 100 names about {share:.0f} are expected to be right; {sure} of {len(named)} are sure")
     assert f"about {100 * final_step(run.model()).reliability()['names']['accuracy']:.0f} of 100." in words
+    share = learner_inside(run.model()).get_params()["background_share"]
+    assert f"This takes {100 * share:g} % of the instances for background (--noise-share)" in words
     assert words in (run.path / "report.html").read_text()
     done = CliRunner().invoke(main, ["annotate", str(folder / "bags.csv"), "--out", str(folder / "line"), "--no-page"])
     assert (done.exit_code, words in done.output) == (0, True), done.output
@@ -172,6 +175,7 @@ def test_names_that_are_hardly_better_than_guesses_are_not_to_be_used():
         "gave, about 20 of 100. Most names are less than 40 % sure: do not use them as they are."
     )
     assert "do not use" not in expected_in_words([0.3, 0.4, 0.95], held)
+    assert "background" not in expected_in_words([0.3, 0.4, 0.95], held)  # the model knows none
     assert expected_in_words([], held) == "No instance has a name."
 
 

@@ -331,7 +331,12 @@ def _calibration_error(table: Sequence[dict[str, float]]) -> float:
     return sum(row["count"] * abs(row["accuracy"] - row["confidence"]) for row in table) / total
 
 
-def expected_in_words(probability: Sequence[float], reliability: Mapping[str, Any] | None, bags: str = "bags") -> str:
+def expected_in_words(
+    probability: Sequence[float],
+    reliability: Mapping[str, Any] | None,
+    bags: str = "bags",
+    background_share: float | None = None,
+) -> str:
     """About how many names are right: the mean of their calibrated probabilities; and without the labels of the bags.
 
     Parameters
@@ -342,6 +347,8 @@ def expected_in_words(probability: Sequence[float], reliability: Mapping[str, An
         What held-out bags said, see `Reliability.bags`; None where nothing was calibrated.
     bags : str
         What bags are called.
+    background_share : float or None
+        The share of background that was assumed, on which the probabilities rest; None where none was.
     """
     n = len(probability)
     if not n:
@@ -361,6 +368,11 @@ def expected_in_words(probability: Sequence[float], reliability: Mapping[str, An
         fewer = names["accuracy"] < sum(probability) / n  # to know less cannot help
         text += f" In {bags} whose labels nobody gave, about "
         text += f"{100 * names['accuracy']:.0f} of 100." if fewer else "as many."
+    if background_share is not None:
+        text += (
+            f" This takes {100 * background_share:g} % of the instances for background (--noise-share): where more "
+            "are, fewer names are right."
+        )
     if sorted(probability)[n // 2] < USELESS:
         text += f" Most names are less than {100 * USELESS:.0f} % sure: do not use them as they are."
     return text

@@ -629,7 +629,9 @@ class Run:
         named = label >= 0
         if predictions.noise is not None:
             named &= predictions.noise[row] <= most_noise
-        return expected_in_words(probability[named].tolist(), self._held_out(), self.media_type.bags)
+        model = self.model()
+        assumed = learner_inside(model).get_params().get("background_share") if bag_tags(model).background else None
+        return expected_in_words(probability[named].tolist(), self._held_out(), self.media_type.bags, assumed)
 
     @property
     def _has_learned(self) -> bool:
