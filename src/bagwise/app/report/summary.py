@@ -18,6 +18,7 @@ from bagwise.core.dataset import BagDataset
 N_LEAST_SURE = 30
 N_NOVEL = 20  # novel instances that are listed, the most probable first
 SURE = 0.9  # probability of a name that is called sure
+SLIGHT = 0.2  # of what a guess gets wrong: names that get no more of it right are hardly better (Landis and Koch, 1977)
 USELESS = 0.4  # where most names are less probable, they are not to be used
 BARS = 10  # bins of the histogram of probabilities
 MOST_FILES = 10_000  # rows of the table of files
@@ -331,7 +332,9 @@ def _calibration_error(table: Sequence[dict[str, float]]) -> float:
     return sum(row["count"] * abs(row["accuracy"] - row["confidence"]) for row in table) / total
 
 
-def expected_in_words(probability: Sequence[float], reliability: Mapping[str, Any] | None, bags: str = "bags") -> str:
+def expected_in_words(
+    probability: Sequence[float], reliability: Mapping[str, Any] | None, bags: str = "bags", cure: str = ""
+) -> str:
     """About how many names are right: the mean of their calibrated probabilities; and without the labels of the bags.
 
     Parameters
@@ -342,6 +345,8 @@ def expected_in_words(probability: Sequence[float], reliability: Mapping[str, An
         What held-out bags said, see `Reliability.bags`; None where nothing was calibrated.
     bags : str
         What bags are called.
+    cure : str
+        What helps where names are hardly better than guesses.
     """
     n = len(probability)
     if not n:
@@ -361,9 +366,22 @@ def expected_in_words(probability: Sequence[float], reliability: Mapping[str, An
         fewer = names["accuracy"] < sum(probability) / n  # to know less cannot help
         text += f" In {bags} whose labels nobody gave, about "
         text += f"{100 * names['accuracy']:.0f} of 100." if fewer else "as many."
+    if names is not None and _is_guessing(names):
+        return (
+            f"Names are hardly better than guessing: of 100 of held-out {bags} about {100 * names['accuracy']:.0f} are "
+            f"right, and {100 * names['guess']:.0f} where all get the most frequent label. Do not use them as they "
+            f"are{cure and '; '}{cure}. {text}"
+        )
     if sorted(probability)[n // 2] < USELESS:
         text += f" Most names are less than {100 * USELESS:.0f} % sure: do not use them as they are."
     return text
+
+
+def _is_guessing(names: Mapping[str, Any]) -> bool:
+    """Whether names of held-out bags, most of which their labels judge, hardly beat the most frequent label."""
+    if names.get("judged", 0.0) < 0.5:  # nor is it there in models of earlier versions
+        return False
+    return bool(names["accuracy"] - names["guess"] < SLIGHT * (1.0 - names["guess"]))
 
 
 def precision_in_words(annotations: Annotations, precision: float | None) -> str | None:

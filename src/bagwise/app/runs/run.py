@@ -629,7 +629,9 @@ class Run:
         named = label >= 0
         if predictions.noise is not None:
             named &= predictions.noise[row] <= most_noise
-        return expected_in_words(probability[named].tolist(), self._held_out(), self.media_type.bags)
+        return expected_in_words(
+            probability[named].tolist(), self._held_out(), self.media_type.bags, self.media_type.better
+        )
 
     @property
     def _has_learned(self) -> bool:
