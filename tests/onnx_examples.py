@@ -120,6 +120,24 @@ def picture_network(path, layout="nchw", batch="n", notes=None):
     return _save(path, nodes, [("picture", TensorProto.FLOAT, shape)], outputs, {}, notes)
 
 
+def patch_network(path, n_others=1, size=6):
+    """As DINOv2: tokens of patches of 4 x 4 points in rows, each linear in their colours, behind some others."""
+    from onnx import TensorProto
+
+    rng, n = np.random.default_rng(4), (SIDE // 4) ** 2
+    arrays = {
+        "weights": rng.standard_normal((size, 3, 4, 4)).astype(np.float32), "flat": np.array([0, size, n]),
+        "others": 100 * rng.standard_normal((1, n_others, size)).astype(np.float32),
+    }  # fmt: skip
+    nodes = _nodes(
+        ("Conv", ["pixel_values", "weights"], ["grid"], {"strides": [4, 4]}),
+        ("Reshape", ["grid", "flat"], ["row"], {}), ("Transpose", ["row"], ["patches"], {"perm": [0, 2, 1]}),
+        ("Concat", ["others", "patches"], ["last_hidden_state"], {"axis": 1}),
+    )  # fmt: skip
+    outputs = [("last_hidden_state", TensorProto.FLOAT, [1, n + n_others, size])]
+    return _save(path, nodes, [("pixel_values", TensorProto.FLOAT, [1, 3, SIDE, SIDE])], outputs, arrays)
+
+
 def text_network(path):
     """A vector for each token; and its tokenizer beside it."""
     from onnx import TensorProto

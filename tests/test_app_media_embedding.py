@@ -300,6 +300,51 @@ def test_pictures_for_networks_of_a_fixed_number_and_other_forms(tmp_path):
     np.testing.assert_allclose(np.linalg.norm(vectors(unit=True), axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("n_others", [0, 1, 5])
+def test_regions_get_the_mean_of_their_patches_of_one_run(tmp_path, n_others):
+    path = nets.patch_network(tmp_path / "net.onnx", n_others)
+    image, mask = np.random.default_rng(0).integers(0, 256, (32, 64, 3)).astype(np.uint8), np.zeros((32, 64), np.uint8)
+    mask[:, :32], mask[8:24, 32:48], mask[30:, 60:] = 1, 2, 3  # half, a place of its own, a corner of one patch
+    Image.fromarray(image).save(tmp_path / "a.png")
+    Image.fromarray(mask).save(tmp_path / "a_mask.png")
+    found = _read_picture(tmp_path / "a.png", "a.png", ImageSettings(regions="mask", min_area=1))
+    embedding = read_embedding(path, MEDIA["image"], {"pool": "regions", "patch": 4}, join=False)
+    vectors = embedding.describe(tmp_path / "a.png", "a.png", found).vectors
+    small = np.asarray(Image.fromarray(image).resize((16, 16), Image.Resampling.BICUBIC)) / 255
+    given = small.transpose(2, 0, 1)[None].astype(np.float32)
+    tokens = by_hand(path, {"pixel_values": given}, "last_hidden_state")[0, n_others:]
+    for vector, region in zip(vectors, (1, 2, 3), strict=True):
+        shares = (mask == region).reshape(4, 8, 4, 16).mean(axis=(1, 3)).ravel()  # of each patch
+        np.testing.assert_allclose(vector, shares @ tokens / shares.sum(), rtol=1e-4, atol=1e-4)
+    again = reopen_embedding(path, MEDIA["image"], embedding.about)
+    np.testing.assert_array_equal(again.describe(tmp_path / "a.png", "a.png", found).vectors, vectors)
+
+
+def test_a_region_too_thin_for_patches_has_the_one_in_its_middle(tmp_path):
+    path = nets.patch_network(tmp_path / "net.onnx")
+    image = np.random.default_rng(0).integers(0, 256, (160, 160, 3)).astype(np.uint8)
+    mask = np.ones((160, 160), np.uint8)
+    mask[:, 71] = 2  # between the points that are looked at
+    Image.fromarray(image).save(tmp_path / "a.png")
+    Image.fromarray(mask).save(tmp_path / "a_mask.png")
+    found = _read_picture(tmp_path / "a.png", "a.png", ImageSettings(regions="mask"))
+    embedding = read_embedding(path, MEDIA["image"], {"pool": "regions", "patch": 4}, join=False)
+    vectors = embedding.describe(tmp_path / "a.png", "a.png", found).vectors
+    thin = int(np.argmin(found.locations["area"]))
+    given = np.asarray(Image.fromarray(image).resize((16, 16), Image.Resampling.BICUBIC)).transpose(2, 0, 1)[None] / 255
+    tokens = by_hand(path, {"pixel_values": given.astype(np.float32)}, "last_hidden_state")[0, 1:]
+    np.testing.assert_allclose(vectors[thin], tokens[2 * 4 + 1], rtol=1e-4, atol=1e-4)
+
+
+def test_patches_that_are_not_those_of_the_network(tmp_path):
+    path = nets.patch_network(tmp_path / "net.onnx", n_others=20)
+    for patch in (14, 4, 2, 17):
+        with pytest.raises(InputError, match="with pool = regions expected a vector for each of"):
+            read_embedding(path, MEDIA["image"], {"pool": "regions", "patch": patch}, join=False)
+    with pytest.raises(InputError, match="with pool = regions"):
+        read_embedding(nets.picture_network(tmp_path / "n.onnx"), MEDIA["image"], {"pool": "regions"}, join=False)
+
+
 @pytest.mark.parametrize(
     ("values", "match"),
     [

@@ -1,6 +1,7 @@
 """Reliability of a run: calibration, a wanted precision, and novel instances."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 from bagwise import BagDataset, Bags, Run, load, write_dataset
 from bagwise.app.cli import main
 from bagwise.app.report.summary import expected_in_words
+from bagwise.app.review.review import Review
 from bagwise.app.runs.learner import learner_inside
 from bagwise.calibration import CalibratedAnnotator
 from bagwise.core.exceptions import InputError
@@ -156,6 +158,7 @@ def test_one_line_says_how_many_names_to_expect_right(run, folder, data):
     named = [row for row in run.annotations() if row["label"] and row["noise"] <= run.manifest["options"]["max_noise"]]
     share = 100 * np.mean([row["probability"] for row in named])
     sure = sum(row["probability"] >= 0.9 for row in named)
+    assert "hardly better" not in words
     assert words.startswith(f"Of 100 names about {share:.0f} are expected to be right; {sure} of {len(named)} are sure")
     assert f"about {100 * final_step(run.model()).reliability()['names']['accuracy']:.0f} of 100." in words
     share = learner_inside(run.model()).get_params()["background_share"]
@@ -177,6 +180,40 @@ def test_names_that_are_hardly_better_than_guesses_are_not_to_be_used():
     assert "do not use" not in expected_in_words([0.3, 0.4, 0.95], held)
     assert "background" not in expected_in_words([0.3, 0.4, 0.95], held)  # the model knows none
     assert expected_in_words([], held) == "No instance has a name."
+
+
+def test_names_of_features_that_tell_nothing_apart_are_called_guesses(data, tmp_path):
+    """Next to the most frequent label on the same held-out bags; terminal, page and review page say so first."""
+    noise = np.random.default_rng(0).standard_normal(data.bags.instances.shape)
+    write_dataset(replace(data, bags=Bags(noise, data.bags.offsets)), tmp_path / "noise.csv")
+    done = CliRunner().invoke(main, ["annotate", str(tmp_path / "noise.csv"), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    with Run.open(tmp_path / "run") as run:
+        words, names = run.expected(), final_step(run.model()).reliability()["names"]
+    under_review = Review(Run.open(tmp_path / "run"))
+    said = under_review.summary()["expected"]
+    under_review.close()
+    assert words.startswith("Names are hardly better than guessing: of 100 of held-out bags about ")
+    assert "features that tell labels apart. Of 100 names about" in words
+    assert names["accuracy"] < names["guess"] + 0.2
+    assert done.output.index(words) < done.output.index("mean probability")
+    assert f'<p class="expected">{words}</p>' in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert said == words
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "guess", "judged", "guessing"),
+    [(0.5, 0.1, 1.0, False), (0.2, 0.1, 0.9, True), (0.2, 0.1, 0.1, False), (0.9, 0.85, 1.0, False)],
+)
+def test_names_must_be_clearly_better_than_the_most_frequent_label(accuracy, guess, judged, guessing):
+    held = {"names": {"accuracy": accuracy, "guess": guess, "judged": judged}}
+    words = expected_in_words([0.3, 0.3], held, "pictures", "give masks")
+    warning = (
+        f"Names are hardly better than guessing: of 100 of held-out pictures about {100 * accuracy:.0f} are right, and "
+        f"{100 * guess:.0f} where all get the most frequent label. Do not use them as they are; give masks. Of 100 "
+    )
+    assert words.startswith(warning) == guessing
+    assert words.count("as they are") == 1
 
 
 def test_what_counts_as_background_follows_the_share(tmp_path):

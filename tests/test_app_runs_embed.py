@@ -1,8 +1,10 @@
 """From a folder to the report with vectors of networks trained elsewhere: made here, or brought along as a table."""
 
 import contextlib
+import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import time
 import types
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -547,6 +550,27 @@ def test_pictures_from_folder_to_report(tmp_path):
         own = MEDIA["image"].feature_names([], MEDIA["image"].make_settings())
         assert run.material.dataset.feature_names == [*own, *(f"embed{i}" for i in range(12))]
     assert "most typical" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore:The expected share of background")
+def test_the_recipe_of_a_vision_network_names_own_regions(tmp_path):
+    """The TOML of docs/embeddings.md, of a network whose pictures and patches are smaller."""
+    media, rng, sets = tmp_path / "media", np.random.default_rng(0), [*itertools.permutations(COLOURS, 2)] * 2
+    media.mkdir()
+    for i, labels in enumerate(sets):
+        image = np.repeat([[COLOURS[labels[0]]] * 32 + [COLOURS[labels[1]]] * 32], 48, axis=0)
+        Image.fromarray((image + rng.integers(-8, 8, image.shape)).astype(np.uint8)).save(media / f"{i:02}.png")
+    write_labels(tmp_path, [f"{i:02}.png" for i in range(len(sets))], sets)
+    nets.patch_network(tmp_path / "dinov2.onnx")
+    page = (Path(__file__).parents[1] / "docs" / "embeddings.md").read_text(encoding="utf-8")
+    (recipe,) = [part for part in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if 'pool = "regions"' in part]
+    recipe = recipe.replace("patch = 14", "patch = 4").replace("448", str(nets.SIDE))
+    (tmp_path / "dinov2.toml").write_text(recipe, encoding="utf-8")
+    options = {"labels": tmp_path / "labels.csv", "jobs": 1, "page": False, "formats": ["csv"]}
+    with Run.create(media, tmp_path / "out", embed=tmp_path / "dinov2.onnx", **options) as run:
+        rows = run.annotations()
+    assert len(rows) == 2 * len(sets)
+    assert [row["label"] for row in rows] == [sets[int(row["file"][:2])][row["left"] > 0] for row in rows]
 
 
 def test_texts_from_folder_to_report(tmp_path):

@@ -245,7 +245,7 @@ def test_one_class_and_empty_sets_are_no_error():
 @pytest.mark.parametrize("n_right", [0, 300, 1500, 3000])
 def test_how_many_names_are_right_is_found_without_knowing_any_instance(n_right):
     """Bags of three labels out of twelve; names that are wrong are listed as often as by chance."""
-    estimates = []
+    estimates, guesses = [], []
     for seed in range(5):
         rng = np.random.default_rng(seed)
         Y = np.zeros((1000, 12), dtype=np.uint8)
@@ -260,6 +260,8 @@ def test_how_many_names_are_right_is_found_without_knowing_any_instance(n_right)
         assert (table["count"], len(table["rows"])) == (len(truth), 1)
         assert table["rows"][0]["accuracy"] == pytest.approx(table["accuracy"])
         estimates.append(table["accuracy"])
+        guesses.append(table["guess"])
+    assert np.mean(guesses) == pytest.approx(1 / 12, abs=0.03)
     assert np.mean(estimates) == pytest.approx(n_right / 3000, abs=0.03)
 
 

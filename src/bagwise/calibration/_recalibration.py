@@ -624,7 +624,8 @@ def names_table(
     -------
     dict
         ``count``, ``confidence`` (mean probability) and ``accuracy`` of all names, and ``rows`` of bins of probability
-        like those of `bagwise.metrics.reliability_table`.
+        like those of `bagwise.metrics.reliability_table`. ``guess`` is the accuracy where all these instances get the
+        most frequent label instead, and ``judged`` the share of names that count.
     """
     named, counted = _counted(proba, offsets, Y, weights, known)
     if not counted.any():
@@ -637,7 +638,17 @@ def names_table(
         inside = (probability >= row["low"]) & ((probability < row["high"]) | (row["high"] == 1.0))
         row["accuracy"] = _beyond_chance(listed[inside], chance[inside])
     right = _beyond_chance(listed, chance)
-    return {"count": len(probability), "confidence": float(probability.mean()), "accuracy": right, "rows": rows}
+    bag_index = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    shares = np.append(_covered(Y, weights), np.ones(proba.shape[1] - Y.shape[1], dtype=bool)) * proba.mean(axis=0)
+    guess = Named.of(np.broadcast_to(shares, proba.shape), bag_index, Y, weights)
+    return {
+        "count": len(probability),
+        "judged": float(counted.mean()),
+        "confidence": float(probability.mean()),
+        "accuracy": right,
+        "guess": _beyond_chance(guess.listed[counted], guess.by_chance[counted]),
+        "rows": rows,
+    }
 
 
 def _beyond_chance(listed: np.ndarray, by_chance: np.ndarray) -> float:

@@ -101,6 +101,8 @@ def _print_result(result: Any, precision: float | None = None) -> None:
         + f"{sum(not any(map(annotations.is_named, own)) for own in annotations.by_instance())} taken for background"
         + (f"; {result.n_reused} files were done before" if result.n_reused else "")
     )
+    if result.expected:
+        click.echo(result.expected)
     if result.form:
         click.echo(f"labels: {result.form}")
     if (line := resolution_in_words(result.resolution)) is not None:
@@ -117,7 +119,7 @@ def _print_result(result: Any, precision: float | None = None) -> None:
     if result.observers:
         headings, cells = observer_table(result.observers, annotations.media_type.bags)
         click.echo(format_table(headings, cells, right=range(1, len(headings))) + "\n")
-    for line in (result.expected or None, precision_in_words(annotations, precision), novelty_in_words(annotations)):
+    for line in (precision_in_words(annotations, precision), novelty_in_words(annotations)):
         if line is not None:
             click.echo(line)
     print_problems(result.problems)

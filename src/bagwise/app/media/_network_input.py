@@ -18,6 +18,7 @@ Feed = dict[str, np.ndarray]
 """Some instances as a network takes them: an array for each of its inputs."""
 OUTPUTS = ("embedding", "embeddings", "sentence_embedding", "image_embeds")  # what vectors are usually called
 MASK = "attention_mask"
+REGIONS = "of regions"  # (m, height, width) how much each region has of each patch of the one instance of a feed
 MOST_ODDS = 15.0  # log-odds beyond which scores of classes say no more
 
 
@@ -81,6 +82,10 @@ class NetworkInput(Settings):
     def feed(self, cuts: list[Any], network: Network) -> Feed:
         """Some instances as the network takes them."""
         raise NotImplementedError
+
+    def pooled(self, found: np.ndarray, feed: Feed, network: Network) -> np.ndarray:
+        """(n, e) vectors of what the network gave of a feed."""
+        return pool_vectors(found, self.pool, feed.get(MASK), network)
 
     def feeds(self, file: Any, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
         """The instances of a file, some at a time and in that order; what is wrong with some goes to the problems."""
@@ -169,7 +174,9 @@ def run_feed(
     else:
         given = {port.name: _padded(feed[port.name], first.shape[0]) for port in network.inputs}
         found = [array[:n] for array in network.run_all(given, outputs, seconds)]
-    vectors = pool_vectors(found[0], inputs.pool, feed.get(MASK), network)
+    vectors = inputs.pooled(found[0], feed, network)
+    if REGIONS in feed:
+        n = len(feed[REGIONS])
     if len(vectors) != n:
         raise InputError(f"{network.path}: the network gives {len(vectors)} vectors for {n} instances; use another.")
     if inputs.unit:

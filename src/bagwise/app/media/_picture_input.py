@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from bagwise.app.media._network_input import Feed, NetworkInput, agree, chosen_output, how_to_say
+from bagwise.app.media._network_input import REGIONS, Feed, NetworkInput, agree, chosen_output, how_to_say
+from bagwise.app.media.files import FileBags
 from bagwise.app.media.image_file import read_pixels
 from bagwise.app.media.rle import ring_counts, rings_of, sample_counts
 from bagwise.app.media.settings import choice, number
@@ -18,6 +19,7 @@ from bagwise.core.exceptions import InputError
 
 LAYOUTS = {"nchw": 1, "nhwc": 3}  # and which axis is that of the colours
 COLOURS = {"rgb": 3, "bgr": 3, "grey": 1}
+MOST_OTHERS = 16  # tokens before those of patches: of the class, and registers
 GREY = (0.299, 0.587, 0.114)
 
 
@@ -27,6 +29,11 @@ class PictureInput(NetworkInput):
 
     Attributes
     ----------
+    pool : {"mean", "first", "regions"}
+        As in `NetworkInput`; "regions": a network of patches sees the whole picture once, and the vector of a region is
+        the mean of its patches, each by how much of it the region has.
+    patch : int
+        Points of the side of a patch, of "regions".
     width, height : int
         Points of its input.
     layout : {"nchw", "nhwc"}
@@ -44,6 +51,8 @@ class PictureInput(NetworkInput):
         Whether what lies outside of the region is blanked: it gets the colour that becomes zero.
     """
 
+    pool: str = choice("mean", "first", "regions")
+    patch: int = number(14, 1, 1024)
     width: int = number(0, 0, 16_384)
     height: int = number(0, 0, 16_384)
     layout: str = choice("", *LAYOUTS)
@@ -91,7 +100,9 @@ class PictureInput(NetworkInput):
                 raise InputError(
                     f"The setting {name!r} is {getattr(self, name)!r}; expected one number, or {COLOURS[colours]}."
                 )
-        return replace(self, layout=layout, colours=colours, output=chosen_output(self.output, network), **size)
+        inputs = replace(self, layout=layout, colours=colours, output=chosen_output(self.output, network), **size)
+        # the network scores the whole picture, and no region of it
+        return replace(inputs, classes="none") if self.pool == "regions" else inputs
 
     def source(self, file: Path) -> np.ndarray:
         return read_pixels(file).colours
@@ -105,6 +116,52 @@ class PictureInput(NetworkInput):
         values = np.broadcast_to(_numbers("mean", self.mean) / self.scale, (COLOURS[self.colours],))
         colour = np.clip(np.round(values), 0, 255).astype(int).tolist()
         return tuple((colour * 3)[:3] if self.colours != "bgr" else colour[::-1])
+
+    def feeds(self, file: Any, found: FileBags, network: Network, problems: list[str]) -> Iterator[Feed]:
+        if self.pool != "regions" or not sum(found.sizes):
+            yield from super().feeds(file, found, network, problems)
+            return
+        from PIL import Image
+
+        source = self.source(file)
+        height, width = source.shape[:2]
+        picture = np.asarray(Image.fromarray(source).resize((self.width, self.height), Image.Resampling.BICUBIC))
+        rows = [{key: column[row] for key, column in found.locations.items()} for row in range(sum(found.sizes))]
+        shares = np.stack([self._shares(row, height, width) for row in rows])
+        yield self.feed([picture], network) | {REGIONS: shares}
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Patches down and across."""
+        return self.height // self.patch, self.width // self.patch
+
+    def _shares(self, place: Mapping[str, Any], height: int, width: int) -> np.ndarray:
+        """How much of each patch a region of a picture of that size has; of none, it has the one in its middle."""
+        down, across = self._grid
+        shape = down * self.patch, across * self.patch
+        inside = sample_counts(ring_counts(rings_of(place), height, width), (height, width), shape)
+        shares = inside.reshape(down, self.patch, across, self.patch).mean(axis=(1, 3))
+        if not shares.any():
+            row = int((place["top"] + place["height"] / 2) / height * down)
+            shares[min(row, down - 1), min(int((place["left"] + place["width"] / 2) / width * across), across - 1)] = (
+                1.0
+            )
+        return shares
+
+    def pooled(self, found: np.ndarray, feed: Feed, network: Network) -> np.ndarray:
+        if self.pool != "regions":
+            return super().pooled(found, feed, network)
+        n_patches = int(np.prod(self._grid))
+        if found.ndim != 3 or not 0 < n_patches <= found.shape[1] <= n_patches + MOST_OTHERS:
+            raise InputError(
+                f"{network.path}: the output is {' x '.join(map(str, found.shape))}; with pool = regions expected a "
+                f"vector for each of {self._grid[0]} x {self._grid[1]} patches of {self.patch} points, and at most "
+                f"{MOST_OTHERS} before them. {how_to_say('patch', 16, network.path).capitalize()}, or choose another "
+                "'output'."
+            )
+        patches = found[0, -n_patches:].astype(np.float64)
+        shares = feed.get(REGIONS, np.ones((1, n_patches))).reshape(-1, n_patches)  # of the first try, all of it
+        return (shares @ patches) / shares.sum(axis=1, keepdims=True)
 
     def cut(self, source: np.ndarray, place: Mapping[str, Any]) -> np.ndarray:
         """(height, width, 3) the region of a picture, resized."""

@@ -487,6 +487,7 @@ AUDIO = MediaType(
     settings=AudioSettings,
     bags="recordings",
     finer="label shorter pieces: with --window 1, a row 'song.wav@3' names the second that begins at 3 s",
+    better="give more labelled recordings or a network (--embed birdnet): docs/embeddings.md",
     too_few=(
         "calls may run together: bagwise inspect FOLDER shows whether they do, and a shorter frame (--media-set "
         "frame=0.008) or grow=0.8 takes them apart"

@@ -288,6 +288,7 @@ IMAGE = MediaType(
     settings=ImageSettings,
     bags="pictures",
     finer="label parts of pictures, cut out as pictures of their own",
+    better="give masks (--media-set regions=coco) or a vision network (--embed): docs/images.md, docs/embeddings.md",
     extensions=EXTENSIONS,
     read=_read_picture,
     belongs=_is_picture,

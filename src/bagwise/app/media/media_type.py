@@ -156,6 +156,8 @@ class MediaType:
         What labels are given to, in the plural.
     finer : str
         How to label less at a time, so that labels can be distinguished.
+    better : str
+        What to do where names are hardly better than guesses.
     too_few : str
         Why a bag may hold fewer instances than labels, and what to try.
     extensions : tuple of str
@@ -227,6 +229,7 @@ class MediaType:
     settings: type[Settings]
     bags: str = "bags"
     finer: str = "label smaller bags"
+    better: str = "give more labelled bags, or features that tell labels apart"
     too_few: str = ""
     extensions: tuple[str, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)

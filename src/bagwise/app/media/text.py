@@ -328,6 +328,7 @@ TEXT = MediaType(
     settings=TextSettings,
     bags="texts",
     finer="label shorter texts, such as sections in files of their own",
+    better="give more labelled texts or a network (--embed): docs/embeddings.md",
     extensions=EXTENSIONS,
     read=_read_passages,
     describe=_describe_passages,

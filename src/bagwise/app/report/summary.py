@@ -18,6 +18,7 @@ from bagwise.core.dataset import BagDataset
 N_LEAST_SURE = 30
 N_NOVEL = 20  # novel instances that are listed, the most probable first
 SURE = 0.9  # probability of a name that is called sure
+SLIGHT = 0.2  # of what a guess gets wrong: names that get no more of it right are hardly better (Landis and Koch, 1977)
 USELESS = 0.4  # where most names are less probable, they are not to be used
 BARS = 10  # bins of the histogram of probabilities
 MOST_FILES = 10_000  # rows of the table of files
@@ -336,6 +337,7 @@ def expected_in_words(
     reliability: Mapping[str, Any] | None,
     bags: str = "bags",
     background_share: float | None = None,
+    cure: str = "",
 ) -> str:
     """About how many names are right: the mean of their calibrated probabilities; and without the labels of the bags.
 
@@ -349,6 +351,8 @@ def expected_in_words(
         What bags are called.
     background_share : float or None
         The share of background that was assumed, on which the probabilities rest; None where none was.
+    cure : str
+        What helps where names are hardly better than guesses.
     """
     n = len(probability)
     if not n:
@@ -373,9 +377,22 @@ def expected_in_words(
             f" This takes {100 * background_share:g} % of the instances for background (--noise-share): where more "
             "are, fewer names are right."
         )
+    if names is not None and _is_guessing(names):
+        return (
+            f"Names are hardly better than guessing: of 100 of held-out {bags} about {100 * names['accuracy']:.0f} are "
+            f"right, and {100 * names['guess']:.0f} where all get the most frequent label. Do not use them as they "
+            f"are{cure and '; '}{cure}. {text}"
+        )
     if sorted(probability)[n // 2] < USELESS:
         text += f" Most names are less than {100 * USELESS:.0f} % sure: do not use them as they are."
     return text
+
+
+def _is_guessing(names: Mapping[str, Any]) -> bool:
+    """Whether names of held-out bags, most of which their labels judge, hardly beat the most frequent label."""
+    if names.get("judged", 0.0) < 0.5:  # nor is it there in models of earlier versions
+        return False
+    return bool(names["accuracy"] - names["guess"] < SLIGHT * (1.0 - names["guess"]))
 
 
 def precision_in_words(annotations: Annotations, precision: float | None) -> str | None:

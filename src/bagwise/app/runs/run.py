@@ -629,9 +629,10 @@ class Run:
         named = label >= 0
         if predictions.noise is not None:
             named &= predictions.noise[row] <= most_noise
-        model = self.model()
+        model, media_type = self.model(), self.media_type
         assumed = learner_inside(model).get_params().get("background_share") if bag_tags(model).background else None
-        return expected_in_words(probability[named].tolist(), self._held_out(), self.media_type.bags, assumed)
+        proba = probability[named].tolist()
+        return expected_in_words(proba, self._held_out(), media_type.bags, assumed, media_type.better)
 
     @property
     def _has_learned(self) -> bool:
