@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags, ORedLogisticRegression
+from bagwise import Bags, ORedForest, ORedLogisticRegression
 from bagwise.datasets import make_gaussian_bags
 from bagwise.union import LabelNoise, UnionProblem
 from benchmarks.common import SECONDS, Record, fastest, load_real, peak_memory, show, with_ratio
@@ -249,9 +251,63 @@ def growth(quick: bool) -> list[Record]:
     return records
 
 
+def imports(quick: bool) -> list[Record]:
+    """Processor seconds of importing ORed logistic regression, beside scikit-learn's."""
+    lines = {
+        "ours": "from bagwise import ORedLogisticRegression",
+        "theirs": "from sklearn.linear_model import LogisticRegression",
+    }
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # what is imported has been imported before
+    times: dict[str, list[float]] = {name: [] for name in lines}
+    for _ in range(3 if quick else 10):
+        for name, line in lines.items():
+            code = f"import time; {line}; print(time.process_time())"
+            command = [sys.executable, "-c", code]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            times[name].append(float(done.stdout))
+    ours, theirs = min(times["ours"]), min(times["theirs"])
+    record = {
+        "import": "ORed",
+        "s": ours,
+        "LogisticRegression, s": theirs,
+        "ratio": ours / theirs,
+        "asked at most": 1.1,
+    }
+    what, beside = "importing ORed logistic regression", "scikit-learn's LogisticRegression"
+    return [with_ratio(record, what, beside, ours / theirs, unit=SECONDS, asked="<= 1.1")]
+
+
+def forest_prediction(quick: bool) -> list[Record]:
+    """Probabilities of instances by 100 trees on HJA, beside scikit-learn's trees that were given every instance."""
+    data = load_real("hja_birdsong_filtered")
+    if data is None:
+        return []
+    forest = ORedForest(100, n_rounds=2, n_round_trees=20, n_jobs=1, random_state=0).fit(data.bags, data.Y)
+    theirs = ExtraTreesClassifier(100, n_jobs=1, random_state=0)
+    theirs.fit(data.bags.instances, data.instance_labels.instances)
+    records = []
+    for n_bags in (10, len(data.bags)):
+        bags = data.bags[:n_bags]
+        calls = {
+            "ours": partial(forest.predict_instances_proba, bags),
+            "theirs": partial(theirs.predict_proba, bags.instances),
+        }
+        seconds = fastest(calls, 10 if quick else 50)
+        ratio = seconds["ours"] / seconds["theirs"]
+        record = {
+            "prediction of a forest, HJA": f"{bags.n_instances:,} instances", "ours, ms": 1e3 * seconds["ours"],
+            "ExtraTreesClassifier, ms": 1e3 * seconds["theirs"], "ratio": ratio, "asked at most": 1,
+        }  # fmt: skip
+        what = f"ORedForest's probabilities of {bags.n_instances:,} instances"
+        records.append(
+            with_ratio(record, what, "ExtraTreesClassifier of as many trees", ratio, unit=SECONDS, asked="<= 1")
+        )
+    return records
+
+
 def main(quick: bool = False) -> list[Record]:
     records = []
-    for part in (e_step, e_step_with_rates, fit_beside_logistic_regression, growth):
+    for part in (imports, e_step, e_step_with_rates, fit_beside_logistic_regression, forest_prediction, growth):
         found = part(quick)
         show(part.__doc__.splitlines()[0], found)
         records += found

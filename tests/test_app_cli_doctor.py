@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 from click.testing import CliRunner
 
@@ -74,10 +75,10 @@ def test_whether_kernels_are_compiled_is_seen_from_their_folder(tmp_path, monkey
 @pytest.mark.skipif(sys.platform == "win32", reason="rights of folders are others there")
 class TestFolders:
     def settle(self, monkeypatch, writable):
-        monkeypatch.setattr(_cache.config, "CACHE_DIR", "")
+        monkeypatch.setattr(numba.config, "CACHE_DIR", "")
         monkeypatch.setattr(_cache, "_can_write", lambda folder: writable)
         _cache.use_writable_cache()
-        return _cache.config.CACHE_DIR
+        return numba.config.CACHE_DIR
 
     def test_numba_is_left_alone_where_it_finds_a_place(self, monkeypatch):
         assert self.settle(monkeypatch, True) == ""
@@ -121,11 +122,11 @@ class TestFolders:
         else:
             named.chmod(0o777 if others == "open to all" else 0o775)
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(named))
-        monkeypatch.setattr(_cache.config, "CACHE_DIR", str(named))
+        monkeypatch.setattr(numba.config, "CACHE_DIR", str(named))
         monkeypatch.setattr(_cache, "_can_write", lambda folder: True)
         with pytest.warns(UserWarning, match="others than you can write there"):
             _cache.use_writable_cache()
-        assert _cache.config.CACHE_DIR == ""
+        assert numba.config.CACHE_DIR == ""
         assert "NUMBA_CACHE_DIR" not in os.environ
 
     @pytest.mark.parametrize("made", [True, False])
@@ -135,9 +136,9 @@ class TestFolders:
         named.parent.chmod(0o1777)  # as /tmp
         if made:
             named.mkdir(mode=0o755)
-        monkeypatch.setattr(_cache.config, "CACHE_DIR", str(named))
+        monkeypatch.setattr(numba.config, "CACHE_DIR", str(named))
         _cache.use_writable_cache()
-        assert str(named) == _cache.config.CACHE_DIR
+        assert str(named) == numba.config.CACHE_DIR
         assert not named.stat().st_mode & 0o022
 
     def test_nothing_is_loaded_from_a_folder_open_to_all(self, tmp_path):

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 
 from bagwise.annotation._forest_anchor import HELD_FROM, Anchor, KernelJudge, as_of_labels, find_missed
@@ -526,6 +525,8 @@ def _grow_tree(
     instances: np.ndarray, posterior: np.ndarray, weights: np.ndarray, seed: int, max_features: Any, least: int
 ) -> Any:
     """A tree on the pairs of instance and label, weighted by the posterior times the instances' weights."""
+    from sklearn.tree import ExtraTreeClassifier  # which takes long to import, as others that are inside of functions
+
     rows, labels = np.nonzero((posterior >= SMALLEST_SHARE) & (weights > 0)[:, None])
     least = max(least, -(-len(rows) // MOST_LEAVES))
     tree = ExtraTreeClassifier(max_features=max_features, min_samples_leaf=least, random_state=seed)

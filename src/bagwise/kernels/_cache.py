@@ -1,4 +1,9 @@
-"""Where compiled kernels are kept: a place that can be written, also when the package's own folder cannot."""
+"""When kernels are compiled, and where they are kept.
+
+Importing numba takes a quarter of the time that importing scikit-learn's logistic regression does, so that it waits
+until a kernel is first called. Compiled code is kept in a place that can be written, also when the package's own
+folder cannot.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,92 @@ import stat
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from numba import config, get_num_threads
-
-__all__ = ["cache_folder", "get_num_threads", "is_compiled", "use_writable_cache"]
+__all__ = ["cache_folder", "get_num_threads", "intrinsic", "is_compiled", "njit", "use_writable_cache"]
 
 PACKAGE = Path(__file__).parent
+
+
+class _Kernel:
+    """A function that numba is asked to compile when it, or one that calls it, is first called."""
+
+    __wrapped__: Any
+
+    def __init__(self, function: Callable[..., Any], decorator: Callable[[Any], Any]):
+        update_wrapper(self, function)
+        self._decorator = decorator
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """What numba makes of the function. What this calls numba looks up among the globals of its module."""
+        names = self.__wrapped__.__globals__
+        for name in self.__wrapped__.__code__.co_names:
+            if isinstance(called := names.get(name), _Kernel):
+                names[name] = called.dispatcher
+        return self._decorator(_numba())(self.__wrapped__)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.dispatcher(*args)
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """numba's decorator of the same name, which imports numba when the function is first called.
+
+    Examples
+    --------
+    >>> from bagwise.kernels import njit
+    >>> @njit(nogil=True)
+    ... def add(a, b):
+    ...     return a + b
+    >>> add(1.0, 2.0)
+    3.0
+    """
+    return lambda function: _Kernel(function, lambda numba: numba.njit(**options))
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """numba's decorator of the same name, used when a kernel that calls the function is first called.
+
+    Examples
+    --------
+    >>> from bagwise.kernels import intrinsic, njit
+    >>> @intrinsic
+    ... def _one(context):
+    ...     from numba import types
+    ...     return types.int64(), lambda context, builder, signature, args: context.get_constant(types.int64, 1)
+    >>> @njit()
+    ... def one():
+    ...     return _one()
+    >>> one()
+    1
+    """
+    return _Kernel(function, lambda numba: numba.extending.intrinsic)
+
+
+def get_num_threads() -> int:
+    """Threads that compiled code may use.
+
+    Examples
+    --------
+    >>> from bagwise.kernels import get_num_threads
+    >>> get_num_threads() >= 1
+    True
+    """
+    return int(_numba().get_num_threads())
+
+
+@cache
+def _numba() -> ModuleType:
+    """numba, the place of its cache settled before the first kernel is declared."""
+    import numba.extending
+
+    use_writable_cache()
+    return numba
 
 
 def use_writable_cache() -> None:
@@ -23,6 +106,8 @@ def use_writable_cache() -> None:
     numba looks there by itself, in that order, and without a place refuses to import what is to be cached. The folder
     that NUMBA_CACHE_DIR names comes before all, unless others could put code into it.
     """
+    from numba import config
+
     if config.CACHE_DIR and not _is_private(Path(config.CACHE_DIR)):
         warnings.warn(
             f"NUMBA_CACHE_DIR={config.CACHE_DIR!r} is not used: compiled code that lies there is run, and others than "
@@ -97,7 +182,7 @@ def cache_folder(kernel: Any) -> Path:
     >>> cache_folder(softmax_in_place).is_absolute()
     True
     """
-    return Path(kernel.stats.cache_path)
+    return Path(kernel.dispatcher.stats.cache_path)
 
 
 def is_compiled(kernel: Any) -> bool:
@@ -110,6 +195,6 @@ def is_compiled(kernel: Any) -> bool:
     >>> is_compiled(softmax_in_place) in (True, False)
     True
     """
-    function, version = kernel.py_func, f"py{sys.version_info[0]}{sys.version_info[1]}"
+    function, version = kernel.__wrapped__, f"py{sys.version_info[0]}{sys.version_info[1]}"
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}-*.{version}*.nbi"
     return any(cache_folder(kernel).glob(name))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from bagwise.kernels._cache import njit
 from bagwise.kernels.segments import VECTORISED
 
 

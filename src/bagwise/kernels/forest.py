@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bagwise.core.bags import offsets_of
 from bagwise.core.checks import check_allocation
 from bagwise.core.exceptions import InputError
 from bagwise.core.fitted import Numbers, Size, TupleOf
+from bagwise.kernels._cache import njit
 
 DAMAGED = "The trees of this model do not fit together; fit it again, or load an undamaged file."
 FITTED, FITTED_SECOND = (
@@ -98,21 +98,12 @@ class Forest(NamedTuple):
 
     def check(self, n_features: int) -> None:
         """Refuse arrays that would lead a walk astray: a model file may hold anything."""
-        n_nodes, inner = len(self.feature), self.feature >= 0
-        number, n_said = np.arange(n_nodes), len(self.starts) - 1
         fits = (
             len({len(self.feature), len(self.threshold), len(self.link)}) == 1
-            and n_said >= 0
-            and type(self.n_columns) is int
             and len(self.columns) == len(self.shares)
-            and np.all((self.roots >= 0) & (self.roots < n_nodes))
-            and np.all(self.feature < n_features)
-            and not inner[-1:].any()  # its left child would be behind all nodes
-            and np.all((self.link[inner] > number[inner] + 1) & (self.link[inner] < n_nodes))
-            and np.all((self.link[~inner] >= 0) & (self.link[~inner] < n_said))
-            and np.all(np.diff(self.starts) >= 0)
-            and np.all((self.starts >= 0) & (self.starts <= len(self.shares)))
-            and np.all((self.columns >= 0) & (self.columns < self.n_columns))
+            and type(self.n_columns) is int
+            and 0 <= self.n_columns < 2**62
+            and _fits(self.roots, self.feature, self.link, self.starts, self.columns, self.n_columns, n_features)
         )
         if not fits:
             raise InputError(DAMAGED)
@@ -207,6 +198,24 @@ def _round_down(thresholds: np.ndarray) -> np.ndarray:
     """The largest number in single precision that is not larger: no such number is on another side of it."""
     near = thresholds.astype(np.float32)
     return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fits(roots, feature, link, starts, columns, n_columns, n_features):
+    """Whether no index leads out of its array, and no node to itself or to one before it."""
+    n_nodes, n_said = feature.shape[0], starts.shape[0] - 1
+    fits = n_said >= 0
+    for root in roots:
+        fits &= (root >= 0) & (root < n_nodes)
+    for node in range(n_nodes):
+        inner = feature[node] >= 0
+        first, end = (node + 2, n_nodes) if inner else (0, n_said)  # the left child comes right after its parent
+        fits &= (feature[node] < n_features) & (link[node] >= first) & (link[node] < end)
+    for i in range(n_said):
+        fits &= (starts[i] >= 0) & (starts[i] <= starts[i + 1])
+    for column in columns:
+        fits &= (column >= 0) & (column < n_columns)
+    return fits and starts[n_said] <= columns.shape[0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from bagwise.core.bags import Bags
 from bagwise.core.checks import available_threads, check_allocation
 from bagwise.core.exceptions import InputError
+from bagwise.kernels._cache import njit
 
 MAXIMAL, MINIMAL, AVERAGE = 0, 1, 2
 KINDS = {"maximal": MAXIMAL, "minimal": MINIMAL, "average": AVERAGE}

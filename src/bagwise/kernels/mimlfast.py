@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from bagwise.kernels._cache import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

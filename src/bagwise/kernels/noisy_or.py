@@ -11,7 +11,8 @@ the likelihood: all of it costs O(n C), and nothing is summed over subsets.
 """
 
 import numpy as np
-from numba import njit
+
+from bagwise.kernels._cache import njit
 
 SMALL = 1e-200  # where a product of probabilities goes over into its logarithm
 CERTAIN = 1e-13  # exp(-|score|) below which 1 - p is the exponential itself

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from bagwise.kernels._cache import njit
 from bagwise.kernels.ranking import hinge_slopes
 from bagwise.kernels.segments import (
     VECTORISED,

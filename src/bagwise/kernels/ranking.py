@@ -10,7 +10,8 @@ where `slopes` holds small whole numbers: what the kernels here find is which hi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from bagwise.kernels._cache import njit
 
 RANK, HAMMING = 0, 1
 

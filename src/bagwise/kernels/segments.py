@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
+
+from bagwise.kernels._cache import njit
 
 VECTORISED = {"reassoc", "contract", "nsz"}  # let sums of products be reordered, so that they use vector registers
 

@@ -7,7 +7,8 @@ that one matrix of the instances serves all labels. A single machine is the case
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from bagwise.kernels._cache import njit
 
 SMALLEST_CURVATURE = 1e-12
 BLOCK = 256  # examples whose best is found with vector instructions before the best one is looked for

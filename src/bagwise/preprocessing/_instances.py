@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
-from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -220,6 +219,8 @@ class SparseReducer(ClassNamePrefixFeaturesOutMixin, InstanceTransformer):
         self.components_ = None
         if sp.issparse(rows):
             n_components = min(self.n_components, rows.shape[1])
+            from sklearn.decomposition import TruncatedSVD
+
             svd = TruncatedSVD(n_components, random_state=check_random_state(self.random_state)).fit(rows)
             self.components_ = svd.components_
         self._n_features_out = rows.shape[1] if self.components_ is None else len(self.components_)

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_selection import SelectorMixin, VarianceThreshold
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -178,6 +177,8 @@ def check_variances(transformer: Any) -> None:
 
 def _needs_target(transformer: Any) -> bool:
     """Whether a transformer, or a part of it, learns from a target."""
+    from sklearn.feature_selection import SelectorMixin, VarianceThreshold
+
     for composite, parts in _PARTS.items():
         if isinstance(transformer, composite):
             inner = [part[1] for part in getattr(transformer, parts)]

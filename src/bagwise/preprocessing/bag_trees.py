@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from scipy.special import logit
-from sklearn.tree import ExtraTreeRegressor
 
 from bagwise.core.bags import Bags
 from bagwise.core.validation import check_single_precision
@@ -99,6 +98,8 @@ class BagTrees(NamedTuple):
             )
             for _ in range(n_trees)
         ]
+        from sklearn.tree import ExtraTreeRegressor
+
         check_single_precision(table)
         rows: Any = table.astype(np.float32) if sp.issparse(table) else np.ascontiguousarray(table, dtype=np.float32)
         columns = rows.tocsc() if sp.issparse(rows) else rows

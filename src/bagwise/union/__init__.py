@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bagwise.kernels import cache_folder, is_compiled  # settles where compiled code is kept, before any is declared
+from bagwise.kernels import cache_folder, is_compiled
 from bagwise.union._infer import infer, softmax_in_place, sum_log_partition
 from bagwise.union._posterior import check_bags, union_posterior
 from bagwise.union._problem import (

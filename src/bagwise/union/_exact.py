@@ -21,8 +21,8 @@ that keeps a loop from being vectorised.
 """
 
 import numpy as np
-from numba import njit
 
+from bagwise.kernels import njit
 from bagwise.union._pairs import inclusion_exclusion_in_pairs
 from bagwise.union.constants import (
     FEW_LABELS,

@@ -14,8 +14,8 @@ about what is in the bag, noticed or not.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from bagwise.kernels import njit
 from bagwise.union._exact import copy_normalized, log_add, log_forward_backward, solve
 from bagwise.union._propagate import propagate
 from bagwise.union.constants import TINY

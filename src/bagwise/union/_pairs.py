@@ -9,9 +9,8 @@ left is too small for its own roundings to matter. Subsets go in blocks of the l
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
 
+from bagwise.kernels import intrinsic, njit
 from bagwise.union.constants import TINY, UNIT_ROUNDOFF
 
 LOW = 8  # labels of a block
@@ -21,6 +20,8 @@ BLOCK = 1 << LOW
 @intrinsic
 def _fma(context: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once."""
+    from numba import types
+
     return types.float64(types.float64, types.float64, types.float64), lambda _, builder, __, args: builder.fma(*args)
 
 

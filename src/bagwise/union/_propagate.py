@@ -17,8 +17,8 @@ products of positive numbers only: what must cancel is kept as a pair of a proba
 """
 
 import numpy as np
-from numba import njit
 
+from bagwise.kernels import njit
 from bagwise.union._exact import n_strict, solve
 from bagwise.union.constants import INCLUSION_EXCLUSION
 
